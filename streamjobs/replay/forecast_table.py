@@ -37,15 +37,16 @@ class Worth(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening(Forecasts):
-    """The stage as it is, which keeps what it gets."""
+    """The stage as it is, which keeps what its learner gets."""
 
     persisted_name: ClassVar[str] = "ForecastsListening"  # never stored
 
-    kept: list[tuple[int, Array, Array, Array, Array]] = field(default_factory=list, compare=False)
+    kept: list[tuple[int, Array, Array, Array]] = field(default_factory=list, compare=False)
 
-    def advance(self, work: ForecastsWork, rows: Rows) -> Array:
-        self.kept.append((id(work), rows.slots.copy(), rows.times.copy(), rows.X[:, self.columns].copy(), rows.learn.copy()))
-        return Forecasts.advance(self, work, rows)
+    def given(self, work: ForecastsWork, rows: Rows) -> tuple[Array, Array]:
+        X, skipped = Forecasts.given(self, work, rows)
+        self.kept.append((id(work), rows.slots.copy(), X, skipped))
+        return X, skipped
 
 
 def worth(job: Job, records: Iterable[Record]) -> Worth:
@@ -63,13 +64,11 @@ def _by_key(stage: Listening) -> Iterator[tuple[Array, Array]]:
     if not stage.kept:
         return
     works = np.concatenate([np.full(len(slots), work) for work, slots, *_ in stage.kept])
-    slots, times, X, learn = (np.concatenate(parts) for parts in list(zip(*stage.kept, strict=True))[1:])
-    taken = np.isfinite(X).all(axis=1) & (learn & 1 > 0)
+    slots, X, skipped = (np.concatenate(parts) for parts in list(zip(*stage.kept, strict=True))[1:])
+    taken = np.isfinite(X).all(axis=1)
     for work, slot in sorted(set(zip(works[taken].tolist(), slots[taken].tolist(), strict=True))):
         mine = taken & (works == work) & (slots == slot)
-        steps = np.diff(np.maximum.accumulate(times[mine]), prepend=times[mine][0])
-        skipped = np.rint(steps / stage.every) - 1 if stage.every else np.zeros(len(steps))
-        yield X[mine], np.maximum(skipped, 0).astype(np.int64)
+        yield X[mine], skipped[mine]
 
 
 class _Errors(NamedTuple):

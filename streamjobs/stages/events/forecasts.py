@@ -94,14 +94,19 @@ class Forecasts(JobStage):
     def bytes_of(self, state: ForecastsState) -> int:
         return self.learner.bytes_of(state.learner) + self.clock.bytes_of(state.clock)
 
-    def advance(self, work: ForecastsWork, rows: Rows) -> Array:
-        """The learner's table (n, columns, horizons, fields) of rows in their order; NaN for rows without a forecast."""
-        dim = len(self.columns)
+    def given(self, work: ForecastsWork, rows: Rows) -> tuple[Array, Array]:
+        """What the learner gets: X (n, columns), NaN for rows without a forecast, and the rows missing before each."""
         X = np.ascontiguousarray(rows.X[:, self.columns])
         X[rows.learn & LEARN_EXTRACTOR == 0] = np.nan
         skipped = np.zeros(len(X), np.int64)
         if self.every > 0.0:
             _count_skipped(work.clock["newest"], rows.slots, rows.times, X, self.every, skipped)
+        return X, skipped
+
+    def advance(self, work: ForecastsWork, rows: Rows) -> Array:
+        """The learner's table (n, columns, horizons, fields) of rows in their order; NaN for rows without a forecast."""
+        dim = len(self.columns)
+        X, skipped = self.given(work, rows)
         features = unknown((len(X), self.learner.width_for(dim)))
         with ONE_THREAD:
             self.learner.rows(work.learner, rows.slots, X, skipped, np.ones(len(X), np.int8), features)
