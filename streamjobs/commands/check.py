@@ -9,7 +9,17 @@ import typer
 from pydantic import BaseModel
 
 from streamjobs.commands.console import AsJson, JobFile, compile_loops, job_of, moment, note, say, show, table
-from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, KeyIs, Separator, Start, how_of, with_rate
+from streamjobs.commands.recordings.options import (
+    FILES,
+    Decimal,
+    KeyFrom,
+    KeyIs,
+    Separator,
+    Start,
+    has_key,
+    how_of,
+    with_rate,
+)
 from streamjobs.errors import ConfigError, NothingLearned, SetupError
 from streamjobs.settings.toml import toml
 from streamjobs.settings.types import UNIT_NAMES, readable
@@ -166,7 +176,7 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
     from streamjobs.replay.warm_up import rows_to_alarm
 
     how, settings = with_rate(how, job.settings), job.settings
-    if key is None and settings.source.key is None and how.key_from is None and how.key_is is None:
+    if not has_key(key, settings, how):
         raise ConfigError("--sample needs --key, the name of the column with the key (or --key-from, --key-is).")
     records = list(islice(records_of(path, settings.source, key, time, settings.side, how=how), SAMPLED))
     decoded = job.decode(records)

@@ -17,6 +17,7 @@ from streamjobs.commands.recordings.options import (
     KeyIs,
     Separator,
     Start,
+    has_key,
     how_of,
     milliseconds,
     with_rate,
@@ -226,7 +227,7 @@ def records_to_replay(
         return topic_records(settings.broker, name, *times, max_bytes=settings.source.max_bytes)
     if begin is not None or end is not None:
         raise ConfigError("--from and --to work for topics only; cut the file before you replay it.")
-    if key is None and settings.source.key is None and how.key_from is None and how.key_is is None:
+    if not has_key(key, settings, how):
         raise ConfigError("--input of a file needs --key, the name of the column with the key (or --key-from, --key-is).")
     if settings.window is not None and time_column is None and settings.source.time is None:
         raise ConfigError("windows need times; name the file's column with --time, or in the job file as [source] time.")

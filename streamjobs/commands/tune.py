@@ -64,7 +64,7 @@ def tune(
 
     With [forecast] it first compares the forecasts with the last value, averages and an autoregression.
     """
-    from streamjobs.commands.recordings.options import how_of, with_rate
+    from streamjobs.commands.recordings.options import has_key, how_of, with_rate
     from streamjobs.job_files import job_from, located, read_job, read_table
     from streamjobs.recordings.files import records_of
     from streamjobs.replay import tuning
@@ -74,9 +74,9 @@ def tune(
         raise ConfigError(f"--write {write}: already exists; name a new file.")
     composition, contents = read_job(job_file), read_table(job_file)
     settings = composition.settings
-    if key is None and key_is is None and settings.source.key is None:
-        raise ConfigError("tune needs --key, the name of the column with the key, or --key-is with the only key.")
     how = with_rate(how_of(key_is=key_is), settings)
+    if not has_key(key, settings, how):
+        raise ConfigError("tune needs --key, the name of the column with the key, or --key-is with the only key.")
     read = records_of(source, settings.source, key, time_column, settings.side, how=how)
     found, more = tuning.first_records(read, records)
     if more:

@@ -247,10 +247,15 @@ def topic_of_life(topic: str, life: str) -> str:
     return f"{topic}~{life}" if life else topic
 
 
+def place_of(record: Record, life: str) -> str:
+    """The topic, partition and offset of a record, as ids name it. life: see `topic_of_life`."""
+    return f"{topic_of_life(record.topic, life)}-{record.partition}-{record.offset}"
+
+
 def dead_letter(record: Record, error: RecordError, life: str = "") -> Output:
     """The record as it came, with headers that say why it could not be used. life: see `topic_of_life`."""
     values = (
-        f"{topic_of_life(record.topic, life)}-{record.partition}-{record.offset}".encode(),
+        place_of(record, life).encode(),
         error.reason.encode(),
         str(error).encode(),
         error.stage.encode(),

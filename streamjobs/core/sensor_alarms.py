@@ -16,7 +16,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.live.group import Turn
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.silence import Change, Silence
-from streamjobs.core.messages import MOST_SHOWN, Advanced, Output, Record, Report, ShownAlarm, topic_of_life
+from streamjobs.core.messages import MOST_SHOWN, Advanced, Output, Record, Report, ShownAlarm, place_of, topic_of_life
 from streamjobs.core.output_records import ID, Alarm, Moved, output_headers
 from streamjobs.stages.alarms import RECOVERED
 from streamjobs.stages.events.group import Alarmed
@@ -199,8 +199,7 @@ def _id(job: Job, key: str, kind: str, number: int, time: float) -> str:
 
 def _output(job: Job, record: Record, alarm: Alarm, key: bytes | None, time: float) -> Output:
     """record: the one that caused it; key: of the alarm."""
-    place = f"{topic_of_life(record.topic, job.life)}-{record.partition}-{record.offset}"
-    identity = f"{place}-{alarm.watch}-{alarm.id}{'' if alarm.open else '-end'}"
+    identity = f"{place_of(record, job.life)}-{alarm.watch}-{alarm.id}{'' if alarm.open else '-end'}"
     (headers,) = output_headers("alarms", [identity.encode()])
     return Output("alarms", key, msgspec.json.encode(alarm), int(np.rint(time * 1000.0)), headers)
 

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from streamjobs.core.interface import Scan
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
 
@@ -12,8 +13,6 @@ RECENT_SECONDS = 300.0
 MARK_EVERY = 1.0  # seconds between two marks of `RecentBatches`
 KEYS_PER_CHECKPOINT = 100  # stored keys examined in a checkpoint
 PASSES_PER_TTL = 100  # a pass over all keys starts no sooner than ttl / 100 after the previous one
-
-Scan = Callable[[bytes | None, int], list[tuple[bytes, bytes]]]  # after this key, so many: keys with their snapshots
 
 
 class LiveLike(Protocol):
