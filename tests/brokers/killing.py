@@ -1,5 +1,6 @@
 """A worker that is killed while it has work left."""
 
+from tests.brokers.fault_injection import program
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import KafkaJob, Sent, until
 from tests.brokers.workers import Worker, running_worker
@@ -26,3 +27,19 @@ def kill_within(job: KafkaJob, records: list[Sent], worker: Worker) -> int:
     left = job.lag()
     assert before > 0 and 0 < left < len(records), f"killed when its work was done: {before} committed before, {left} left"
     return left
+
+
+def run_until_crash(job: KafkaJob, fault: str, **options: object) -> None:
+    """A worker with this fault runs until it kills itself with work left."""
+    worker = Worker(job, program=program(fault), **options, **STATIC)  # type: ignore[arg-type]
+    try:
+        assert worker.process.wait(120) == -9, worker.text()[-2000:]
+        assert job.lag() > 0, "it crashed after its work was done"
+    finally:
+        worker.end()
+
+
+def run_to_the_end(job: KafkaJob, **options: object) -> None:
+    with running_worker(job, **options, **STATIC) as worker:
+        job.wait_until_done([worker])
+        assert worker.stop() == 0

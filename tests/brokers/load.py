@@ -5,8 +5,11 @@ import json
 import random
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, new_producer, send
 
@@ -28,6 +31,22 @@ def samples(count: int | None, *, keys: int = 200, seed: int = 1, dim: int = 4, 
             body["label"] = "up" if place[0] > 0 else "down"
         steps[key] += 1
         yield Sent(b"key-%d" % key, json.dumps(body).encode(), key % PARTITIONS, round(at * 1000))
+
+
+def sensors(keys: int, steps: int, *, stuck: bool = False) -> list[Sent]:
+    """A sample of each key every second. In steps 400 to 699 a third of the keys is silent; stuck: another repeats `ax`."""
+    rng, sent = np.random.default_rng(7), []
+    for step in range(steps):
+        for number in range(keys):
+            x = rng.normal(size=3)
+            if 400 <= step < 700 and number % 3 == 1:
+                continue
+            if stuck and 400 <= step < 700 and number % 3 == 0:
+                x[0] = 1.5
+            body = {"ax": x[0], "ay": x[1], "az": x[2], "ts": START + step}
+            key = f"s{number}".encode()
+            sent.append(Sent(key, json.dumps(body).encode(), zlib.crc32(key) % PARTITIONS, int((START + step) * 1000)))
+    return sent
 
 
 SOURCE = {"dim": 4, "time": "ts", "label": "label"}  # of the job file, for such samples

@@ -5,29 +5,11 @@ import pytest
 from tests.brokers.fault_injection import program
 from tests.brokers.fixtures import LEARNING, MakeJob
 from tests.brokers.fork_server import ForkServer
-from tests.brokers.kafka_job import KafkaJob
+from tests.brokers.killing import run_to_the_end, run_until_crash
 from tests.brokers.load import samples
 from tests.brokers.verification import verify
-from tests.brokers.workers import Worker, running_worker
 
 EACH = {"state": {"replay": "0s"}}  # each checkpoint has all its steps
-STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}  # a restarted worker does not wait for the session of the dead one
-
-
-def run_until_crash(job: KafkaJob, fault: str, **options: object) -> None:
-    """A worker with this fault runs until it kills itself with work left."""
-    worker = Worker(job, program=program(fault), **options, **STATIC)  # type: ignore[arg-type]
-    try:
-        assert worker.process.wait(120) == -9, worker.text()[-2000:]
-        assert job.lag() > 0, "it crashed after its work was done"
-    finally:
-        worker.end()
-
-
-def run_to_the_end(job: KafkaJob, **options: object) -> None:
-    with running_worker(job, **options, **STATIC) as worker:
-        job.wait_until_done([worker])
-        assert worker.stop() == 0
 
 
 def test_a_crash_after_any_step_of_a_checkpoint_loses_nothing_and_trains_nothing_twice(

@@ -9,13 +9,11 @@ import pytest
 
 from streamjobs.demo.job import FILE
 from streamjobs.demo.player import Player
-from tests.brokers.fault_injection import program
 from tests.brokers.kafka_job import KafkaJob, Sent
+from tests.brokers.killing import run_to_the_end, run_until_crash
 from tests.brokers.verification import verify
-from tests.brokers.workers import Worker, running_worker
 
 SAMPLES, PARTS = 36_000, 3  # of five people, half of the demo
-STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}
 
 
 @pytest.mark.slow
@@ -33,15 +31,8 @@ def test_no_alarm_is_lost_and_none_is_opened_under_two_ids(broker: Any, tmp_path
         job.produce(sent[part * SAMPLES // PARTS : (part + 1) * SAMPLES // PARTS])
         if part == PARTS - 1:
             break
-        worker = Worker(job, program=program("crash-after-outputs"), **STATIC)
-        try:
-            assert worker.process.wait(120) == -9, worker.text()[-2000:]
-            assert job.lag() > 0, "it crashed after its work was done"
-        finally:
-            worker.end()
-    with running_worker(job, **STATIC) as worker:
-        job.wait_until_done([worker])
-        assert worker.stop() == 0
+        run_until_crash(job, "crash-after-outputs")
+    run_to_the_end(job)
     exactly = guarantee == "exactly_once"
     results = verify(job, repeats=not exactly, expect=SAMPLES, committed_only=exactly)
     all_sent = len(job.sink("alarms"))
