@@ -5,12 +5,9 @@ faust   a stock Faust agent with a table, calling the same core for each record:
 """
 
 import logging
-import struct
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import msgspec
 
 from streamjobs.core.advance import advance
 from streamjobs.core.interface import Core, ReadMany
@@ -20,20 +17,9 @@ from streamjobs.core.messages import Advanced, Output, Record, Report, Stored
 from streamjobs.job_files import load_job
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.run import run
+from tests.bench.peers.programs.simple_job import CELLS, COUNT_AT, SIZE, Answer, cell, counter, decode, encode
 
-CELLS = 1024
-_cell, _counter = struct.Struct("<d"), struct.Struct("<q")
-COUNT_AT, OFFSET_AT, SIZE = 8 * CELLS, 8 * CELLS + 8, 8 * CELLS + 16
-
-
-class Sample(msgspec.Struct):
-    x: list[float]
-    ts: float
-
-
-class Answer(msgspec.Struct):
-    y: list[float]
-    ts: float
+OFFSET_AT = 8 * CELLS + 8
 
 
 class SimpleJob:
@@ -43,7 +29,6 @@ class SimpleJob:
 
     def __init__(self, settings: Settings) -> None:
         self.sinks = {"predictions": f"{settings.source.topic}.predictions", "dlq": f"{settings.source.topic}.dlq"}
-        self.decode, self.encode = msgspec.json.Decoder(Sample).decode, msgspec.json.Encoder().encode
 
     def compile(self) -> None:
         """Nothing is compiled."""
@@ -81,21 +66,21 @@ def simple_advance(job: SimpleJob, live: SimpleLive, records: Sequence[Record]) 
             stored = live.read(key)
             state = bytearray(stored) if stored else bytearray(SIZE)
             if not stored:
-                _counter.pack_into(state, OFFSET_AT, -1)
+                counter.pack_into(state, OFFSET_AT, -1)
             states[key] = state
-        if record.offset <= _counter.unpack_from(state, OFFSET_AT)[0]:
+        if record.offset <= counter.unpack_from(state, OFFSET_AT)[0]:
             report.redelivered += 1
             continue
-        sample = job.decode(record.value)
-        count = _counter.unpack_from(state, COUNT_AT)[0] + 1
-        cell = 8 * (count % CELLS)
-        total = _cell.unpack_from(state, cell)[0] + sample.x[0]
-        _cell.pack_into(state, cell, total)
-        _counter.pack_into(state, COUNT_AT, count)
-        _counter.pack_into(state, OFFSET_AT, record.offset)
+        sample = decode(record.value)  # as `simple_job.apply`, without a call for each record
+        count = counter.unpack_from(state, COUNT_AT)[0] + 1
+        at = 8 * (count % CELLS)
+        total = cell.unpack_from(state, at)[0] + sample.x[0]
+        cell.pack_into(state, at, total)
+        counter.pack_into(state, COUNT_AT, count)
+        counter.pack_into(state, OFFSET_AT, record.offset)
         live.dirty.add(key)
         name = f"{record.topic}-{record.partition}-{record.offset}".encode()
-        value = job.encode(Answer([float(count), total, *sample.x[2:10]], sample.ts))
+        value = encode(Answer([float(count), total, *sample.x[2:10]], sample.ts))
         outputs.append(Output("predictions", key, value, round(sample.ts * 1000), [("streamjobs-id", name)]))
     report.rows = report.samples = len(outputs)
     return Advanced(outputs, report)
