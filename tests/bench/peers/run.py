@@ -125,6 +125,9 @@ class Peers:
     def _job(self, peer: str) -> KafkaJob:
         self.made += 1
         sections = SIMPLE if peer.startswith("simple") else FULL
+        checkout = self.checkouts.get(peer.partition("@")[2])
+        if checkout and not any("replay:" in path.read_text() for path in checkout.glob("streamjobs/settings/*.py")):
+            sections = {name: values for name, values in sections.items() if name != "state"}  # it has no such setting
         return KafkaJob(self.broker.bootstrap, self.folder, f"peer-{peer.replace('@', '-')}-{self.made}", **sections)
 
     def _started(self, peer: str, job: KafkaJob) -> Running:
