@@ -105,6 +105,33 @@ def learners() -> Dashboard:
             ],
         ),
         chart(
+            "Forecast errors",
+            "Error of forecasts over that of naive ones, by column and rows ahead: above 1 they are not worth their cost.",
+            "short",
+            [
+                Query(
+                    _over("forecast_error_total", "forecast_naive_error_total", "column, rows"), "{{column}}, {{rows}} ahead"
+                )
+            ],
+        ),
+        chart(
+            "Coverage of forecasts",
+            "Share of values inside their interval, by stated coverage: near it while intervals are right.",
+            "percentunit",
+            [
+                Query(
+                    _over("forecast_intervals_right_total", "forecast_intervals_total", "column, rows", "coverage"),
+                    "{{column}}, {{rows}} ahead, {{coverage}} stated",
+                )
+            ],
+        ),
+        chart(
+            "Forecasts judged",
+            "Forecasts that were judged, by column and rows ahead; 0 without [forecast].",
+            "cps",
+            [Query(f"{rate('forecasts_judged_total', 'column, rows')} or vector(0)", "{{column}}, {{rows}} ahead")],
+        ),
+        chart(
             "Budget used",
             "Stored samples to their limit, mean of the live keys.",
             "percentunit",
@@ -123,3 +150,10 @@ def learners() -> Dashboard:
     ):
         board.with_panel(panel)
     return board
+
+
+def _over(part: str, whole: str, by: str, more: str = "") -> str:
+    """A sum over another by these labels, the first also by `more`; 0 without [forecast]."""
+    if not more:
+        return f"{rate(part, by)} / {rate(whole, by)} or vector(0)"
+    return f"{rate(part, f'{by}, {more}')} / on ({by}) group_left () {rate(whole, by)} or vector(0)"

@@ -23,6 +23,8 @@ class JobLike(Protocol):
     def sinks(self) -> Mapping[str, str]: ...  # sink -> topic, those that are on; "dlq" always
     @property
     def model(self) -> str: ...  # its name in outputs and metrics
+    @property
+    def forecast_plan(self) -> tuple[Sequence[str], Sequence[int], Sequence[float]] | None: ...  # columns, ahead, coverage
     def compile(self) -> None: ...
     def time_unit_of(self, record: Record) -> str | None: ...  # that its time must be in; None: it does not tell
     def in_time_unit(self, unit: str) -> "JobLike": ...  # decided, with [source] time_unit = "auto"

@@ -192,6 +192,13 @@ class Job(NamedTuple):
         return self.given_names
 
     @property
+    def forecast_plan(self) -> tuple[list[str], tuple[int, ...], tuple[float, ...]] | None:
+        """The columns that are forecast, the rows ahead and the coverage of intervals; None without forecasts."""
+        if (stage := self.steps.forecasts) is None:
+            return None
+        return [self.composition.columns[at] for at in stage.columns], stage.learner.ahead, stage.learner.coverage
+
+    @property
     def given_names(self) -> list[str]:
         """Class names every key knows: declared, or the population's."""
         return list(self.population.names if self.population is not None else self.classes or ())

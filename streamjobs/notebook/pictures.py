@@ -138,6 +138,45 @@ def fit_report(
     return figure_of(draw)
 
 
+def forecast(axes: Any, rows: Sequence[Mapping[str, Any]], column: str) -> None:
+    """The last rows of a column, their forecasts the fewest rows ahead, and the fan of the last row."""
+    made = [[one for one in row["forecasts"] if one["column"] == column] for row in rows]
+    at = np.array([row["ts"] for row in rows]) - rows[-1]["ts"]
+    usual = float(np.median(np.diff(at))) if len(at) > 1 else 1.0  # seconds, where rows come at any intervals
+    first = min(one["rows"] for one in made[-1])
+
+    def due(row: int, one: Mapping[str, Any]) -> float:
+        if one["ts"] is not None:
+            return float(one["ts"] - rows[-1]["ts"])
+        later = row + one["rows"]
+        return float(at[later]) if later < len(at) else float(at[-1] + usual * (later - len(at) + 1))
+
+    nearest = [next(one for one in of_row if one["rows"] == first) for of_row in made]
+    name = f"{first} row{'s' if first > 1 else ''} ahead"
+    last = len(rows) - 1
+    now = {"value": made[-1][0]["naive"], "intervals": [{"low": made[-1][0]["naive"], "high": made[-1][0]["naive"]}] * 9}
+    fan = [(0.0, now), *((due(last, one), one) for one in sorted(made[-1], key=lambda one: one["rows"]))]
+    drawn = [(BLUE, name, [(due(row, one), one) for row, one in enumerate(nearest)]), (LINES[1], "of the last row", fan)]
+    for color, label, line in drawn:
+        for at_share in reversed(range(len(made[-1][0]["intervals"]))):
+            share = made[-1][0]["intervals"][at_share]["coverage"]
+            ends = [[one["intervals"][at_share][end] for _, one in line] for end in ("low", "high")]
+            low, high = (np.array([np.nan if end is None else end for end in some]) for some in ends)
+            axes.fill_between(
+                [time for time, _ in line],
+                low,
+                high,
+                color=color,
+                alpha=0.16,
+                linewidth=0,
+                label=f"inside, {share:.0%}" if line is drawn[0][2] else None,
+            )
+        values = [np.nan if one["value"] is None else one["value"] for _, one in line]
+        axes.plot([time for time, _ in line], values, color=color, linewidth=1.2, label=label)
+    axes.plot(at, [of_row[0]["naive"] for of_row in made], color=INK, linewidth=1.0, label="value")
+    axes.grid(axis="y", color=GRID, linewidth=0.6)
+
+
 def error_curves(curves: Mapping[str, Sequence[float | None]], measure: str) -> "Figure":
     """Errors over a recording: a line for each learner and control, with a point for each equal part of the rows."""
 

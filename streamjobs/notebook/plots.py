@@ -1,4 +1,4 @@
-"""Pictures of a job's outputs: features, LS error, drift, confusion. Needs matplotlib, the extra `plots`."""
+"""Pictures of a job's outputs: features, LS error, drift, confusion, forecasts. Needs matplotlib, the extra `plots`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Rows = Sequence[Mapping[str, Any]]  # outputs of a sink, in order
 MOST_KEYS = 6  # panels of a picture
+MOST_FORECAST = 300  # rows of a forecast
 MOST_POINTS = 4000  # of a scatter
 SMOOTH = 20  # rows of the thick line
 
@@ -81,6 +82,34 @@ class Plot:
             pictures.matrix(axes, shares, names)
             right = float(np.trace(counts) / counts.sum())
             axes.set_title(f"{right:.1%} right\n{len(pairs):,} labelled rows with a prediction")
+
+        return figure_of(draw)
+
+    def forecast(self, key: str | None = None, column: str | None = None) -> "Figure":
+        """Columns of keys, their forecasts the fewest rows ahead with intervals, and all forecasts of the last row.
+
+        key, column: only this one; of all, the first six are drawn, and of each the last 300 rows. Raises ConfigError where
+        there is none.
+        """
+        lines: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        for row in self._wanted("forecasts"):
+            if (key is None or row["key"] == key) and row["forecasts"][0]["naive"] is not None:  # not of late rows
+                for name in dict.fromkeys(one["column"] for one in row["forecasts"]):
+                    lines.setdefault((row["key"], name), []).append(row)
+        lines = {place: mine for place, mine in lines.items() if column is None or place[1] == column}
+        if not lines:
+            raise ConfigError(f"forecast: expected forecasts of key {key or 'any'}, column {column or 'any'}; got none.")
+        shown = list(lines.items())[:MOST_KEYS]
+
+        def draw(figure: Any) -> None:
+            figure.set_size_inches(9, 0.8 + 2.2 * len(shown))
+            panels = figure.subplots(len(shown), 1, squeeze=False)[:, 0]
+            for axes, ((of, name), mine) in zip(panels, shown, strict=True):
+                pictures.forecast(axes, mine[-MOST_FORECAST:], name)
+                axes.set_title(f"{of}, {name}")
+            left = len(lines) - len(shown)
+            panels[-1].set_xlabel("seconds from the last row" + (f" ({left} more are not shown)" if left else ""))
+            figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
 
         return figure_of(draw)
 
@@ -151,7 +180,7 @@ class Plot:
         return rows
 
 
-KINDS = ("features", "ls_error", "drift", "confusion")
+KINDS = ("features", "ls_error", "drift", "confusion", "forecast")
 
 
 def _smoothed(values: Array) -> Array:

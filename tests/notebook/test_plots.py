@@ -12,7 +12,7 @@ from streamjobs.notebook.outputs import of_folder, of_topics
 from streamjobs.notebook.pictures import alarm_times, fit_report, save
 from streamjobs.notebook.plots import KINDS
 from streamjobs.settings.broker import BrokerSection
-from tests.commands.jobs import command, job_file, jsonl, rows
+from tests.commands.jobs import JOB, command, job_file, jsonl, rows
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("plots")
     recording = jsonl(made / "rows.jsonl", rows(1500))
     options = ("--key", "person", "--output-dir", made / "out")
-    assert command("replay", job_file(made), "--input", recording, *options) == 0
+    assert command("replay", job_file(made, JOB + '[forecast]\nahead = [1, "2s"]\n'), "--input", recording, *options) == 0
     return made
 
 
@@ -52,10 +52,27 @@ def test_pictures_say_what_they_show(folder: Path) -> None:
     assert {text.get_text() for text in axes.get_legend().get_texts()} == {"sit", "run"}
 
 
+def test_a_forecast_is_drawn_at_the_time_that_it_is_of(folder: Path) -> None:
+    job = Job(folder / "job.toml")
+    replayed = job.replay(folder / "rows.jsonl", key="person")
+    (axes,) = job.plot.forecast("p1", "ay_mean").axes
+    assert axes.get_title(loc="left") == "p1, ay_mean"
+    lines = {line.get_label(): line.get_xydata() for line in axes.get_lines()}
+    rows = [row for row in replayed.rows("forecasts") if row["key"] == "p1"]
+    near, far = [one for one in rows[-1]["forecasts"] if one["column"] == "ay_mean"]
+    assert lines["value"].tolist()[-1] == [0.0, near["naive"]]
+    assert lines["1 row ahead"].tolist()[-1] == [0.5, near["value"]]
+    assert lines["of the last row"].tolist() == [[0.0, near["naive"]], [0.5, near["value"]], [2.0, far["value"]]]
+    made = next(one for one in rows[-2]["forecasts"] if one["column"] == "ay_mean")
+    assert lines["1 row ahead"].tolist()[-2] == [0.0, made["value"]]
+    with pytest.raises(ConfigError, match="expected forecasts of key p9, column any; got none"):
+        job.plot.forecast("p9")
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("portrait", "--from", "out"), "expected one of features, ls_error, drift, confusion; got 'portrait'."),
+        (("portrait", "--from", "out"), "expected one of features, ls_error, drift, confusion, forecast; got 'portrait'."),
         (("drift", "--from", "nowhere"), "nowhere/drift.jsonl: no such file"),
         (("drift", "--from", "out", "--output", "x.gif"), "--output x.gif: expected a name that ends in .svg or .png."),
     ],

@@ -120,6 +120,21 @@ def test_what_a_report_says_of_drift_labels_and_clocks_moves_its_metrics():
     assert value(PREFIX + "label_delay_seconds_count") == 1
 
 
+def test_forecasts_are_counted_by_column_and_rows_ahead_from_0_on():
+    metrics = Metrics("in")
+    value = metrics.registry.get_sample_value
+    metrics.expect_forecasts(["air temp"], (1, 12), (0.8, 0.95))
+    places = {"column": "air temp", "rows": "1"}
+    assert value(PREFIX + "forecasts_judged_total", {"column": "air temp", "rows": "12"}) == 0
+    assert value(PREFIX + "forecast_intervals_right_total", {**places, "coverage": "0.95"}) == 0
+    for _ in range(2):
+        metrics.count_advance(Report(forecasts={"air temp 1": [10.0, 2.5, 5.0, 8.0, 6.0, 7.0]}), 0.001)
+    names = ("forecasts_judged", "forecast_error", "forecast_naive_error", "forecast_intervals")
+    assert [value(f"{PREFIX}{name}_total", places) for name in names] == [20, 5, 10, 16]
+    right = [value(PREFIX + "forecast_intervals_right_total", {**places, "coverage": share}) for share in ("0.8", "0.95")]
+    assert right == [12, 14] and value(PREFIX + "forecasts_judged_total", {"column": "air temp", "rows": "12"}) == 0
+
+
 def test_a_batch_is_as_late_as_its_record_time_says(monkeypatch):
     metrics = Metrics("in", "okfeb")
     value = metrics.registry.get_sample_value

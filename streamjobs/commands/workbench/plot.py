@@ -14,14 +14,14 @@ def add_to(app: typer.Typer) -> None:
 
 
 def plot(
-    what: Annotated[str, typer.Argument(metavar="PICTURE", help="features, ls_error, drift or confusion.")],
+    what: Annotated[str, typer.Argument(metavar="PICTURE", help="features, ls_error, drift, confusion or forecast.")],
     job_file: JobFile,
     source: Annotated[
         str, typer.Option("--from", help="'topics' for the worker's outputs, or the folder of replay's --output-dir.")
     ] = "topics",
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, .svg or .png.")] = Path("plot.svg"),
 ) -> None:
-    """Draw the outputs of a job: features, LS error and drift over time, or true by predicted classes."""
+    """Draw the outputs of a job: features, LS error and drift over time, true by predicted classes, or forecasts."""
     from streamjobs.job_files import read_job
     from streamjobs.notebook.outputs import of_folder, of_topics
     from streamjobs.notebook.pictures import check_name, save

@@ -21,13 +21,14 @@ def encoded_forecasts(
     """A record for each row; counts in the report what was forecast for these rows."""
     stage, table = job.steps.forecasts, made.forecasts
     assert stage is not None and table is not None
-    columns = [job.composition.columns[at] for at in stage.columns]
-    _count(columns, stage.learner.ahead, table, report)
-    coverage, forecasts = stage.learner.coverage, []
+    assert job.forecast_plan is not None
+    columns, aheads, coverage = job.forecast_plan
+    _count(columns, aheads, table, report)
+    forecasts = []
     for time, of_row in zip(rows.times.tolist(), table.tolist(), strict=True):
         of_columns = []
         for column, of_column in zip(columns, of_row, strict=True):
-            for ahead, one in zip(stage.learner.ahead, of_column, strict=True):
+            for ahead, one in zip(aheads, of_column, strict=True):
                 bounds = [
                     Interval(share, one[at + LOW], one[at + HIGH])
                     for share, at in zip(coverage, range(FIRST_INTERVAL, len(one), 3), strict=True)

@@ -64,6 +64,7 @@ class Metrics:
         self.remaining = 0  # changelog records still to be read
         self.recovery_seconds: float | None = None  # of the last recovery
         self.taken = Taken()
+        self.coverage: Sequence[float] = ()  # of forecasts' intervals
         self.end_of: Callable[[int], int | None] = lambda partition: None  # an input partition's end, set by the app
         self.on_report: Callable[[Report], None] | None = None  # the page's, where there is one
         self.lookup: Lookup | None = None  # of schemas, set by the app
@@ -121,6 +122,21 @@ class Metrics:
         if metric.kind == "gauge":
             return Gauge(name, metric.help, metric.labels, registry=self.registry)
         return Histogram(name, metric.help, metric.labels, registry=self.registry, buckets=metric.buckets)
+
+    def expect_forecasts(self, columns: Sequence[str], ahead: Sequence[int], coverage: Sequence[float]) -> None:
+        """Of a job with forecasts: their columns, rows ahead and coverage. The counters begin at 0."""
+        self.coverage = coverage
+        nothing = [0.0] * (4 + len(coverage))
+        self._count_forecasts({f"{column} {rows}": nothing for column in columns for rows in ahead})
+
+    def _count_forecasts(self, forecasts: Mapping[str, Sequence[float]]) -> None:
+        names = ("forecasts_judged_total", "forecast_error_total", "forecast_naive_error_total", "forecast_intervals_total")
+        for place, figures in forecasts.items():
+            column, _, rows = place.rpartition(" ")
+            for name, figure in zip(names, figures, strict=False):
+                self._collectors[name].labels(column, rows).inc(figure)
+            for share, right in zip(self.coverage, figures[len(names) :], strict=True):
+                self._collectors["forecast_intervals_right_total"].labels(column, rows, f"{share:g}").inc(right)
 
     def watch(self, *, ready: Callable[[], bool], directory: Path | None) -> None:
         """Follow what other parts know, at each scrape. directory: [state] directory; None: states are in memory."""
@@ -206,6 +222,8 @@ class Metrics:
         for watch, (judged, small) in report.p_values.items():
             collectors["drift_p_values_total"].labels(watch).inc(judged)
             collectors["drift_small_p_values_total"].labels(watch).inc(small)
+        if report.forecasts:
+            self._count_forecasts(report.forecasts)
         if report.ls_errors:
             collectors["ls_error_ratio"].observe(report.ls_errors, report.worst)
         if report.newest_event > 0:

@@ -83,6 +83,26 @@ METRICS: tuple[Metric, ...] = (
         "P-values below 0.01, of those that drift_p_values_total counts: about 1 % while nothing changes.",
         ("watch",),
     ),
+    Metric("forecasts_judged_total", "counter", "Forecasts that are judged: their value has come.", ("column", "rows")),
+    Metric(
+        "forecast_error_total",
+        "counter",
+        "Sum of |forecast - value| of these forecasts, in units of the column.",
+        ("column", "rows"),
+    ),
+    Metric(
+        "forecast_naive_error_total",
+        "counter",
+        "The same sum of the naive forecast, that nothing changes.",
+        ("column", "rows"),
+    ),
+    Metric("forecast_intervals_total", "counter", "Intervals of these forecasts that are judged.", ("column", "rows")),
+    Metric(
+        "forecast_intervals_right_total",
+        "counter",
+        "Those that the value lies in, by [forecast] coverage.",
+        ("column", "rows", "coverage"),
+    ),
     Metric("keys", "gauge", "Keys with a live state in this worker."),
     Metric(
         "keys_set_aside", "gauge", "Keys with a state that cannot be read or written: their records become dead letters."
