@@ -271,7 +271,7 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
         if alarms["key_hours"] < SHORTEST:  # such as of a file without times
             span, rate = f"{summary['rows']:,} rows", ""
         say(f"{alarms['total']:,} alarms in {span} of {keys}{rate}")
-        for watch in ("stuck", "silent"):
+        for watch in ("stuck", "silent", "missing"):
             if count := alarms["by_watch"].get(watch):
                 say(f"{count:,} of the alarms: sensors that are {watch}")
         if alarms["keys_warming_up"]:

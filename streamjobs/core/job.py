@@ -61,6 +61,7 @@ class Job(NamedTuple):
     fingerprint: bytes
     described: dict[str, str]
     start: dict[str, Any] | None  # states a new key begins from, and `names`
+    partitions: int = 1  # of the input
     life: str = ""  # of the input topic, in the ids of outputs: see `topic_of_life`
 
     @classmethod
@@ -144,7 +145,8 @@ class Job(NamedTuple):
 
     def on_partitions(self, partitions: int) -> "Job":
         """The job that refuses a record on another partition than its key's, see `decoding.keys`."""
-        return self._replace(keyed=keyed(self.settings.source, partitions, self.schemas))
+        expected = self.settings.alarms.expected if self.settings.alarms is not None else ()
+        return self._replace(keyed=keyed(self.settings.source, partitions, self.schemas, expected), partitions=partitions)
 
     def in_life(self, life: str) -> "Job":
         """The job over an input topic that was recreated under it."""

@@ -5,13 +5,14 @@ state, so a record that is applied again raises the same alarm.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 import msgspec
 import numpy as np
 
 from streamjobs.core import alarms
+from streamjobs.core.decoding.keys import place_of_key
 from streamjobs.core.job import Job
 from streamjobs.core.live.group import Turn
 from streamjobs.core.live.live import Live
@@ -25,6 +26,7 @@ from streamjobs.stages.events.stuck import Stuck
 from streamjobs.stages.names import GROUP, SILENT, STUCK
 from streamjobs.stages.rows import Rows
 
+MISSING = "missing"  # the kind of alarm of a key that is expected and never came
 MOST_KEYS = 100  # in the record of a group
 MOST_NAMED = 16  # columns in the record of a sensor that is stuck
 Sent = tuple[int, Output]  # with the place of the record that caused it
@@ -52,12 +54,17 @@ def watch_silence(job: Job, live: Live, records: Sequence[Record], advanced: Adv
     silence, report = live.silence, advanced.report
     assert silence is not None
     sent: list[Output] = []
+    missing: dict[bytes, Heard] = {}
+    if silence.absent is None:
+        silence.expect(_expected(job, records[0].partition))
     raised = {} if silence.group is None else _raised(job, records, advanced.outputs)
     heard = [] if not raised else [(record, -math.inf) for record in records if record.offset in raised]
     for record, time in sorted([*report.heard, *heard], key=lambda one: one[0].offset):
         for change in silence.hear(record.key or b"", time) if time > -math.inf else ():
             alarm = _silent(job, silence, change)
             sent.append(_output(job, record, alarm, change.key, silence.time))
+            if change.missing:
+                missing[change.key] = change.heard
             _report(report, alarm)
         for turn in _turns(silence, record, time == -math.inf):
             alarm = _grouped(job, silence, turn)
@@ -65,11 +72,17 @@ def watch_silence(job: Job, live: Live, records: Sequence[Record], advanced: Adv
             _report(report, alarm)
     report.heard.clear()
     keys = dict.fromkeys(record.key for record in records if record.key is not None)
-    _keep(live, SILENT, silence.heard, keys)
+    _keep(live, SILENT, missing | silence.heard, keys | dict.fromkeys(missing))
     if silence.group is not None:
         _keep(live, GROUP, silence.group.alarmed, keys | silence.group.changed)
         silence.group.changed.clear()
     return advanced._replace(outputs=_by_record(job, advanced.outputs, sent, records[0])) if sent else advanced
+
+
+def _expected(job: Job, partition: int) -> Iterator[bytes]:
+    for key in map(str.encode, job.settings.alarms.expected if job.settings.alarms is not None else ()):
+        if job.partitions == 1 or place_of_key(job.settings.source, key, job.partitions) == partition:
+            yield key
 
 
 def _raised(job: Job, records: Sequence[Record], outputs: Sequence[Output]) -> set[int]:
@@ -100,7 +113,7 @@ def open_now(job: Job, live: Live, most: int) -> tuple[int, list[ShownAlarm]]:
         events = [(slot, stage.open_alarm(work, slot)) for slot in slots[work["opened"][slots] > 0].tolist()]
         opened += [_shown(_stuck(job, live.text_of[slot], event, None)) for slot, event in events if event is not None]
     if live.silence is not None:
-        fallen = list(live.silence.quiet.items())
+        fallen = [*live.silence.quiet.items(), *live.silence.missing.items()]
         opened += [_shown(_silent(job, live.silence, Change(key, heard, False))) for key, heard in fallen]
         group = live.silence.group
         if group is not None and group.start:
@@ -148,9 +161,11 @@ def _grouped(job: Job, silence: Silence, turn: Turn) -> Alarm:
 
 
 def _silent(job: Job, silence: Silence, change: Change) -> Alarm:
-    heard = change.heard
+    heard, key = change.heard, change.key.decode("utf-8", "backslashreplace")
+    if change.missing:
+        return _alarm(job, key, MISSING, (0, heard.time), (heard.time, silence.time if change.back else None), None)
     start, end = heard.time + silence.after, silence.time if change.back else None
-    return _alarm(job, change.key.decode("utf-8", "backslashreplace"), SILENT, (0, heard.newest), (start, end), heard.newest)
+    return _alarm(job, key, SILENT, (0, heard.newest), (start, end), heard.newest)
 
 
 def _stuck(job: Job, key: str, event: Stuck, end: float | None) -> Alarm:
@@ -162,7 +177,7 @@ def _stuck(job: Job, key: str, event: Stuck, end: float | None) -> Alarm:
 
 
 def _alarm(
-    job: Job, key: str, kind: str, identity: tuple[int, float], span: tuple[float, float | None], since: float
+    job: Job, key: str, kind: str, identity: tuple[int, float], span: tuple[float, float | None], since: float | None
 ) -> Alarm:
     """identity: what tells the key's alarms of this kind apart; span: event times of start and end."""
     start, end = span

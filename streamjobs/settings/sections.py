@@ -255,19 +255,19 @@ class DriftSection(Section):
         default="ls_error",
         description="what the detector watches in each row; columns: the numbers of the row, unchanged, with "
         "column_chart; innovations: their errors of a forecast from the 16 rows before, with column_chart; rows: "
-        "single rows with such an error beyond the usual ones, with row_tail; a list: all of these, and false_alarms "
-        "is the limit for all of them",
+        "single rows with such an error beyond the usual ones, with row_tail; a list: all of these; false_alarms is "
+        "that of all together",
     )
     beside: list[str | dict[str, Any]] = Field(
         default=[],
         description="controls, such as last_points and running_mean: the same detector also watches their LS "
-        "errors; names, or tables with a name and settings",
+        "errors; names, or tables as of extractor",
     )
     idle: int = Field(
         default=10,
         ge=0,
         le=1_000_000,
-        description="an idle sensor is not drift: samples that repeat the previous one more than this many times, and their "
+        description="an idle sensor is not drift: samples that repeat the previous one more often than this, and their "
         "windows, are not watched; 0: all are watched",
     )
 
@@ -287,28 +287,33 @@ class BoutsSection(Section):
 class AlarmsSection(Section):
     stuck: bool | Seconds = Field(
         default=False,
-        description="alarm of a sensor: a column that usually changes repeats one number for 30 samples or more, and for 10 "
-        "times as many as ever; a time, such as '10m': also for so long (duration, or seconds)",
+        description="alarm of a column that usually changes: it repeats one number 30 times, and 10 times as "
+        "often as before; a time, such as '10m': also for so long",
     )
     silent: Seconds | None = Field(
         default=None,
         gt=0,
-        description="alarm of a key that is silent: no new sample for this time, by the event times of the other keys of "
-        "its partition (duration, or seconds); absent: off",
+        description="alarm of a key without a new sample for this time, such as '10m', by its partition's event time; "
+        "absent: off",
     )
     group: float | None = Field(
         default=None,
         gt=0,
         le=1,
-        description="with silent: an alarm of a group: this share of a partition's keys (5 or more) alarm within "
+        description="with silent: alarm of a group: this share of a partition's keys (5 or more) alarm within "
         "group_within; absent: off",
     )
     group_within: Seconds = Field(default=600.0, gt=0, description="time in which a group alarms (duration, or seconds)")
+    expected: list[str] = Field(
+        default=[],
+        description="with silent: keys; one without a sample so long after its partition's first is missing",
+    )
 
     @property
     def kinds(self) -> list[str]:
         """What is alarmed of, as records and metrics name it."""
         asked = {"stuck": self.stuck is not False, "silent": self.silent is not None, "group": self.group is not None}
+        asked["missing"] = bool(self.expected)
         return [kind for kind, on in asked.items() if on]
 
 

@@ -43,8 +43,8 @@ class SourceSection(Section):
     )
     partitioner: Literal["murmur2", "crc32", "fnv1a"] = Field(
         default="murmur2",
-        description="with `key`, if the topic has several partitions and is not rekeyed: how producers choose the partition "
-        "of a key; a record in another partition stops the worker",
+        description="with `key` not rekeyed, or [alarms] expected: how producers choose a key's partition; a record (of "
+        "an expected key) in another one stops the worker",
     )
     format: Literal["json", "msgpack", "raw", "avro", "protobuf"] = Field(
         default="json",

@@ -140,7 +140,7 @@ def _work(
     source = probe(settings, core.job, drain=drain)
     if source.origin.life:
         core = core._replace(job=core.job.in_life(source.origin.life))
-    if settings.source.key_in_value:
+    if settings.source.key_in_value or (settings.alarms is not None and settings.alarms.expected):
         core = core._replace(job=core.job.on_partitions(source.origin.partitions))
     if settings.source.time_unit == AUTO:
         core, source = _with_time_unit(settings, core, source, once=once)

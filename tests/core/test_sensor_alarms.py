@@ -10,8 +10,9 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.stored import decode_snapshot
 from streamjobs.core.messages import Output, Stored
+from streamjobs.core.partitioners import murmur2
 from streamjobs.core.sensor_alarms import open_now
-from streamjobs.errors import ConfigError
+from streamjobs.errors import ConfigError, SetupError
 from streamjobs.settings.load import composition_from
 from streamjobs.stages.events.group import Grouped
 from streamjobs.stages.events.silent import Heard
@@ -194,6 +195,8 @@ def test_states_are_read_with_and_without(drift: dict | None) -> None:
         ({"alarms": {"stuck": True}, "sinks": {"alarms": ""}}, "which is off"),
         ({"alarms": {"stuck": "often"}}, "stuck"),
         ({"sinks": {"alarms": "a"}}, "no alarms would be sent"),
+        ({"alarms": {"stuck": True, "expected": ["a"]}}, "expected needs silent"),
+        ({"alarms": {"silent": "1m", "expected": ["a", "b", "a"]}}, "expected must name different keys"),
     ],
 )
 def test_settings_that_raise_no_alarm_are_refused(sections: dict, message: str) -> None:
@@ -211,6 +214,7 @@ class Fleet(Worker):
 
 
 SILENT = {"silent": "60s"}
+EXPECTED = SILENT | {"expected": ["s0", "s8", "s9", "s10"]}
 
 
 def fleet(seed: int = 9, n: int = 240) -> list[Stored]:
@@ -247,15 +251,72 @@ def test_a_key_that_is_silent_alarms_by_the_time_of_the_others_and_comes_back() 
     assert {one.key for one in outputs if one.sink == "alarms"} == {b"s1", b"s2", b"s3", b"s4"}
 
 
-@pytest.mark.parametrize("sections", [{}, {"drift": DRIFT, "alarms": SILENT | {"stuck": True}}])
+def of_missing(partition: int = 0) -> list[Stored]:
+    """As the fleet; s8 comes before 60 s have passed, s9 after, and s10 does not."""
+    records = fleet()
+    for time, key in ((40.0, b"s8"), (100.0, b"s9"), (104.0, b"s9")):
+        body = dict(zip(NAMES, (0.1, 0.2, time), strict=True), ts=START + time)
+        at = next(at for at, one in enumerate(records) if json.loads(one.value)["ts"] > START + time)
+        records.insert(at, record(int(time), key, body))
+    return [one._replace(offset=offset, partition=partition) for offset, one in enumerate(records)]
+
+
+def missing(outputs: list[Output]) -> list[dict]:
+    return [one for one in alarms(outputs) if one["watch"] == "missing"]
+
+
+def test_a_key_that_is_expected_and_does_not_come_is_missing() -> None:
+    worker = Fleet(job(alarms=EXPECTED))
+    outputs = worker.apply(of_missing())
+    raised = missing(outputs)[:2]
+    assert [(one["key"], one["open"], one["since"], one["end"]) for one in raised] == [
+        ("s10", True, None, None),
+        ("s9", True, None, None),
+    ]
+    first = json.loads(of_missing()[0].value)["ts"]
+    assert first + 60 <= raised[0]["start"] == raised[1]["start"] < first + 64
+    (ended,) = missing(outputs)[2:]
+    assert (ended["id"], ended["start"]) == (raised[1]["id"], raised[1]["start"])
+    assert (ended["outcome"], ended["end"]) == ("recovered", START + 100)
+    assert {one.key for one in outputs if b'"missing"' in one.value} == {b"s9", b"s10"}
+    shown = [one for one in open_now(job(alarms=EXPECTED), worker.live, 20)[1] if one.watch == "missing"]
+    assert [(one.key, one.id) for one in shown] == [("s10", raised[0]["id"])]
+    silent = [one["key"] for one in alarms(outputs) if one["watch"] == "silent"]
+    assert silent.count("s9") == silent.count("s8") == 1 and "s10" not in silent
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_a_partition_looks_for_its_own_keys(partitions: int) -> None:
+    """Kafka has four; a recording has one, whatever its number."""
+    several = job(alarms=SILENT | {"expected": ["x0", "x1", "x2", "x3", "x4", "x5"]})
+    records = [one._replace(partition=2) for one in fleet()]
+    found = missing(Fleet(several.on_partitions(partitions)).apply(records))
+    own = [key for key in several.settings.alarms.expected if partitions == 1 or murmur2(key.encode(), partitions) == 2]
+    assert len(own) > 0 and (partitions == 1 or len(own) < 6)
+    assert [one["key"] for one in found] == own
+
+
+def test_an_expected_key_on_another_partition_stops_the_worker() -> None:
+    place = murmur2(b"s3", 4)
+    one = job(alarms=SILENT | {"expected": ["s3"]}).on_partitions(4)
+    assert Fleet(one).apply([each._replace(partition=place) for each in fleet()])
+    with pytest.raises(
+        SetupError, match=r"one of \[alarms\] expected.*in partition \d of 4 by murmur2.*\[source\] partitioner"
+    ):
+        Fleet(one).apply([each._replace(partition=(place + 1) % 4) for each in fleet()])
+
+
+@pytest.mark.parametrize(
+    "sections", [{}, {"drift": DRIFT, "alarms": SILENT | {"stuck": True}}, {"alarms": EXPECTED | {"stuck": True}}]
+)
 def test_who_is_silent_follows_from_the_stored_states(sections: dict) -> None:
     """A crash after every record, and batches of any size, change no byte."""
     one = job(**({"alarms": SILENT} | sections))
-    records = fleet()
+    records = of_missing() if one.settings.alarms.expected else fleet()
     whole = Fleet(one)
     expected = rows_of(whole.apply(records))
     whole.checkpoint()
-    assert len(expected) >= 10
+    assert len(expected) >= 10 and (b"s10" in whole.store) == bool(one.settings.alarms.expected)
     worker, got = Fleet(one), []
     for number, single in enumerate(records):
         got += rows_of(worker.apply([single]))
@@ -268,7 +329,8 @@ def test_who_is_silent_follows_from_the_stored_states(sections: dict) -> None:
     worker.crash()
     assert not worker.apply(records), "redelivered records send nothing"
     assert worker.live.silence is not None and whole.live.silence is not None
-    assert (worker.live.silence.clock, worker.live.silence.quiet) == (whole.live.silence.clock, whole.live.silence.quiet)
+    for what in ("clock", "quiet", "missing"):
+        assert getattr(worker.live.silence, what) == getattr(whole.live.silence, what)
 
 
 def test_a_crash_before_a_checkpoint_repeats_the_same_alarms() -> None:

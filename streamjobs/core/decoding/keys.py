@@ -8,8 +8,8 @@ which is another one or none. So with several partitions each record must be on 
 the key in its value, which each record shows by itself, whichever worker reads it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from hashlib import blake2b
 
 from streamjobs.core.decoding.one_field import field_reader
@@ -45,14 +45,17 @@ def key_bytes(value: object) -> bytes | None:
     return None
 
 
-def keyed(source: SourceSection, partitions: int = 1, schemas: Schemas | None = None) -> KeyAll:
+def keyed(
+    source: SourceSection, partitions: int = 1, schemas: Schemas | None = None, expected: Collection[str] = ()
+) -> KeyAll:
     """A function that gives records the keys inside their values; without [source] key it gives them back as they are.
 
     partitions: of the topic; with more than one, the function raises SetupError at a record that is not on the partition of
-    its key. schemas: those of [source] format, as `formats.parser` takes them.
+    its key. schemas: those of [source] format, as `formats.parser` takes them. expected: keys of [alarms], which are
+    looked for on the partitions that the partitioner gives them, and must come there.
     """
     if not source.key_in_value:
-        return lambda records: records
+        return partial(_on_place, source, partitions, frozenset(map(str.encode, expected))) if expected else _as_they_are
     key_of, place = key_reader(source, schemas), _placing(source, partitions)
 
     def all_keyed(records: Sequence[Record]) -> Sequence[Record]:
@@ -64,6 +67,30 @@ def keyed(source: SourceSection, partitions: int = 1, schemas: Schemas | None = 
         return given
 
     return all_keyed
+
+
+def _as_they_are(records: Sequence[Record]) -> Sequence[Record]:
+    return records
+
+
+def _on_place(
+    source: SourceSection, partitions: int, expected: frozenset[bytes], records: Sequence[Record]
+) -> Sequence[Record]:
+    for record in records if partitions > 1 else ():
+        if (key := record.key) in expected and (place := place_of_key(source, key, partitions)) != record.partition:
+            digest = blake2b(key, digest_size=8).hexdigest()
+            raise SetupError(
+                f"topic {record.topic}[{record.partition}] offset {record.offset}: its key (hash {digest}) is one of "
+                f"[alarms] expected and belongs in partition {place} of {partitions} by {source.partitioner}, where it "
+                "would be missing. Nothing was learned from this record. Name in [source] partitioner how producers "
+                f"partition ({', '.join(PARTITIONERS)}); if none of them fits, remove expected."
+            )
+    return records
+
+
+def place_of_key(source: SourceSection, key: bytes, partitions: int) -> int:
+    """The partition on which producers send the key, by [source] partitioner."""
+    return PARTITIONERS[source.partitioner](key, partitions)
 
 
 def each_keyed(source: SourceSection, records: Iterable[Record]) -> Iterator[Record]:

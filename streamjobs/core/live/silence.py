@@ -5,6 +5,9 @@ at most. Therefore, if all keys pause together, as at night, the first sample af
 heard of when it sends a sample that is newer than all of its samples before. It stores the clock of this moment, and falls
 silent when the clock has advanced by the stated time. After a crash, the stored states of all keys give the same: the clock
 is the largest stored one, and keys that are behind it by the stated time have alarmed before.
+
+A key that is expected is missing when the clock, which begins with the partition's first sample, has come to the stated time
+without a sample of the key. It then gets a state that tells so, in which its newest sample is of -inf.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,11 +26,15 @@ MOST_PAUSE = 0.5  # of the stated time, that a pause of the whole partition coun
 
 
 class Change(NamedTuple):
-    """A key falls silent, or comes back."""
+    """A key falls silent or is missing, or comes."""
 
     key: bytes
-    heard: Heard  # before
+    heard: Heard  # before; of a key that is missing: when that began
     back: bool
+
+    @property
+    def missing(self) -> bool:
+        return self.heard.newest == float("-inf")
 
 
 class Silence:
@@ -38,11 +45,15 @@ class Silence:
         self.after, self.time, self.clock = after, float("-inf"), 0.0
         self.heard: dict[bytes, Heard] = {}
         self.quiet: dict[bytes, Heard] = {}  # keys that are silent now
+        self.absent: set[bytes] | None = None  # keys that are expected and may still come in time; None: not yet told
+        self.missing: dict[bytes, Heard] = {}
         self._due: list[tuple[float, bytes]] = []  # heap of one clock a key, no later than when it falls silent
 
     def meet(self, stored: Iterable[tuple[bytes, Heard]]) -> None:
         """All keys with a stored state, once, before the first `hear`."""
-        self.heard |= {key: heard for key, heard in stored if heard.newest > float("-inf")}
+        for key, heard in stored:
+            if heard.time > float("-inf"):
+                (self.missing if heard.newest == float("-inf") else self.heard)[key] = heard
         self.time = max((heard.time for heard in self.heard.values()), default=self.time)
         self.clock = max((heard.clock for heard in self.heard.values()), default=self.clock)
         self.quiet = {key: heard for key, heard in self.heard.items() if self._when(heard) <= self.clock}
@@ -73,13 +84,23 @@ class Silence:
             self.clock += min(time - self.time, MOST_PAUSE * self.after) if self.heard else 0.0
             self.time = time
         self.heard[key] = Heard(time, self.time, self.clock)
-        changes = []
+        changes = [Change(key, self.missing.pop(key), True)] if key in self.missing else []
         if before is None or self.quiet.pop(key, None) is not None:
             heappush(self._due, (self._when(self.heard[key]), key))
             changes += [] if before is None else [Change(key, before, True)]
         if self._due[0][0] <= self.clock:
             changes += [Change(one, self.heard[one], False) for _, one in sorted(self._fallen())]
+        if self.absent:
+            self.absent.discard(key)
+            if self.clock >= self.after:
+                changes += [Change(one, Heard(float("-inf"), self.time, self.clock), False) for one in sorted(self.absent)]
+                self.missing |= {one.key: one.heard for one in changes if one.missing and not one.back}
+                self.absent.clear()
         return changes
+
+    def expect(self, keys: Iterable[bytes]) -> None:
+        """All keys that are expected in this partition, before the first `hear`."""
+        self.absent = {key for key in keys if key not in self.heard and key not in self.missing}
 
     def _when(self, heard: Heard) -> float:
         return heard.clock + self.after

@@ -159,9 +159,8 @@ def _time_unit(source: SourceSection) -> Problems:
 
 def _keys(source: SourceSection) -> Problems:
     if source.key is None:
-        for name in ("rekeyed", "partitioner"):
-            if getattr(source, name) != SourceSection.model_fields[name].default:
-                yield ("source", name), f"{name} has no meaning without the field with the key; set key, or remove {name}."
+        if source.rekeyed:
+            yield ("source", "rekeyed"), "rekeyed has no meaning without the field with the key; set key, or remove rekeyed."
         return
     if source.format == "raw":
         yield ("source", "key"), "key names a field, and raw records have no fields; remove it, and give records their keys."

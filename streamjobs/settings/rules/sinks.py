@@ -70,6 +70,15 @@ def sinks_contradictions(
         yield ("bouts", "shortest"), "bouts need a classification; this job has none. Remove [bouts]."
     if asked and parts["alarms"].group is not None and parts["alarms"].silent is None:
         yield ("alarms", "group"), "group needs silent, which gives the time of all keys together. Add silent = '1h'."
+    expected = parts["alarms"].expected if asked else []
+    if source.key is None and not expected and source.partitioner != SourceSection.model_fields["partitioner"].default:
+        lacks = "partitioner has no meaning without key and without [alarms] expected"
+        yield ("source", "partitioner"), f"{lacks}; set one of them, or remove partitioner."
+    if expected and parts["alarms"].silent is None:
+        yield ("alarms", "expected"), "expected needs silent, the time after which a key is missing. Add silent = '1h'."
+    if "" in expected or len(set(expected)) < len(expected):
+        twice = next((key for key in expected if expected.count(key) > 1), "")
+        yield ("alarms", "expected"), f"expected must name different keys, each with a character or more; got {twice!r:.80}."
     state = parts.get("state")
     if asked and parts["alarms"].silent is not None and state is not None:
         for name in [name for name in ("ttl", "replay") if name in state.model_fields_set and getattr(state, name)]:
