@@ -45,7 +45,7 @@ class Silence:
         self.after, self.time, self.clock = after, float("-inf"), 0.0
         self.heard: dict[bytes, Heard] = {}
         self.quiet: dict[bytes, Heard] = {}  # keys that are silent now
-        self.absent: set[bytes] | None = None  # keys that are expected and may still come in time; None: not yet told
+        self.absent: set[bytes] | None = None  # keys that are expected and may still come in time; None: not known yet
         self.missing: dict[bytes, Heard] = {}
         self._due: list[tuple[float, bytes]] = []  # heap of one clock a key, no later than when it falls silent
 

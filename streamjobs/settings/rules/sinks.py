@@ -1,5 +1,6 @@
 """[sinks]: settings that contradict one another, or the rest of the job."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -68,29 +69,36 @@ def sinks_contradictions(
             yield ("sinks", name), f"{without}. Add one, or remove the setting."
     if parts.get("bouts") is not None and learner is not None and not _classifies(parts, learner):
         yield ("bouts", "shortest"), "bouts need a classification; this job has none. Remove [bouts]."
-    if asked and parts["alarms"].group is not None and parts["alarms"].silent is None:
-        yield ("alarms", "group"), "group needs silent, which gives the time of all keys together. Add silent = '1h'."
-    expected = parts["alarms"].expected if asked else []
-    if source.key is None and not expected and source.partitioner != SourceSection.model_fields["partitioner"].default:
-        lacks = "partitioner has no meaning without key and without [alarms] expected"
-        yield ("source", "partitioner"), f"{lacks}; set one of them, or remove partitioner."
-    if expected and parts["alarms"].silent is None:
-        yield ("alarms", "expected"), "expected needs silent, the time after which a key is missing. Add silent = '1h'."
-    if "" in expected or len(set(expected)) < len(expected):
-        twice = next((key for key in expected if expected.count(key) > 1), "")
-        yield ("alarms", "expected"), f"expected must name different keys, each with a character or more; got {twice!r:.80}."
-    state = parts.get("state")
-    if asked and parts["alarms"].silent is not None and state is not None:
-        for name in [name for name in ("ttl", "replay") if name in state.model_fields_set and getattr(state, name)]:
-            yield (
-                ("alarms", "silent"),
-                f"silent needs the states of all keys as of one record, so it cannot be together with [state] {name}. "
-                "Remove one of the two settings.",
-            )
+    yield from _of_sensors(parts.get("alarms"), source, parts.get("state"))
     if sinks.alarms == "" and getattr(parts.get("drift"), "relearn_after", None) is not None:
         yield (
             ("sinks", "alarms"),
             "relearn_after needs open alarms, which are kept only if their topic is on; remove one of the two settings.",
+        )
+
+
+def _of_sensors(alarms: Any, source: SourceSection, state: Any) -> Iterator[tuple[tuple[str, str], str]]:
+    """[alarms] and what contradicts it; alarms, state: their sections, or None."""
+    expected = alarms.expected if alarms is not None else []
+    if source.key is None and not expected and source.partitioner != SourceSection.model_fields["partitioner"].default:
+        lacks = "partitioner has no meaning without key and without [alarms] expected"
+        yield ("source", "partitioner"), f"{lacks}; set one of them, or remove partitioner."
+    if alarms is None:
+        return
+    if alarms.group is not None and alarms.silent is None:
+        yield ("alarms", "group"), "group needs silent, which gives the time of all keys together. Add silent = '1h'."
+    if expected and alarms.silent is None:
+        yield ("alarms", "expected"), "expected needs silent, the time after which a key is missing. Add silent = '1h'."
+    if "" in expected or len(set(expected)) < len(expected):
+        twice = next((key for key, times in Counter(expected).items() if times > 1), "")
+        yield ("alarms", "expected"), f"expected must name different keys, each with a character or more; got {twice!r:.80}."
+    if alarms.silent is None or state is None:
+        return
+    for name in [name for name in ("ttl", "replay") if name in state.model_fields_set and getattr(state, name)]:
+        yield (
+            ("alarms", "silent"),
+            f"silent needs the states of all keys as of one record, so it cannot be together with [state] {name}. "
+            "Remove one of the two settings.",
         )
 
 
