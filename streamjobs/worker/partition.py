@@ -11,6 +11,7 @@ from streamjobs.core.interface import Core
 from streamjobs.core.live.live_stats import LiveStats
 from streamjobs.core.messages import LETTER_HEADERS, Output, Record, Report
 from streamjobs.core.state.snapshot import Offsets
+from streamjobs.process import return_free_memory
 from streamjobs.worker.backpressure import Backpressure, Turns
 from streamjobs.worker.idle_keys import Expiry, RecentBatches
 
@@ -112,6 +113,7 @@ class Partition:
         self._taken: list[Record] = []  # from the queue, not applied yet
         self._slice = SLICE
         self._cut_at = start  # `next` at the last cut
+        self._held = 0  # bytes of live states at the last cut
         self._cut_since: float | None = None  # time.monotonic() of a cut that is not stored yet
         self._sending = False
 
@@ -262,6 +264,9 @@ class Partition:
         self.due.clear()
         if self.next == self.committed == self.replay_from:
             return None
+        if (held := self.live.nbytes) > self._held:  # larger arrays took the place of others
+            self._held = held
+            return_free_memory()
         idle = self._forget_idle_keys()
         snapshots: Snapshots = [*self._snapshots(), *((key, None) for key in idle)]
         letters, report = self.live.owed()

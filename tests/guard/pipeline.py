@@ -98,7 +98,7 @@ class Pipeline:
         """The outputs of a fetch."""
         fetched = patches.batches.FetchedBatches(received(data))
         way = PartitionRecords(PLACE, fetched, [], self.offset, None, None, False, READ_COMMITTED)
-        records = list(way)
+        records = [record for chunk in way for record in chunk]
         self.offset = records[-1].offset + 1
         outputs: list[Any] = []
         for at in range(0, len(records), self.slice):

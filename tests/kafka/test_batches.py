@@ -37,7 +37,8 @@ def batch(base: int, *, foreign: int | None = None, compressed: int = 0) -> byte
 
 def read(data: bytes, begin: int = 0) -> list:
     patches.apply()
-    return list(PartitionRecords(PLACE, FetchedBatches(data), [], begin, None, None, False, READ_COMMITTED))
+    chunks = PartitionRecords(PLACE, FetchedBatches(data), [], begin, None, None, False, READ_COMMITTED)
+    return [record for chunk in chunks for record in chunk]
 
 
 @pytest.mark.parametrize("foreign", [0, 2, 4])

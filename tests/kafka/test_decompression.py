@@ -17,7 +17,7 @@ from streamjobs.core.decoding.records import decoder
 from streamjobs.core.messages import Unread
 from streamjobs.errors import SnapshotError
 from streamjobs.kafka import patches
-from streamjobs.kafka.patches import decompression
+from streamjobs.kafka.patches import batches, decompression
 from streamjobs.kafka.patches.batches import PORTION, FetchedBatches
 from streamjobs.kafka.patches.decompression import DecompressionError, gzip_decode, lz4_decode, snappy_decode, zstd_decode
 from streamjobs.kafka.reader import readable
@@ -46,7 +46,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def read(data: bytes, begin: int = 0) -> list[Any]:
-    return list(PartitionRecords(PLACE, FetchedBatches(data), [], begin, None, None, True, READ_COMMITTED))
+    chunks = PartitionRecords(PLACE, FetchedBatches(data), [], begin, None, None, True, READ_COMMITTED)
+    return [record for chunk in chunks for record in chunk]
 
 
 @pytest.mark.parametrize("codec", PACK)
@@ -168,6 +169,17 @@ def test_a_fetch_of_much_is_handed_over_in_portions_and_nothing_is_left_out(monk
     assert [len(call) for call in calls] == [7] * 7 + [1]
     assert [record.offset for call in calls for record in call] == list(range(50))
     assert [len(call) for call in taken(packed(GOOD, "none"), 5)] == [5, 0]
+
+
+def test_a_batch_of_many_records_is_handed_over_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "AT_ONCE", 3)
+    many = packed([b"%d" % n for n in range(20)], "none")
+    chunks = PartitionRecords(PLACE, FetchedBatches(many), [], 4, None, None, True, READ_COMMITTED)
+    assert [len(chunk) for chunk in chunks] == [2, 3, 3, 3, 3, 2]
+    for most in (1, 4, 7, 20, None):
+        calls = taken(many + packed(GOOD, "gzip", base=20), most)
+        assert [record.offset for call in calls for record in call] == list(range(25))
+        assert all(len(call) == most for call in calls[: 25 // most]) if most else len(calls) == 1
 
 
 def test_a_fetch_that_comes_when_a_portion_is_full_is_kept() -> None:
