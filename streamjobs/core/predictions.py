@@ -154,11 +154,13 @@ def _named(live: Live, slots: list[int], columns: Array) -> list[str | None]:
 
 def _labelled(live: Live, slots: Array, labelled: Array) -> list[Sequence[str]]:
     """Names of the classes labelled so far."""
-    names, pooled, width, flat = live.names, live.pooled, labelled.shape[1], labelled.tobytes()
-    return [
-        _classes(tuple(names[0 if pooled else slot]), flat[at : at + width])
-        for slot, at in zip(slots.tolist(), range(0, len(flat), width or 1), strict=width > 0)
-    ]
+    names, pooled = live.names, live.pooled
+    if not labelled.shape[1]:
+        return [()] * len(slots)
+    flags = np.ascontiguousarray(labelled).view(f"V{labelled.shape[1]}").ravel().tolist()
+    places = list(zip(slots.tolist(), flags, strict=True))
+    known = {(slot, of): _classes(tuple(names[0 if pooled else slot]), of) for slot, of in set(places)}
+    return list(map(known.__getitem__, places))
 
 
 @lru_cache(maxsize=4096)
