@@ -163,6 +163,24 @@ class Forecast(Learner):
         self._rows(work, slots, X, gaps, np.ones(n, np.int8), features, each)
         return features, each.reshape(n, X.shape[1], len(self.ahead), len(NAMES))
 
+    def outlook(self, state: ForecastState, most: int) -> tuple[Array, Array, Array]:
+        """What a state knows: the newest values (dim, n), filled ones too, n at most `most`; the numbers of rows ahead (m,),
+        at most `most` of them, that a forecast exists for; and the newest forecast for each, (dim, m, 1 + 2 coverages): the
+        value, then low and high of each coverage. NaN where there is none yet."""
+        newest, room = state.clock - 1, state.values.shape[1]
+        past = np.arange(max(0, state.clock - min(room, most)), state.clock)
+        coming = np.unique(np.linspace(1, self.ahead[-1], min(most, self.ahead[-1])).round().astype(np.int64))
+        coming = np.union1d(coming, np.array(self.ahead))
+        k = np.searchsorted(self.ahead, coming)
+        ahead, made_at = np.array(self.ahead)[k], newest + coming - np.array(self.ahead)[k]
+        made = state.made[:, np.cumsum([0, *self.ahead])[k] + (newest + coming) % ahead]  # (dim, m, fields)
+        known = (made[:, :, ROW] == made_at) & (made_at >= 0)
+        value = np.where(known, made[:, :, intervals.VALUE], np.nan)[:, :, None]
+        half = np.where(made[:, :, HALF:] >= 0.0, made[:, :, HALF:], np.nan)
+        bounds = np.stack([value - half, value + half], axis=3).reshape(*known.shape, -1)
+        table = np.concatenate([value, bounds], axis=2)
+        return state.values[:, past % room], coming, table
+
     def shares(self, state: ForecastState) -> Array:
         """The shares of the experts in the next forecast, (dim, horizons, 8)."""
         shares = np.empty((*state.losses.shape[:2], len(NAMES)))

@@ -12,6 +12,8 @@ from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import decode_snapshot
 from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError
+from streamjobs.maintenance.copies import Entry
+from streamjobs.maintenance.summary import details
 from streamjobs.settings.load import composition_from
 from tests.core.people import job_of_people, late_labels
 from tests.core.streams import START, TOPIC, Worker, record, samples, settings, values
@@ -86,6 +88,28 @@ def test_a_crash_after_every_record_changes_no_byte(of: str) -> None:
     assert [row for row in got if row[0] == "forecasts"] == expected
     assert worker.store == whole.store
     assert not Worker(one, dict(worker.store)).apply(records), "redelivered records send nothing"
+
+
+def test_a_state_knows_the_newest_forecast_for_each_row_to_come() -> None:
+    """`details` has them, for the page and for `state show --json`; of rows after a gap there is none."""
+    one = job(forecast={"fields": ["ax"], "ahead": [1, 4], "every": "100ms"})
+    told, states = [], {}
+    for times in (list(range(100)), [*range(100), 102]):
+        worker = Worker(one)
+        told.append(forecasts(worker.apply(series(times, of=lambda at: float(np.sin(at))))))
+        worker.checkpoint()
+        states[len(told) - 1] = details(one, Entry(0, b"p0", worker.store[b"p0"], -1, 0))["forecasts"]
+    found = states[0]
+    (column,) = found["columns"]
+    assert (found["newest"], found["every"], found["rows"]) == (told[0][-1]["ts"], 0.1, [1, 2, 3, 4])
+    assert column["values"][-2:] == [np.sin(98.0), np.sin(99.0)]
+    made = [told[0][-1]["forecasts"][0], *(told[0][row]["forecasts"][1] for row in (-3, -2, -1))]
+    assert column["forecast"] == [row["value"] for row in made]
+    assert column["low"] == [[row["intervals"][c]["low"] for row in made] for c in range(2)]
+    assert column["high"] == [[row["intervals"][c]["high"] for row in made] for c in range(2)]
+    after = states[1]["columns"][0]["forecast"]
+    last = told[1][-1]["forecasts"]
+    assert after == [last[0]["value"], None, None, last[1]["value"]], "rows 100 and 101, which are missing, foresaw nothing"
 
 
 def test_rows_that_are_missing_count_where_rows_come_at_equal_intervals() -> None:

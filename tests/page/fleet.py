@@ -45,6 +45,13 @@ LABELLED: dict[str, Any] = {
     "metrics": {"port": 0},
 }
 
+ROOMS: dict[str, Any] = {
+    "job": {"name": "rooms"},
+    "source": {"topic": "rooms", "fields": ["temp", "load"], "time": "ts"},
+    "forecast": {"ahead": [1, 24], "every": "5m"},
+    "metrics": {"port": 0},
+}
+
 
 class NoOutbox:
     """Outputs go nowhere."""
@@ -61,6 +68,8 @@ class Fleet:
         self.settings = settings_from(table)
         self.core = core_from(composition_of(self.settings))
         self.health = Health(Metrics(self.settings.source.topic, self.core.job.model), state="running")
+        if self.core.job.forecast_plan is not None:
+            self.health.metrics.expect_forecasts(*self.core.job.forecast_plan)
         self.stored: dict[bytes, bytes] = {}
         page = Page.of(self.settings, self.core, States(self.core.job))  # type: ignore[arg-type]
         assert page is not None
@@ -156,3 +165,12 @@ def activity_rows(first: int, last: int, people: int = 6) -> list[tuple[str, dic
             body = {"ts": START + step + 0.01 * person, "a": a, "b": b, "activity": CLASSES[at]}
             rows.append((f"person-{person:02}", body))
     return rows
+
+
+def room_rows(rows: int) -> list[tuple[str, dict[str, Any]]]:
+    """Rows of a room, one in five minutes: a temperature with a rhythm of a day, and a load with one of four hours."""
+    random, at = np.random.default_rng(9), np.arange(rows)
+    temp = 20.0 + 3.0 * np.sin(2 * np.pi * at / 288) + 0.2 * random.normal(size=rows)
+    load = 5.0 + np.sin(2 * np.pi * at / 48) + 0.2 * random.normal(size=rows)
+    made = zip((START + 300.0 * at).tolist(), temp.tolist(), load.tolist(), strict=True)
+    return [("room-1", {"ts": ts, "temp": one, "load": other}) for ts, one, other in made]

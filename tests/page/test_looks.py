@@ -1,13 +1,14 @@
 """The page of 200 machines of which 7 are in alarm, and of people with 18 activities, in a real Chromium."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.page.chromium import CUT, TILE, Browser, Tab, chromium
-from tests.page.fleet import CLASSES, FLEET, LABELLED, Fleet, activity_rows, fleet, machine_rows
+from tests.page.fleet import CLASSES, FLEET, LABELLED, ROOMS, Fleet, activity_rows, fleet, machine_rows, room_rows
 
 pytestmark = pytest.mark.slow
 LOUD = range(20, 160, 20)
@@ -19,6 +20,14 @@ IN_ALARM = """[...document.querySelectorAll(".person")].map((one) => [one.queryS
 SWATCHES = """[...document.querySelectorAll("#classes i")].map((one) => {
   const look = getComputedStyle(one);
   return look.backgroundImage + look.backgroundColor;
+})"""
+FAN = """[...document.querySelectorAll("#asked-forecasts canvas")].map((one) => {
+  const pen = one.getContext("2d"), x = one.width - 34 - 8, counts = new Map();
+  for (let y = 10; y < one.height - 40; y += 1) {
+    const alpha = pen.getImageData(x, y, 1, 1).data[3];
+    counts.set(alpha, (counts.get(alpha) ?? 0) + 1);
+  }
+  return [...counts].filter(([, many]) => many > 1).map(([alpha]) => alpha);
 })"""
 WRAPPED = """[...document.querySelectorAll(".confusion tbody td")].filter((one) => one.offsetHeight > 34).length"""
 
@@ -76,6 +85,30 @@ def people(browser: Any) -> Iterator[Viewer]:
         viewer = _viewer(browser, made, url, "document.querySelectorAll('.confusion tbody tr').length === 18")
         yield viewer
         viewer.loop.run_until_complete(viewer.tab.close())
+
+
+@pytest.fixture(scope="module")
+def rooms(browser: Any) -> Iterator[Viewer]:
+    with fleet(ROOMS) as (made, url):
+        made.feed(room_rows(900))
+        made.store()  # compiles what reads a state, which a page does not wait for
+        viewer = _viewer(browser, made, url, "!!document.querySelector('.person')")
+        viewer.ask("document.querySelector('.person button').click()")
+        viewer.until("document.querySelectorAll('#asked-forecasts canvas').length === 2")
+        yield viewer
+        viewer.loop.run_until_complete(viewer.tab.close())
+
+
+@pytest.mark.parametrize(("width", "dark"), LOOKS)
+def test_a_key_is_seen_with_its_forecasts_and_their_intervals(rooms: Viewer, width: int, dark: bool) -> None:
+    rooms.look(width, dark)
+    assert rooms.ask("document.documentElement.scrollWidth") == width and rooms.ask(CUT) == []
+    told = rooms.ask("[...document.querySelectorAll('#asked-forecasts .chart')].map((one) => one.ariaLabel)")
+    assert [one.partition(":")[0] for one in told] == ["temp", "load"]
+    assert all(re.search(r"forecast 24 rows ahead [\d.]+, 80 % inside [\d.]+ to [\d.]+, 95 % inside ", one) for one in told)
+    fan = rooms.ask(FAN)
+    assert all(51 in one for one in fan) and {0, 91} <= {*fan[0], *fan[1]}, "one interval, nothing, and both together"
+    assert rooms.tab.errors == []
 
 
 @pytest.mark.parametrize(("width", "dark"), LOOKS)

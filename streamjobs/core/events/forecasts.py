@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +11,11 @@ from algorithms.forecast.forecast import DUE, DUE_NAIVE, FIRST_INTERVAL, HIGH, I
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record, Report
 from streamjobs.core.output_records import Ahead, Forecast, Interval, encoded, output_headers
+from streamjobs.stages.events.forecasts import ForecastsState
 from streamjobs.stages.rows import Modelled, Rows
 
+MOST_SHOWN = 120  # rows before, and rows to come, of an outlook
+MOST_COLUMNS = 6  # of it
 JUDGED, ERROR, NAIVE_ERROR, BOUNDED, FIRST_INSIDE = range(5)  # of `Report.forecasts`: rows, sums, rows, rows by coverage
 
 
@@ -41,6 +45,34 @@ def encoded_forecasts(
     stamps = np.rint(rows.times * 1000.0).astype(np.int64).tolist()
     headers = output_headers("forecasts", made.ids)
     return list(map(Output, repeat("forecasts"), keys, values, stamps, headers))
+
+
+def outlook(job: Job, state: ForecastsState) -> dict[str, Any]:
+    """What a key's state foresees: by column its newest values and the rows to come, for JSON; NaN where there is none.
+
+    At most MOST_COLUMNS, of the `fields` that are forecast.
+    """
+    stage, plan = job.steps.forecasts, job.forecast_plan
+    assert stage is not None and plan is not None
+    columns, _, coverage = plan
+    values, rows, table = stage.learner.outlook(state.learner, MOST_SHOWN)
+    return {
+        "every": stage.every or None,
+        "newest": state.clock.newest if stage.every else None,
+        "fields": len(columns),
+        "coverage": list(coverage),
+        "rows": rows.tolist(),
+        "columns": [
+            {
+                "column": column,
+                "values": values[at].tolist(),
+                "forecast": table[at, :, 0].tolist(),
+                "low": table[at, :, 1::2].T.tolist(),
+                "high": table[at, :, 2::2].T.tolist(),
+            }
+            for at, column in enumerate(columns[:MOST_COLUMNS])
+        ],
+    }
 
 
 def _count(columns: Sequence[str], aheads: Sequence[int], table: Array, report: Report) -> None:

@@ -20,6 +20,7 @@ STATIC = Path(__file__).parent / "static"
 FILES = {  # name -> content type; nothing else is served from the folder
     "page.js": "text/javascript",
     "charts.js": "text/javascript",
+    "forecasts.js": "text/javascript",
     "format.js": "text/javascript",
     "people.js": "text/javascript",
     "tables.js": "text/javascript",

@@ -1,9 +1,9 @@
 // The charts over time: uPlot, with a legend of our own that shows the newest values or those under the cursor.
 import { clock, count, ratio, seconds } from "./format.js";
 
-const GAP = "–", HEIGHT = 180, EDGE = 34; // half of a time's width, and a little more: a label may stand at either end
-const DECADES = Array.from({ length: 22 }, (_, at) => at - 12).flatMap((at) => [1, 2, 5].map((step) => Number(`${step}e${at}`)));
-const TIMES = [...DECADES.filter((step) => step < 1), 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400, 432000];
+export const GAP = "–", HEIGHT = 180, EDGE = 34; // half of a time's width, and a little more: a label may stand at either end
+export const DECADES = Array.from({ length: 22 }, (_, at) => at - 12).flatMap((at) => [1, 2, 5].map((step) => Number(`${step}e${at}`)));
+export const TIMES = [...DECADES.filter((step) => step < 1), 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400, 432000];
 const CHARTS = [
   { id: "throughput", title: "Throughput", per: "per second", show: count,
     series: [["records", "records", "--c1"], ["rows", "rows", "--c2"]] },
@@ -15,10 +15,10 @@ const CHARTS = [
     series: [["lag", "waiting", "--c1"], ["recovery", "to recover", "--c2"]] },
 ];
 
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const font = () => "12px " + getComputedStyle(document.body).fontFamily;
+export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+export const font = () => "12px " + getComputedStyle(document.body).fontFamily;
 
-function element(tag, attributes = {}, ...children) {
+export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   made.append(...children);
@@ -102,7 +102,7 @@ class Chart {
   }
 }
 
-function widest(context, values) {
+export function widest(context, values) {
   if (!values?.length) return 0;
   context.save();
   context.font = font();

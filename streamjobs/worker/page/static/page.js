@@ -1,5 +1,6 @@
 // Takes the worker's events and keeps what the page shows: everything when it connects, then what each second adds.
 import { Charts } from "./charts.js";
+import { Forecasts } from "./forecasts.js";
 import { count, percent, ratio, seconds } from "./format.js";
 import { People } from "./people.js";
 import * as tables from "./tables.js";
@@ -10,6 +11,7 @@ const place = (id) => document.getElementById(id);
 const store = { about: {}, columns: {}, people: new Map(), classes: [], chosen: "" };
 const charts = new Charts(place("charts"));
 const people = new People(place("people"), place("classes"), place("people-note"), choose);
+const forecasts = new Forecasts(place("asked-forecasts"));
 const TILES = ["Open alarms", "Lag", "Event delay", "Skipped", "Dead letters", "Records per second", "Predicted right", "LS error", "Keys"];
 const tiles = TILES.map((name) => {
   const value = tables.make("p", { class: "value" }, "–"), note = tables.make("p", { class: "note" }, "\u00a0");
@@ -175,6 +177,7 @@ function choose(key) {
   place("key").value = store.chosen;
   place("asked").hidden = !store.chosen;
   place("asked-body").replaceChildren();
+  forecasts.draw(null);
   draw();
   connect();
   if (store.chosen) ask();
@@ -190,6 +193,7 @@ async function ask() {
     const open = place("asked-body").querySelector("details")?.open;
     if (key !== store.chosen) return;
     tables.asked(place("asked-body"), told);
+    forecasts.draw(told.states?.find((one) => one.forecasts)?.forecasts ?? null);
     const details = place("asked-body").querySelector("details");
     if (open && details) details.open = true;
   } catch (error) {
