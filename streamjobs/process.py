@@ -19,7 +19,7 @@ THREAD_VARIABLES = (
     "NUMBA_NUM_THREADS",
 )
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # of mallopt(3)
-# A fetch of 4 MB passes three buffers of that size. Below their size glibc maps each of them anew, and a record of 400 bytes
+# A fetch of 4 MB passes three buffers of that size. Below their size glibc maps each of them again, and a record of 400 bytes
 # has .3 page faults, a tenth of its processor time where no learner runs.
 LARGE = 1 << 25  # bytes
 # A batch of frames and its outputs take up to 80 MB of the heap. Below 128 and 64 MB a frame of 100 samples has 15 page
