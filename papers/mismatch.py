@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms import Learner
-from algorithms.batch.subspace import mismatch
 from algorithms.common.kernels import Kernel, gram
+from papers.batch.subspace import mismatch
 
 Array = NDArray[Any]
 

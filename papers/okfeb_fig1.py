@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms import learner_from
-from algorithms.batch.subspace import bkfe, kpca, ls_fit
 from algorithms.common.kernels import Kernel, gram
+from papers.batch.subspace import bkfe, kpca, ls_fit
 from papers.common import line, options, verdict
 from papers.pictures import curves
 from papers.spheroids import two_spheres

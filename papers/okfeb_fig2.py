@@ -11,8 +11,8 @@ import math
 import numpy as np
 
 from algorithms import learner_from
-from algorithms.batch.subspace import ls_fit
 from algorithms.common.kernels import Kernel, gram
+from papers.batch.subspace import ls_fit
 from papers.common import options, verdict
 from papers.pictures import curves
 from papers.spheroids import two_spheres

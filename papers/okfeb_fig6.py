@@ -7,8 +7,8 @@ rows, and the paper's comparators on all rows: improved and SS-Nystroem (landmar
 import numpy as np
 
 from algorithms import learner_from
-from algorithms.batch.subspace import kpca, meka, nystrom, ss_nystrom
 from algorithms.common.kernels import Kernel
+from papers.batch.subspace import kpca, meka, nystrom, ss_nystrom
 from papers.common import options, verdict
 from papers.mismatch import linked, of_features, tracked
 from papers.pictures import curves

@@ -7,8 +7,8 @@ landmarks, as many as the budget) and MEKA of all rows at once, and `last_points
 import numpy as np
 
 from algorithms import learner_from
-from algorithms.batch.subspace import meka, nystrom
 from algorithms.common.kernels import Kernel
+from papers.batch.subspace import meka, nystrom
 from papers.common import options, verdict
 from papers.mismatch import linked, of_features, tracked
 from papers.okfeb_fig7 import rows_of

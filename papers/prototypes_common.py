@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from algorithms import Learner, learner_from
-from algorithms.batch.full_greedy import full_greedy
 from algorithms.common.kernels import gram, kernel_from
 from algorithms.common.protocol import Array
+from papers.batch.full_greedy import full_greedy
 from tests.data import dataset
 
 RIDGE = 1.0  # lambda of the criterion, as in the paper

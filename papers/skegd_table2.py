@@ -9,8 +9,8 @@ import time
 import numpy as np
 
 from algorithms.common.kernels import Kernel
-from algorithms.sketching.nystrom import incremental_nystrom, relative_error, sketched_kernel
 from algorithms.sketching.sketch import drawn_landmarks
+from papers.batch.sketched import incremental_nystrom, relative_error, sketched_kernel
 from papers.common import line, options, told, verdict
 from papers.sketching import Stream, shuffled
 

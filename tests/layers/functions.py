@@ -74,7 +74,6 @@ COMPILED = {
 
 # Commands, where an argument is an option of the command line, and what is still to be divided.
 OTHERS = {
-    "algorithms.sketching.nystrom.sketched_kernel": (50, 10),
     "streamjobs.commands.check.check": (60, 13),
     "streamjobs.commands.fit.fit": (70, 18),
     "streamjobs.commands.init.init": (70, 17),

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from algorithms.batch import subspace as batch
 from algorithms.common.kernels import Kernel, gram
+from papers.batch import subspace as batch
 from tests.reference.okfe import bkfe
 
 KERNEL = Kernel(bandwidth=1.5)

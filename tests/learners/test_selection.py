@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from algorithms import Basis, Learner, learner_from
-from algorithms.batch.full_greedy import full_greedy, with_prototypes
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array
+from papers.batch.full_greedy import full_greedy, with_prototypes
 from tests.reference import blocks, prototypes, selection
 
 KERNEL = {"name": "gaussian", "bandwidth": 1.5}

@@ -7,8 +7,8 @@ import pytest
 
 from algorithms import learner_from
 from algorithms.common.kernels import Kernel
-from algorithms.sketching.nystrom import incremental_nystrom, relative_error, sketched_kernel
 from algorithms.sketching.sketch import drawn_landmarks, s_p, sketches
+from papers.batch.sketched import incremental_nystrom, relative_error, sketched_kernel
 from streamjobs.learner_checks import streams
 from tests.reference import sketching as slow
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from algorithms import SettingError, learner_from
-from algorithms.batch import subspace as batch
 from papers import okfeb_motion
+from papers.batch import subspace as batch
 from tests.learners.bases import with_basis
 from tests.reference.okfeb import gaussian
 from tests.reference.wrkpca import PlainWrkpca

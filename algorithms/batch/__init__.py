@@ -1,1 +1,0 @@
-"""Solvers that need all rows at hand, as functions: what the papers compare the learners with. No job runs them."""
