@@ -62,7 +62,7 @@ PARTS = (
     Part("layers", ("tests/layers",)),
     Part("runner", ("tests/runner",), fast=False),
     Part("docs", ("tests/docs",)),
-    Part("doctests", ("algorithms", "streamjobs"), options=("--doctest-modules",)),
+    Part("doctests", ("algorithms", "papers/batch", "streamjobs"), options=("--doctest-modules",)),
     Part("checks", ("tests/checks",)),
     Part("learners", ("tests/learners", "tests/reference", "tests/golden")),
     Part("core", ("tests/stages", "tests/core")),

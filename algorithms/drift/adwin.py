@@ -10,19 +10,20 @@ one leaves. Two-sided: a fall of the mean is a change too (after < before tells)
 about 1, such as an LS error. Needs many rows to see a small change.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, at_most, insist, met
+from algorithms.common.demands import Demand, at_most
 from algorithms.common.linalg import remove_row
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
-from algorithms.common.workspace import Slot, Workspace
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, require
+from algorithms.common.workspace import Workspace
 from algorithms.drift import standardised
-from algorithms.drift.report import COLUMNS, report, watches_one
+from algorithms.drift.detector import OneNumber
+from algorithms.drift.report import report
 
 PER_SIZE = 5  # most buckets of one size
 SIZES = 24  # bucket sizes 1, 2, 4 .. 2^23
@@ -44,7 +45,7 @@ class ScaledAdwinState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Adwin(Learner):
+class Adwin(OneNumber):
     """Finds a change of the mean by comparing every older part of its window with the rest.
 
     statistic: largest |difference of means| / bound over the cuts, above 1 an alarm; before, after: the means there.
@@ -57,7 +58,8 @@ class Adwin(Learner):
 
     name: ClassVar[str] = "adwin"
     persisted_name: ClassVar[str] = "Adwin"
-    kind: ClassVar[str] = "drift"
+    unit: ClassVar[standardised.Unit] = UNIT
+    scaled_state: ClassVar[Any] = ScaledAdwinState
     stored: ClassVar[tuple[str, ...]] = ("buckets",)
 
     confidence: float = 0.002  # in (0, 1), no unit; about the share of false alarms that is tolerated
@@ -66,49 +68,26 @@ class Adwin(Learner):
 
     def __post_init__(self) -> None:
         require(self, "confidence", 0 < self.confidence < 1, "in (0, 1)")
-        require(self, "min_rows", self.min_rows >= 0, "0 or more")
-
-    @property
-    def width(self) -> int:
-        return COLUMNS
+        self.check_min_rows()
 
     def room(self, field: str) -> int:
         return PER_SIZE * SIZES + 2  # a new row enters before others leave
 
-    def init(self, *, dim: int, targets: int, seed: int) -> AdwinState | ScaledAdwinState:
-        watches_one(self, dim)
-        start = AdwinState(np.empty((0, 3)), 0)
-        return ScaledAdwinState(*start, standardised.fresh()) if self.standardise else start
-
-    def dim(self, state: AdwinState | ScaledAdwinState) -> int:
-        return 1
+    def fresh(self) -> AdwinState:
+        return AdwinState(np.empty((0, 3)), 0)
 
     def demands(self, work: Workspace, slots: Array) -> Iterator[Demand]:
         yield from at_most(work, slots, buckets=PER_SIZE * SIZES + 1)
-        if self.standardise:
-            yield from standardised.demands(work, slots)
+        yield from OneNumber.demands(self, work, slots)
 
-    def derive(self, own: Slot) -> None:
-        insist(self, own)
-
-    def derive_slots(self, work: Any, slots: Array) -> Array:
-        return met(self, work, slots)
-
-    def recent_error(self, state: AdwinState | ScaledAdwinState) -> tuple[float, str] | None:
+    def mean_error(self, state: Any) -> tuple[float, str] | None:
         if not len(state.buckets):
             return None
         rows: Array = state.buckets[:, 0]
-        mean = float((rows * state.buckets[:, 1]).sum() / rows.sum())
-        if isinstance(state, ScaledAdwinState):
-            mean = UNIT.mean_of(state.scale, mean)
-        return mean, f"the {int(rows.sum())} rows of its window"
+        return float((rows * state.buckets[:, 1]).sum() / rows.sum()), f"the {int(rows.sum())} rows of its window"
 
-    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        settings = (self.confidence, self.min_rows)
-        if self.standardise:
-            UNIT.run(_loop, work, slots, X, learn, out.features, *settings)
-        else:
-            _loop(tuple(work), slots, X, learn, out.features, *settings)
+    def rules(self) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        return _loop, (self.confidence, self.min_rows)
 
 
 @compiled

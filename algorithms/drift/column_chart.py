@@ -18,10 +18,11 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, insist
 from algorithms.common.linalg import cholesky, invert_lower, missing
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import Array, Basis, Outputs, require
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import ranked
+from algorithms.drift.detector import Detector
 from algorithms.drift.report import (
     CHART,
     COLUMN,
@@ -63,7 +64,7 @@ class ColumnChartState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnChart(Learner):
+class ColumnChart(Detector):
     """Finds a change of mean, spread or correlation of the columns, and names the columns with a changed mean.
 
     It alarms at most once in `rows_between` rows, on average, while nothing changes.
@@ -78,7 +79,7 @@ class ColumnChart(Learner):
 
     name: ClassVar[str] = "column_chart"
     persisted_name: ClassVar[str] = "ColumnChart"
-    kind: ClassVar[str] = "drift"
+    reports: ClassVar[int] = WIDE_COLUMNS
     at_bound: ClassVar[Mapping[str, float]] = ranked.AT_BOUND
     columns: ClassVar[bool] = True
 
@@ -96,10 +97,6 @@ class ColumnChart(Learner):
         require(self, "learn", self.learn >= 2, "2 or more")
         require(self, "smoothing", 0 < self.smoothing <= 1, "in (0, 1]")
         require(self, "shrink", 0 < self.shrink <= 1, "in (0, 1]")
-
-    @property
-    def width(self) -> int:
-        return WIDE_COLUMNS
 
     def init(self, *, dim: int, targets: int, seed: int) -> ColumnChartState:
         start = np.zeros(dim), np.zeros(dim * (dim + 1) // 2), np.zeros(dim), np.zeros((CHARTS, dim + 1))

@@ -14,11 +14,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, insist, met
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
+from algorithms.common.demands import Demand
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs
 from algorithms.common.randomness import uniform
-from algorithms.common.workspace import Slot, Workspace
+from algorithms.common.workspace import Workspace
 from algorithms.drift import ranked
+from algorithms.drift.detector import Detector
 from algorithms.drift.report import LONG_COLUMNS, report, report_more, watches_one
 
 
@@ -35,7 +36,7 @@ class ConformalState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conformal(Learner):
+class Conformal(Detector):
     """Finds a rise of the values; while nothing changes it alarms at most once in `rows_between` rows, on average.
 
     statistic: evidence / rows_between, from 1 on an alarm; of an open alarm how sure it is, 0 to 1. Says 0 in its warm-up.
@@ -49,7 +50,7 @@ class Conformal(Learner):
 
     name: ClassVar[str] = "conformal"
     persisted_name: ClassVar[str] = "Conformal"
-    kind: ClassVar[str] = "drift"
+    reports: ClassVar[int] = LONG_COLUMNS
     at_bound: ClassVar[Mapping[str, float]] = ranked.AT_BOUND
 
     rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
@@ -60,25 +61,12 @@ class Conformal(Learner):
     def __post_init__(self) -> None:
         ranked.check_settings(self, self.rows_between, self.reference, self.least, self.hold)
 
-    @property
-    def width(self) -> int:
-        return LONG_COLUMNS
-
     def init(self, *, dim: int, targets: int, seed: int) -> ConformalState:
         watches_one(self, dim)
         return ConformalState(*ranked.fresh(1, self.reference), 0, 0, seed, 0)
 
-    def dim(self, state: ConformalState) -> int:
-        return 1
-
     def demands(self, work: Workspace, slots: Array) -> Iterable[Demand]:
         return ranked.demands(work, slots)
-
-    def derive(self, own: Slot) -> None:
-        insist(self, own)
-
-    def derive_slots(self, work: Any, slots: Array) -> Array:
-        return met(self, work, slots)
 
     def recent_error(self, state: ConformalState) -> tuple[float, str] | None:
         held = int(state.marks[0, ranked.HELD])

@@ -17,11 +17,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, every, insist, met
+from algorithms.common.demands import Demand, every
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
-from algorithms.common.workspace import Slot, Workspace
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs, require
+from algorithms.common.workspace import Workspace
 from algorithms.drift import standing
+from algorithms.drift.detector import Detector
 from algorithms.drift.report import (
     COLUMN,
     FIRST_COLUMN,
@@ -51,7 +52,7 @@ class GlrChartState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GlrChart(Learner):
+class GlrChart(Detector):
     """Finds that the mean of the columns is not what it was a few rows ago, and names the columns that moved.
 
     statistic: the likelihood ratio, to the limit; from 1 on an alarm, which is over after `hold` rows, when the new mean is
@@ -67,7 +68,7 @@ class GlrChart(Learner):
 
     name: ClassVar[str] = "glr_chart"
     persisted_name: ClassVar[str] = "GlrChart"
-    kind: ClassVar[str] = "drift"
+    reports: ClassVar[int] = WIDE_COLUMNS
     columns: ClassVar[bool] = True
 
     limit: float = 20.0  # of the likelihood ratio, in the mean of the columns
@@ -83,29 +84,16 @@ class GlrChart(Learner):
         require(self, "hold", self.hold >= 0, "0 or more")
         require(self, "tested", self.tested >= 0, "0 or more")
 
-    @property
-    def width(self) -> int:
-        return WIDE_COLUMNS
-
     def init(self, *, dim: int, targets: int, seed: int) -> GlrChartState:
         require(self, "tested", self.tested <= dim, f"at most the columns of a row ({dim})")
         rows = np.zeros((self.newest, dim), np.float32)
         return GlrChartState(rows, np.zeros(dim), np.zeros(dim), 0, 0, 0, 0)
-
-    def dim(self, state: GlrChartState) -> int:
-        return len(state.mean)
 
     def demands(self, work: Workspace, slots: Array) -> Iterator[Demand]:
         held, room = work["held"][slots], work["rows"].shape[1]
         behind = (held == 0) | (work["before"][slots] > 0)
         yield Demand("held", f"at most {room} rows after a mean", (held >= 0) & (held <= room) & behind)
         yield Demand("square", "numbers from 0", every(work["square"][slots] >= 0))
-
-    def derive(self, own: Slot) -> None:
-        insist(self, own)
-
-    def derive_slots(self, work: Any, slots: Array) -> Array:
-        return met(self, work, slots)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out.features, float(self.limit), float(self.smoothing), self.hold, self.tested)

@@ -9,18 +9,17 @@ not. "Before" is the mean up to the last row at which the statistic was 0, "afte
 `standardise = true, min_rows = 30, delta = 0.005, threshold = 50`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, insist, met
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
-from algorithms.common.workspace import Slot, Workspace
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, require
 from algorithms.drift import standardised
-from algorithms.drift.report import COLUMNS, report, watches_one
+from algorithms.drift.detector import OneNumber
+from algorithms.drift.report import report
 
 UNIT = standardised.Unit()
 
@@ -49,7 +48,7 @@ class ScaledPageHinkleyState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PageHinkley(Learner):
+class PageHinkley(OneNumber):
     """Finds a rise of the mean. The defaults suit an LS error in [0, 1].
 
     >>> detector = PageHinkley(delta=0.03, threshold=0.25)
@@ -61,7 +60,8 @@ class PageHinkley(Learner):
 
     name: ClassVar[str] = "page_hinkley"
     persisted_name: ClassVar[str] = "PageHinkley"
-    kind: ClassVar[str] = "drift"
+    unit: ClassVar[standardised.Unit] = UNIT
+    scaled_state: ClassVar[Any] = ScaledPageHinkleyState
 
     delta: float = 0.03  # rise that is tolerated, in units of the watched number (in deviations if standardised); 0 or more
     threshold: float = 0.25  # sum of excesses that alarms, in the same units; above 0
@@ -75,43 +75,18 @@ class PageHinkley(Learner):
         require(self, "threshold", 0 < self.threshold < np.inf, "above 0")
         require(self, "forget", 0 < self.forget <= 1, "in (0, 1]")
         require(self, "min_between", self.min_between >= 1, "1 or more")
-        require(self, "min_rows", self.min_rows >= 0, "0 or more")
+        self.check_min_rows()
 
-    @property
-    def width(self) -> int:
-        return COLUMNS
+    def fresh(self) -> PageHinkleyState:
+        return PageHinkleyState(0, 0, 0.0, 0.0, 0.0, 0.0, 0)
 
-    def init(self, *, dim: int, targets: int, seed: int) -> PageHinkleyState | ScaledPageHinkleyState:
-        watches_one(self, dim)
-        start = PageHinkleyState(0, 0, 0.0, 0.0, 0.0, 0.0, 0)
-        return ScaledPageHinkleyState(*start, standardised.fresh()) if self.standardise else start
-
-    def dim(self, state: PageHinkleyState | ScaledPageHinkleyState) -> int:
-        return 1
-
-    def demands(self, work: Workspace, slots: Array) -> Iterable[Demand]:
-        return standardised.demands(work, slots) if self.standardise else ()
-
-    def derive(self, own: Slot) -> None:
-        insist(self, own)
-
-    def derive_slots(self, work: Any, slots: Array) -> Array:
-        return met(self, work, slots)
-
-    def recent_error(self, state: PageHinkleyState | ScaledPageHinkleyState) -> tuple[float, str] | None:
+    def mean_error(self, state: Any) -> tuple[float, str] | None:
         if not state.since:
             return None
-        mean = float(state.mean)
-        if isinstance(state, ScaledPageHinkleyState):
-            mean = UNIT.mean_of(state.scale, mean)
-        return mean, f"the {state.since} rows since the last alarm"
+        return float(state.mean), f"the {state.since} rows since the last alarm"
 
-    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        settings = (self.delta, self.threshold, self.forget, self.min_between, self.min_rows)
-        if self.standardise:
-            UNIT.run(_loop, work, slots, X, learn, out.features, *settings)
-        else:
-            _loop(tuple(work), slots, X, learn, out.features, *settings)
+    def rules(self) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        return _loop, (self.delta, self.threshold, self.forget, self.min_between, self.min_rows)
 
 
 @compiled

@@ -20,9 +20,10 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, every, insist
 from algorithms.common.linalg import cholesky, invert_lower, missing
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs, require
 from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import standing
+from algorithms.drift.detector import Detector
 from algorithms.drift.report import (
     CHART,
     COLUMN,
@@ -69,7 +70,7 @@ class ReferenceChartState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceChart(Learner):
+class ReferenceChart(Detector):
     """Finds that mean, spread or correlation of the columns differ from the first `rows`, and continues to report it.
 
     statistic: the chart that is furthest, to its limit; from 1 on an alarm, which ends below `ends`. 0 while the reference
@@ -85,7 +86,7 @@ class ReferenceChart(Learner):
 
     name: ClassVar[str] = "reference_chart"
     persisted_name: ClassVar[str] = "ReferenceChart"
-    kind: ClassVar[str] = "drift"
+    reports: ClassVar[int] = WIDE_COLUMNS
     columns: ClassVar[bool] = True
     stored: ClassVar[tuple[str, ...]] = ("kept",)
 
@@ -98,10 +99,6 @@ class ReferenceChart(Learner):
     def __post_init__(self) -> None:
         standing.check_settings(self, self.rows_between, self.rows, self.smoothing, self.ends)
         require(self, "shrink", 0 < self.shrink <= 1, "in (0, 1]")
-
-    @property
-    def width(self) -> int:
-        return WIDE_COLUMNS
 
     def room(self, field: str) -> int:
         return standing.ROOM + 1
@@ -125,9 +122,6 @@ class ReferenceChart(Learner):
             learned=0,
             opened=0,
         )
-
-    def dim(self, state: ReferenceChartState) -> int:
-        return len(state.mean)
 
     def squares(self, state: ReferenceChartState) -> Mapping[str, int]:
         return {"moments": len(state.mean), "earlier": len(state.mean)}

@@ -14,10 +14,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, insist, met
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
-from algorithms.common.workspace import Slot, Workspace
+from algorithms.common.demands import Demand
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs
+from algorithms.common.workspace import Workspace
 from algorithms.drift import standing
+from algorithms.drift.detector import Detector
 from algorithms.drift.report import LONG_COLUMNS, report, report_more, watches_one
 
 MOST = 4.0  # deviations: a level so much higher alarms, also after a reference too short to say how rare that is
@@ -39,7 +40,7 @@ class ReferenceLevelState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceLevel(Learner):
+class ReferenceLevel(Detector):
     """Finds that values are higher than in the first `rows`, and continues to report it until they are back.
 
     statistic: the average above the mean, from 1 on an alarm, which ends after 5 / smoothing rows below `ends`. 0 while the
@@ -54,7 +55,7 @@ class ReferenceLevel(Learner):
 
     name: ClassVar[str] = "reference_level"
     persisted_name: ClassVar[str] = "ReferenceLevel"
-    kind: ClassVar[str] = "drift"
+    reports: ClassVar[int] = LONG_COLUMNS
     stored: ClassVar[tuple[str, ...]] = ("kept",)
 
     rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
@@ -65,10 +66,6 @@ class ReferenceLevel(Learner):
     def __post_init__(self) -> None:
         standing.check_settings(self, self.rows_between, self.rows, self.smoothing, self.ends)
 
-    @property
-    def width(self) -> int:
-        return LONG_COLUMNS
-
     def room(self, field: str) -> int:
         return standing.ROOM + 1
 
@@ -77,17 +74,8 @@ class ReferenceLevel(Learner):
         none = np.zeros((0, 1), np.float32)
         return ReferenceLevelState(none, 0.0, 0.0, 0.0, np.zeros(1), np.zeros(1, np.int64), 1, 0, 0, 0)
 
-    def dim(self, state: ReferenceLevelState) -> int:
-        return 1
-
     def demands(self, work: Workspace, slots: Array) -> Iterable[Demand]:
         return standing.demands(work, slots)
-
-    def derive(self, own: Slot) -> None:
-        insist(self, own)
-
-    def derive_slots(self, work: Any, slots: Array) -> Array:
-        return met(self, work, slots)
 
     def recent_error(self, state: ReferenceLevelState) -> tuple[float, str] | None:
         return (state.mean, f"the {state.learned} rows of its reference") if state.learned else None

@@ -18,10 +18,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, insist
+from algorithms.common.demands import Demand
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
-from algorithms.common.workspace import Slot, Workspace
+from algorithms.common.protocol import Array, Basis, Outputs, require
+from algorithms.common.workspace import Workspace
+from algorithms.drift.detector import Detector
 from algorithms.drift.report import (
     FIRST_COLUMN,
     OF_COLUMN,
@@ -55,7 +56,7 @@ class RowTailState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowTail(Learner):
+class RowTail(Detector):
     """Finds single rows that are far out, and names their columns; at most one false alarm in `rows_between` rows.
 
     >>> detector, rows = RowTail(), np.random.default_rng(0).normal(size=(1000, 2))
@@ -68,7 +69,7 @@ class RowTail(Learner):
 
     name: ClassVar[str] = "row_tail"
     persisted_name: ClassVar[str] = "RowTail"
-    kind: ClassVar[str] = "drift"
+    reports: ClassVar[int] = WIDE_COLUMNS
     columns: ClassVar[bool] = True
 
     rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
@@ -84,20 +85,16 @@ class RowTail(Learner):
         require(self, "ends", self.ends >= 1, "1 or more")
         require(self, "hold", self.hold >= 1, "1 or more")
 
-    @property
-    def width(self) -> int:
-        return WIDE_COLUMNS
-
     def init(self, *, dim: int, targets: int, seed: int) -> RowTailState:
         return RowTailState(np.tile(START, (dim, 1)), np.zeros(self.kept, np.float32), 0, 0, np.zeros(4), 0, 0, 0)
+
+    def dim(self, state: RowTailState) -> int:
+        return len(state.usual)
 
     def demands(self, work: Workspace, slots: Array) -> Iterator[Demand]:
         held, oldest = work["held"][slots], work["oldest"][slots]
         ring = (held >= 0) & (held <= self.kept) & (oldest >= 0) & (oldest < self.kept)
         yield Demand("held", f"a ring of {self.kept} rows", ring & ((oldest == 0) | (held == self.kept)))
-
-    def derive(self, own: Slot) -> None:
-        insist(self, own)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         most = max(int(SHARE * self.kept), LEAST_EXCEEDANCES) + 1

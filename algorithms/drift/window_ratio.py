@@ -9,19 +9,20 @@ is kept, as the beginning of the new past.
 One-sided: a rise is drift. The watched numbers are 0 or more; `floor` keeps an idle sensor's errors of almost 0 quiet.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, at_most, insist, met
+from algorithms.common.demands import Demand, at_most
 from algorithms.common.linalg import remove_row
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
-from algorithms.common.workspace import Slot, Workspace
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, require
+from algorithms.common.workspace import Workspace
 from algorithms.drift import standardised
-from algorithms.drift.report import COLUMNS, report, watches_one
+from algorithms.drift.detector import OneNumber
+from algorithms.drift.report import report
 
 UNIT = standardised.Unit(centred=False)  # a ratio needs its zero
 
@@ -40,7 +41,7 @@ class ScaledWindowRatioState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowRatio(Learner):
+class WindowRatio(OneNumber):
     """Finds a rise of the mean by a ratio. The defaults suit an LS error in [0, 1].
 
     >>> detector = WindowRatio(short=2, long=4, ratio=2.0, floor=0.0)
@@ -53,7 +54,8 @@ class WindowRatio(Learner):
 
     name: ClassVar[str] = "window_ratio"
     persisted_name: ClassVar[str] = "WindowRatio"
-    kind: ClassVar[str] = "drift"
+    unit: ClassVar[standardised.Unit] = UNIT
+    scaled_state: ClassVar[Any] = ScaledWindowRatioState
     stored: ClassVar[tuple[str, ...]] = ("recent",)
 
     short: int = 8  # rows of the newer window
@@ -68,48 +70,25 @@ class WindowRatio(Learner):
         require(self, "long", 1 <= self.long <= 10_000, "1 to 10000")
         require(self, "ratio", 1 < self.ratio < np.inf, "above 1")
         require(self, "floor", 0 <= self.floor < np.inf, "0 or more")
-        require(self, "min_rows", self.min_rows >= 0, "0 or more")
-
-    @property
-    def width(self) -> int:
-        return COLUMNS
+        self.check_min_rows()
 
     def room(self, field: str) -> int:
         return self.short + self.long + 1  # a new row enters before the oldest leaves
 
-    def init(self, *, dim: int, targets: int, seed: int) -> WindowRatioState | ScaledWindowRatioState:
-        watches_one(self, dim)
-        start = WindowRatioState(np.empty((0, 1)), 0)
-        return ScaledWindowRatioState(*start, standardised.fresh()) if self.standardise else start
-
-    def dim(self, state: WindowRatioState | ScaledWindowRatioState) -> int:
-        return 1
+    def fresh(self) -> WindowRatioState:
+        return WindowRatioState(np.empty((0, 1)), 0)
 
     def demands(self, work: Workspace, slots: Array) -> Iterator[Demand]:
         yield from at_most(work, slots, recent=self.short + self.long)
-        if self.standardise:
-            yield from standardised.demands(work, slots)
+        yield from OneNumber.demands(self, work, slots)
 
-    def derive(self, own: Slot) -> None:
-        insist(self, own)
-
-    def derive_slots(self, work: Any, slots: Array) -> Array:
-        return met(self, work, slots)
-
-    def recent_error(self, state: WindowRatioState | ScaledWindowRatioState) -> tuple[float, str] | None:
+    def mean_error(self, state: Any) -> tuple[float, str] | None:
         if not len(state.recent):
             return None
-        mean = float(state.recent.mean())
-        if isinstance(state, ScaledWindowRatioState):
-            mean = UNIT.mean_of(state.scale, mean)
-        return mean, f"the last {len(state.recent)} rows"
+        return float(state.recent.mean()), f"the last {len(state.recent)} rows"
 
-    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        settings = (self.short, self.long, self.ratio, self.floor, self.min_rows)
-        if self.standardise:
-            UNIT.run(_loop, work, slots, X, learn, out.features, *settings)
-        else:
-            _loop(tuple(work), slots, X, learn, out.features, *settings)
+    def rules(self) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        return _loop, (self.short, self.long, self.ratio, self.floor, self.min_rows)
 
 
 @compiled
