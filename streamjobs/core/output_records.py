@@ -3,7 +3,8 @@
 The comments are the descriptions in the published schemas and in README.md.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -186,11 +187,20 @@ RECORDS: dict[str, type[msgspec.Struct]] = {  # by sink; dead letters have none
     "forecasts": Forecast,
 }
 _lines = msgspec.json.Encoder().encode_lines
+_ABSENT = repeat(UNSET)
 
 
 def encoded(shape: Callable[..., msgspec.Struct], *fields: Iterable[Any]) -> list[bytes]:
     """JSON of the structs made of the fields' columns; one call for all of them, in which no line break is a text's."""
     return _lines(list(map(shape, *fields))).split(b"\n")[:-1]
+
+
+def encoded_by_name(shape: type[msgspec.Struct], columns: Mapping[str, Iterable[Any]]) -> list[bytes]:
+    """The same of columns by the names of the fields; all others are absent."""
+    fields = [columns.get(name, _ABSENT) for name in shape.__struct_fields__]
+    while fields[-1] is _ABSENT:
+        fields.pop()
+    return encoded(shape, *fields)
 
 
 def output_headers(sink: str, ids: Sequence[bytes]) -> list[list[tuple[str, bytes]]]:

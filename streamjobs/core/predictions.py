@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from msgspec import UNSET
 
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output, Record, Report
-from streamjobs.core.output_records import Bout, Minutes, Prediction, encoded, output_headers
+from streamjobs.core.output_records import Bout, Minutes, Prediction, encoded_by_name, output_headers
 from streamjobs.stages.rows import Choice, Modelled, Rows
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 Column = Iterable[Any]  # a field's value of each row
 _NOTHING: Column = repeat(None)
-_ABSENT: Column = repeat(UNSET)
 
 
 def encoded_predictions(
@@ -43,17 +41,22 @@ def encoded_predictions(
     report.batches[-1] = report.batches[-1]._replace(predicted=y_hats, labels=ys)
     own = [seen.verdict[:, 1] > 0 for watch, seen in zip(job.watches, made.drift, strict=True) if not watch.control]
     alarmed: Column = np.logical_or.reduce(own).tolist() if own else _NOTHING
-    place = texts, rows.times.tolist(), made.seq.tolist(), repeat(job.model)
-    errors, seen, of_class = made.out.ls_error.tolist(), made.seen.tolist(), _of_class(job, live, rows, made)
-    more = _optional(job, live, rows, made)
-    absent = [_ABSENT]
+    columns: dict[str, Column] = {
+        "key": texts,
+        "ts": rows.times.tolist(),
+        "seq": made.seq.tolist(),
+        "model": repeat(job.model),
+        "n_seen": made.seen.tolist(),
+        "ls_error": made.out.ls_error.tolist(),
+        "drift": alarmed,
+    }
     if choice is not None:
-        answer = [y_hats, ys, *of_class, *absent * 4]
+        columns |= {"predicted_class": y_hats, "true_class": ys, **_of_class(job, live, rows, made, choice)}
     elif rows.L.shape[1] == 1:
-        answer = [*absent * 8, y_hats, ys, *absent * 2]
+        columns |= {"predicted_value": y_hats, "true_value": ys}
     else:
-        answer = [*absent * 10, _whole_lists(y_hats), _whole_lists(ys)]
-    return encoded(Prediction, *place, seen, errors, alarmed, *answer, *more)
+        columns |= {"predicted_values": _whole_lists(y_hats), "true_values": _whole_lists(ys)}
+    return encoded_by_name(Prediction, columns | _optional(job, live, rows, made))
 
 
 def bout_of(job: Job, key: str, names: Sequence[str], one: "stage.Bout") -> Bout:
@@ -95,36 +98,33 @@ def _count_regression(made: Modelled, rows: Rows, report: Report) -> None:
     report.squared += float(apart.sum())
 
 
-def _of_class(job: Job, live: Live, rows: Rows, made: Modelled) -> tuple[Column, ...]:
-    """Score, smoothed score, known classes, labelled classes, head and its share; of a regression nothing."""
+def _of_class(job: Job, live: Live, rows: Rows, made: Modelled, choice: Choice) -> dict[str, Column]:
+    """What a classification says besides the class."""
     shares: Column = _NOTHING if made.share is None else made.share.tolist()
     heads: Column = _NOTHING if made.share is None else map(_head, made.share.tolist())
-    choice = made.choice
-    if choice is None:
-        return _NOTHING, _NOTHING, repeat(0), _NOTHING, heads, shares
     smoothed = _NOTHING if choice.smoothed is None else _of_column(choice.smoothed, choice.chosen)
-    labelled = _labelled(live, rows.slots, choice.labelled)
     decides = job.steps.smoothing
     if decides is not None and decides.probabilities:  # the head gives another number
         score, smoothed = smoothed, _NOTHING
     else:
         score = _of_column(made.out.prediction, choice.chosen)
-    return score, smoothed, choice.known.tolist(), labelled, heads, shares
+    labelled = _labelled(live, rows.slots, choice.labelled)
+    known = choice.known.tolist()
+    return {"score": score, "smoothed": smoothed, "classes": known, "labelled": labelled, "head": heads, "share": shares}
 
 
-def _optional(job: Job, live: Live, rows: Rows, made: Modelled) -> list[Column]:
+def _optional(job: Job, live: Live, rows: Rows, made: Modelled) -> dict[str, Column]:
     """What is filled, unknown, and the scores, as far as the job asks for any of them."""
-    filled: Column = _ABSENT if made.filled is None else made.filled.tolist()
+    columns: dict[str, Column] = {} if made.filled is None else {"filled": made.filled.tolist()}
     choice = made.choice
-    with_scores = job.settings.sinks.scores and choice is not None
-    unknown: Column = _ABSENT if choice is None or choice.unknown is None else choice.unknown.tolist()
-    if not with_scores:
-        return [] if filled is _ABSENT and unknown is _ABSENT else [filled, unknown]
-    assert choice is not None
-    return [filled, unknown, *_scores(job, live, rows.slots, made, choice)]
+    if choice is not None and choice.unknown is not None:
+        columns["unknown"] = choice.unknown.tolist()
+    if choice is not None and job.settings.sinks.scores:
+        columns |= _scores(job, live, rows.slots, made, choice)
+    return columns
 
 
-def _scores(job: Job, live: Live, slots: Array, made: Modelled, choice: Choice) -> list[Column]:
+def _scores(job: Job, live: Live, slots: Array, made: Modelled, choice: Choice) -> dict[str, Column]:
     """Of each row the scores that decided, by class, and its two best; null without scores or without a class."""
     scores = made.out.prediction if choice.smoothed is None else choice.smoothed
     given = job.steps.class_counts.given
@@ -140,7 +140,7 @@ def _scores(job: Job, live: Live, slots: Array, made: Modelled, choice: Choice) 
         flat = [part for one in first_two for part in one]
         for column, value in zip(best, [*flat, None, None, None, None], strict=False):
             column.append(value)
-    return [by_class, *best]
+    return dict(zip(("scores", "first", "first_score", "second", "second_score"), (by_class, *best), strict=True))
 
 
 def _named(live: Live, slots: list[int], columns: Array) -> list[str | None]:
