@@ -19,9 +19,9 @@ THREAD_VARIABLES = (
     "NUMBA_NUM_THREADS",
 )
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # of mallopt(3)
-# A fetch of 4 MB passes three buffers of that size. Below their size glibc maps each of them again, and a record of 400 bytes
-# has .3 page faults, a tenth of its processor time where no learner runs.
-LARGE = 1 << 25  # bytes
+# A fetch of 4 MB passes three buffers of that size. Below their size glibc maps each of them again: a record of 400 bytes
+# has .3 page faults, a tenth of its processor time where no learner runs. glibc takes no larger threshold.
+LARGE = 32 << 20  # bytes
 # A batch of frames and its outputs take up to 80 MB of the heap. Below 128 and 64 MB a frame of 100 samples has 15 page
 # faults instead of 3. Larger values save none.
 HEAP_KEPT, HEAP_STEP = 128 << 20, 64 << 20  # bytes
