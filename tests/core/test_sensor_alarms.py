@@ -150,12 +150,40 @@ def test_columns_that_change_alarm_when_they_stop(name: str) -> None:
 
 
 def test_the_next_alarm_of_a_column_needs_a_run_twice_as_long() -> None:
-    """Such as of a machine that is switched off at night: its alarms are few, however many nights come."""
+    """Such as of a machine that is switched off at night at some number: its alarms are few, however many nights come."""
     random = np.random.default_rng(120)
     nights = [100, 210, 150, 300, 500, 800]
-    column = np.concatenate([part for night in nights for part in (random.normal(size=300), np.zeros(night))])
+    held = enumerate(nights)
+    column = np.concatenate([part for at, night in held for part in (random.normal(size=300), np.full(night, 5.0 + at))])
     begins = np.cumsum([300 + night for night in [0, *nights[:-1]]]).tolist()
-    assert raised_in(column, 1.0) == [begins[0] + LEAST - 1, begins[1] + 199]
+    assert raised_in(column, 1.0) == [begins[0] + LEAST - 1, begins[1] + LEAST - 1]
+
+
+def parked(seed: int, at: float) -> np.ndarray:
+    """Noise, and one number while the machine is parked: 5 samples to some hundred, a sample a minute."""
+    random = np.random.default_rng(seed)
+    moves = [random.normal(size=int(random.exponential(400)) + 60) for _ in range(20)]
+    lengths = (random.lognormal(np.log(60), 1.0, 20).astype(int) + 5).tolist()
+    return np.concatenate([part for move, n in zip(moves, lengths, strict=True) for part in (move, np.full(n, at))])
+
+
+@pytest.mark.parametrize(("at", "most"), [(0.0, 0), (4.0, 2)])
+def test_a_number_at_which_a_column_rests_is_not_stuck(at: float, most: int) -> None:
+    """At 0; at another number the first stay alarms, and one 10 times as long. It can be stuck at others all the same."""
+    for seed in range(200, 220):
+        column = parked(seed, at)
+        raised = raised_in(column, 60.0)
+        assert len(raised) <= most, seed
+        moving = np.random.default_rng(seed).normal(size=100)
+        *before, stop = raised_in(np.concatenate([column, moving, np.full(300, 1.5)]), 60.0)
+        assert before == raised and stop >= len(column) + 100, seed
+        assert at != 0.0 or stop == len(column) + 100 + LEAST - 1, seed
+
+
+def test_a_column_that_stays_at_0_for_a_day_is_stuck() -> None:
+    column = np.concatenate([parked(230, 0.0)[:-5], np.random.default_rng(230).normal(size=100), np.zeros(20_000)])
+    (at,) = raised_in(column, 60.0)
+    assert at >= len(column) - 20_000 + 1440
 
 
 def test_a_stated_time_must_pass_too() -> None:

@@ -4,10 +4,14 @@ A run is a number that is repeated. A run alarms when it has LEAST samples or mo
 and the column *usually changes*: nearly every sample (OFTEN) brings another number, or every other one (SELDOM) and the
 column was watched for a DAY, with its night. Columns that stand still by nature (a battery, a door contact) never change as
 often. After a run that alarmed, the next alarm needs a run AGAIN times as long. Therefore a column that has long runs by
-nature, such as of a machine that is switched off, gives at most log2(samples / LEAST) + 1 alarms, whatever it does.
+nature, such as of a machine that is switched off, gives at most log2(samples / LEAST) + 2 alarms, whatever it does.
+
+A column may *rest* at a number, such as of a machine that is parked: at 0, and at the number of its longest run of LEAST
+samples or more. Runs there are not compared with others: they alarm when they have TIMES as many samples as the longest one
+there. At 0 they must last a DAY too, because the column may rest there for the first time.
 
 A key has one alarm at a time: it begins with the first column that is stuck, and ends when none of its columns stands still.
-Cost of a sample: O(columns).  State: 8 numbers a column, and 8.
+Cost of a sample: O(columns).  State: 11 numbers a column, and 8.
 """
 
 from collections.abc import Iterator
@@ -26,6 +30,7 @@ LEAST, TIMES, AGAIN = 30, 10, 2
 RUNS = 100  # runs of a column before it can alarm
 OFTEN, SELDOM = 0.95, 0.5  # samples with another number, of those before the run
 DAY = 86_400.0  # seconds
+REST = 3  # samples of a run at a number at which the column rests
 STANDS, MOVED = 1, 2  # what a column of the open alarm does
 
 
@@ -38,6 +43,9 @@ class StuckState(NamedTuple):
     seen: Array  # (dim,) int64, their samples
     named: Array  # (dim,) int64, in the open alarm: STANDS, MOVED; 0: it is not part of it
     stood: Array  # (dim,) the number at which it stood
+    rest: Array  # (dim,) a number other than 0 at which it rests
+    rests: Array  # (dim,) int64, samples of the longest run there, 0: none yet
+    zeros: Array  # (dim,) int64, and of the longest run at 0
     samples: int
     first: float  # event time of the first one, -inf: none yet
     alarms: int  # raised so far
@@ -88,8 +96,9 @@ class StuckSensors(JobStage):
     def begin(self, shape: Shape, seed: int) -> StuckState:
         number, count = np.zeros(shape.dim), np.zeros(shape.dim, np.int64)
         limit = np.full(shape.dim, LEAST, np.int64)
-        per_column = number, count, number.copy(), limit, count.copy(), count.copy(), count.copy(), number.copy()
-        return StuckState(*per_column, 0, -np.inf, 0, 0, 0.0, 0.0, 0, 0)
+        standing = number, count, number.copy(), limit, count.copy(), count.copy()
+        named = count.copy(), number.copy(), number.copy(), count.copy(), count.copy()
+        return StuckState(*standing, *named, 0, -np.inf, 0, 0, 0.0, 0.0, 0, 0)
 
     def description(self) -> str:
         """No setting changes what the arrays mean."""
@@ -101,7 +110,7 @@ class StuckSensors(JobStage):
         self.advance(work, np.zeros(1, np.int64), np.zeros(1), np.zeros((1, shape.dim)), np.full(1, LEARN, np.int8))
 
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        for field in ("run", "limit", "runs", "seen"):
+        for field in ("run", "limit", "runs", "seen", "rests", "zeros"):
             counts = work[field][slots]
             yield Demand(field, "numbers from 0", every((counts >= 0) & (counts < MOST_COUNTED)))
         named = work["named"][slots]
@@ -142,7 +151,7 @@ def _event(work: Any, row: int, slot: int) -> Stuck:
 @compiled
 def _loop(work, slots, times, X, learn, at, after):
     """Samples from `at` on, up to one that raises or ends an alarm; gives its place, or n."""
-    value, run, begun, named, samples, first, opened = work[0], work[1], work[2], work[6], work[8], work[9], work[11]
+    value, run, begun, named, samples, first, opened = work[0], work[1], work[2], work[6], work[11], work[12], work[14]
     for n in range(at, len(slots)):
         key, time = slots[n], times[n]
         if learn[n] & LEARN_EXTRACTOR == 0:
@@ -156,7 +165,7 @@ def _loop(work, slots, times, X, learn, at, after):
                 run[key, j] += 1
                 if opened[key] == 1 and named[key, j] == STANDS:
                     stands = True
-                elif run[key, j] >= work[3][key, j] and time - begun[key, j] >= after and _changes(work, key, j):
+                elif run[key, j] >= LEAST and time - begun[key, j] >= after and _long(work, key, j, time):
                     crossed = True
             elif np.isfinite(X[n, j]):
                 if run[key, j] > 0:
@@ -176,19 +185,48 @@ def _loop(work, slots, times, X, learn, at, after):
 
 
 @compiled
+def _rests(work, key, j):
+    """Whether the run is at a number at which the column rests."""
+    number = work[0][key, j]
+    return number == 0.0 or (work[9][key, j] > 0 and number == work[8][key, j])
+
+
+@compiled
+def _long(work, key, j, time):
+    """Whether the run is long enough for an alarm."""
+    run = work[1][key, j]
+    if not _rests(work, key, j):
+        return run >= work[3][key, j] and _changes(work, key, j)
+    if work[0][key, j] != 0.0:
+        return run >= TIMES * work[9][key, j] and _changes(work, key, j)
+    return run >= TIMES * work[10][key, j] and time - work[2][key, j] >= DAY and _changes(work, key, j)
+
+
+@compiled
 def _changes(work, key, j):
     """Whether the column usually changes, by the runs before the present one that did not alarm."""
-    begun, runs, seen, first = work[2][key, j], work[4][key, j], work[5][key, j], work[9][key]
+    begun, runs, seen, first = work[2][key, j], work[4][key, j], work[5][key, j], work[12][key]
     often = runs >= OFTEN * seen or (runs >= SELDOM * seen and begun - first >= DAY)
     return runs >= RUNS and often
 
 
 @compiled
 def _end_run(work, key, j):
-    run, limit, runs, seen, named, opened = work[1], work[3], work[4], work[5], work[6], work[11]
-    length = run[key, j]
-    if opened[key] == 1 and named[key, j] == STANDS:
+    value, run, limit, runs, seen, named, opened = work[0], work[1], work[3], work[4], work[5], work[6], work[14]
+    rest, rests, zeros = work[8], work[9], work[10]
+    length, alarmed = run[key, j], opened[key] == 1 and named[key, j] == STANDS
+    if alarmed:
         named[key, j] = MOVED
+    if length >= REST and _rests(work, key, j):
+        longest = zeros if value[key, j] == 0.0 else rests
+        longest[key, j] = max(longest[key, j], length)
+        return
+    if length >= LEAST and length > rests[key, j] and runs[key, j] >= SELDOM * seen[key, j]:
+        first = rests[key, j] == 0
+        rest[key, j], rests[key, j] = value[key, j], length
+        if first:
+            return
+    if alarmed:
         limit[key, j] = max(limit[key, j], AGAIN * length)
         return
     runs[key, j] += 1
@@ -200,15 +238,16 @@ def _end_run(work, key, j):
 def _raise(work, key, time):
     """Name the columns that stand still: those of a new alarm, or more of an open one."""
     value, run, begun, named, stood = work[0], work[1], work[2], work[6], work[7]
-    samples, alarms, opened, raised, since = work[8], work[10], work[11], work[12], work[13]
-    rows, before = work[14], work[15]
+    samples, alarms, opened, raised, since = work[11], work[13], work[14], work[15], work[16]
+    rows, before = work[17], work[18]
     if opened[key] == 0:
         alarms[key] += 1
         raised[key], since[key], rows[key] = time, time, 0
         for j in range(value.shape[1]):
             named[key, j] = 0
     for j in range(value.shape[1]):
-        if named[key, j] != STANDS and run[key, j] >= LEAST and _changes(work, key, j):
+        stands = run[key, j] >= LEAST and _changes(work, key, j)
+        if named[key, j] != STANDS and stands and (not _rests(work, key, j) or _long(work, key, j, time)):
             named[key, j], stood[key, j] = STANDS, value[key, j]
             if opened[key] == 0 and run[key, j] > rows[key]:
                 rows[key], since[key], before[key] = run[key, j], begun[key, j], samples[key] - run[key, j]
