@@ -1,6 +1,6 @@
 """`init`: writes a commented job file to start from."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -42,6 +42,9 @@ def init(
     preset: Annotated[
         str | None, typer.Option(help="Without data: the tool that will write the records, such as sensorlogger_live.")
     ] = None,
+    population: Annotated[
+        str | None, typer.Option(help="A population to start with: phone (in a pocket) or watch (shoulder exercises).")
+    ] = None,
     topic: Annotated[str | None, typer.Option(help="The input topic; absent: imu, or that of --from-topic.")] = None,
     key: Annotated[str | None, typer.Option(help="Column with the key (a person, a device).")] = None,
     label: Annotated[str | None, typer.Option(help="Column with the label; '' for none.")] = None,
@@ -67,12 +70,7 @@ def init(
 
     if file.exists() and not force:
         raise ConfigError(f"{file}: already exists; --force overwrites it.")
-    if missing is not None and missing not in questions.POLICIES:
-        raise ConfigError(f"--missing must be {', '.join(questions.POLICIES)}; got {missing!r}.")
-    if sample is not None and from_topic is not None:
-        raise ConfigError("--sample and --from-topic both name the data; give one of them.")
-    if preset is not None and (sample is not None or from_topic is not None):
-        raise ConfigError("--preset is for a job without data: with --sample or --from-topic, init recognises the tool.")
+    _refuse_options(missing, sample, from_topic, preset)
     asks = not yes and questions.at_a_terminal()
     name = topic or from_topic or (sample.stem if sample is not None else USUAL_NAME)
     written = Written(topic or from_topic or "imu", broker or BROKER, "json", time_zone, missing, name=name)
@@ -87,18 +85,67 @@ def init(
         guess_with = _of_preset(preset)
     if sample is not None or from_topic is not None or preset is not None:
         guessed = questions.asked(guess_with, chosen)[0] if asks else guess_with(chosen)
-        if sample is not None:
+        if sample is not None and population is None:  # which needs all columns, also of a phone that lies still
             guessed, most_rows = _surveyed(sample, guessed, how_of(separator, decimal))
-        if from_topic is not None:
+        if from_topic is not None and population is None:
             guessed = profiled_rows(found.rows, guessed, found.owners)
+    if population is not None:
+        data = sample, how_of(separator, decimal), found.rows if from_topic is not None else None
+        return _start(population, file, guessed, written, data, force)
+    if guessed is not None:
         written = _completed(written, guessed, asks)
     _write(file, job_file_text(guessed, file, written))
-    for line in _said(guessed, written) if guessed is not None else ():
-        note(line)
+    _tell(_said(guessed, written) if guessed is not None else ())
     if sample is not None and guessed is not None:
         _try(file, sample, guessed, written, how_of(separator, decimal), most_rows)
     copied = written.partitions > 1 and guessed is not None and guessed.key is not None
     say(what_next(guessed, file, sample, written.time_zone, from_topic is not None, copied))
+
+
+def _tell(lines: Iterable[str]) -> None:
+    for line in lines:
+        note(line)
+
+
+def _refuse_options(missing: str | None, sample: Path | None, from_topic: str | None, preset: str | None) -> None:
+    """Raises ConfigError for options that are wrong, or exclude each other."""
+    from streamjobs.commands.recordings import questions
+
+    if missing is not None and missing not in questions.POLICIES:
+        raise ConfigError(f"--missing must be {', '.join(questions.POLICIES)}; got {missing!r}.")
+    if sample is not None and from_topic is not None:
+        raise ConfigError("--sample and --from-topic both name the data; give one of them.")
+    if preset is not None and (sample is not None or from_topic is not None):
+        raise ConfigError("--preset is for a job without data: with --sample or --from-topic, init recognises the tool.")
+
+
+def _start(
+    name: str,
+    file: Path,
+    guessed: "Guess | None",
+    written: Written,
+    data: "tuple[Path | None, How, Sequence[dict[str, Any]] | None]",
+    force: bool,
+) -> None:
+    """A job with a population of the package. data: the sample's file, how it is read, and the rows of a topic."""
+    from streamjobs.commands.recordings import starting
+    from streamjobs.fit.starters import starter
+    from streamjobs.recordings.files import rows_of
+
+    of, (sample, how, topic_rows) = starter(name), data
+    rows = topic_rows or (rows_of(sample, how) if sample is not None else ())
+    fitting = starting.begun(of, guessed, rows)
+    written = _completed(written, fitting, False)
+    population = starting.write_population(of, fitting, file, force)
+    _write(file, job_file_text(fitting, file, written, starter=of))
+    _tell((*(_said(fitting, written) if guessed is not None else ()), *of.described()))
+    if sample is None and topic_rows is None:
+        steps = "; ".join(f"streamjobs {step} {file}" for step in ("check", "topics create", "run"))
+        said = f"wrote {file}. Next: {steps}"
+    else:
+        said = what_next(fitting, file, sample, written.time_zone, topic_rows is not None, written.partitions > 1)
+        said += " --score" if fitting.label is not None and sample is not None else ""
+    say(said.replace(f"wrote {file}", f"wrote {file} and {population}", 1))
 
 
 def _try(file: Path, sample: Path, guessed: "Guess", written: Written, how: "How", most_rows: int) -> None:

@@ -19,7 +19,8 @@ def _sentences(settings: Settings) -> Iterator[str]:
     source, state = settings.source, settings.state
     predicts = settings.head is not None or "task" in (settings.learner.model_extra or {})  # `load` adds it
     if predicts and source.label is None and source.format != "raw":
-        yield "[source]: label is not set, so predictions are never learned and stay null; set it if records have labels."
+        never = "no key ever adapts to its labels" if settings.population else "predictions are never learned and stay null"
+        yield f"[source]: label is not set, so {never}; set it if records have labels."
     if not predicts and source.label is not None:
         yield f"[source]: label {source.label!r} is read, but nothing learns it; add a [head]."
     sinks = settings.sinks

@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from streamjobs.settings.presets import preset_of
 from streamjobs.settings.times import example_of
+from streamjobs.settings.toml import toml
 from streamjobs.settings.types import UNIT_NAMES
 
 if TYPE_CHECKING:
     from streamjobs.commands.recordings.trial import Trial
+    from streamjobs.fit.starters import Starter
     from streamjobs.recordings.guess import Guess
 
 USUAL_NAME = "job"  # of a job file, which says nothing about the job
@@ -104,6 +107,18 @@ filter = "hmm"  # scores are probabilities, because what a person does mostly go
 # false_alarms = "20/h"
 # reference = "population"  # normal are windows like those just before them"""
 
+OF_STARTER = """\
+[population]  # of the package: {made_from}
+file = {file}  # with recordings of your own people, 'streamjobs fit' makes one that knows them
+
+[scaling]
+clip = 5.0  # in standard deviations of the population
+
+[learner]
+name = "rls"  # a linear head: the population's at first, adapted to a key by its labels where that helps
+filter = "hmm"  # scores are probabilities, because what a person does mostly goes on
+# lasts = "10m"  # an activity, on average; absent: as in the population's recordings"""
+
 OF_PEOPLE = """
 # reference = "population"  # people who change what they do: alarms at once, with a [population] of 'streamjobs fit'"""
 AHEAD = """
@@ -112,7 +127,9 @@ AHEAD = """
 # ahead = [1, 12]{every}"""
 
 
-def job_file_text(guessed: "Guess | None", file: Path, written: Written, trial: "Trial | None" = None) -> str:
+def job_file_text(
+    guessed: "Guess | None", file: Path, written: Written, trial: "Trial | None" = None, starter: "Starter | None" = None
+) -> str:
     """The template, filled with what was guessed from a sample, or with an accelerometer's columns as an example."""
     from streamjobs.recordings import survey
 
@@ -141,8 +158,12 @@ def job_file_text(guessed: "Guess | None", file: Path, written: Written, trial: 
         label=_label(guessed),
         missing=_missing(guessed, written.missing),
         left_out=_left_out(guessed),
-        window=_window(rate or 50.0, windowed, guessed) + ("" if taught is None else _statistics(taught)),
-        model=OF_POPULATION.format(count=taught.people)
+        window=_window_of(starter)
+        if starter is not None
+        else _window(rate or 50.0, windowed, guessed) + ("" if taught is None else _statistics(taught)),
+        model=OF_STARTER.format(made_from=starter.made_from, file=_quoted(f"{starter.name}.state"))
+        if starter is not None
+        else OF_POPULATION.format(count=taught.people)
         if taught is not None
         else OF_KEYS.format(
             people=(OF_PEOPLE if windowed else "") if labelled else ("" if windowed else _ahead(guessed)),
@@ -156,6 +177,11 @@ def job_file_text(guessed: "Guess | None", file: Path, written: Written, trial: 
             head=_head(guessed) if labelled else '# [head]\n# name = "rls"  # learns labels on the features',
         ),
     )
+
+
+def _window_of(starter: "Starter") -> str:
+    lines = "[window]  # as in the population", 'length = "2s"', 'hop = "1s"', f"rate = {starter.rate:g}  # Hz"
+    return "\n".join([*lines, 'statistics = "gravity"  # for a sensor mounted any way round'])
 
 
 def _statistics(guessed: "Guess") -> str:
@@ -192,6 +218,8 @@ def _x(guessed: "Guess | None") -> tuple[int, str]:
         return guessed.dim, f"x = {_quoted(guessed.x)}  # the field that holds x as a list\ndim = {guessed.dim}"
     why = "the numbers that make x, in this order"
     if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
+        if (sensors := guessed.preset.source["sensors"]) != preset_of(guessed.preset.name).source["sensors"]:
+            return len(fields), toml({"source": {"sensors": sensors}}).splitlines()[1]
         each = ", ".join(guessed.preset.source["sensors"]["each"])
         return len(fields), f"# [source.sensors]: {each}, as the preset sets them: {', '.join(fields)}"
     if guessed is not None and guessed.preset is not None and fields == guessed.preset.source["fields"]:
