@@ -1,7 +1,7 @@
 """`init --population`: a population of the package for the sample's fields, next to the job file."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LINEAR, TOTAL = "accelerometer", "totalacceleration"  # of Sensor Logger: without gravity and with it
 
 
-def begun(of: Starter, guessed: "Guess | None", rows: Iterable[Mapping[str, Any]]) -> "Guess":
+def begun(of: Starter, guessed: "Guess | None", rows: Iterable[dict[str, Any]]) -> "Guess":
     """The guess with fields that the population can use; without a guess, the usual names.
 
     Raises ConfigError where fields, rate or units are not those of the population.

@@ -6,7 +6,7 @@ the others the turning rate in rad/s; it describes windows by numbers that do no
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -68,7 +68,7 @@ def require_fields(of: Starter, fields: Sequence[str]) -> None:
         )
 
 
-def require_same_kind(of: Starter, fields: Sequence[str], rate: float | None, rows: Iterable[Mapping[str, Any]]) -> None:
+def require_same_kind(of: Starter, fields: Sequence[str], rate: float | None, rows: Iterable[dict[str, Any]]) -> None:
     """Raises ConfigError where a sample's rate or units are not those of the population. rate: Hz, None unknown."""
     if rate is not None and abs(rate / of.rate - 1.0) > SAME_RATE:
         raise ConfigError(
