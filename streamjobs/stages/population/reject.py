@@ -5,7 +5,7 @@ Three measures of how unlike the known classes a row is:
     answer    squared distance of the scores that decided from a certain answer, 1 for the class chosen and 0 for the others
     scores    squared Mahalanobis distance of those scores from what they are in the nearest class: a class that is always
               mistaken for another in the same way is known all the same
-    windows   leverage of the scaled row in the rows that taught, x' (X'X)^-1 x: how little of them lies in its direction
+    windows   leverage of the scaled row in the n rows that taught, n x' (X'X)^-1 x: how little of them lies in its direction
 
 Each is divided by its usual value among known rows of the class chosen, and the row is unknown where the sum of the
 logarithms is above a threshold. Cost of a row: O(classes^2 + width^2).
