@@ -37,7 +37,7 @@ def build(owner: str, cls: type[Made], settings: Mapping[str, Any], nested: Call
 
 
 def _typed(owner: str, name: str, value: Any, hint: Any, nested: Callable[[Mapping[str, Any]], Learner]) -> Any:
-    options = typing.get_args(hint) if _is_union(hint) else (hint,)
+    options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     for option in options:
         if option is type(None) and value is None:
             return None
@@ -59,10 +59,6 @@ def _typed(owner: str, name: str, value: Any, hint: Any, nested: Callable[[Mappi
             return value
     wanted = " or ".join(_word(option) for option in options)
     raise SettingError(f"{owner}: {name} must be {wanted}; got {value!r}.")
-
-
-def _is_union(hint: Any) -> bool:
-    return typing.get_origin(hint) in (typing.Union, types.UnionType)
 
 
 def _word(option: Any) -> str:

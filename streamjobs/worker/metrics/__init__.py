@@ -75,7 +75,7 @@ class Metrics:
             if metric.name not in KeyGauges.NAMES:
                 self._collectors[metric.name] = self._make(metric)
         self.registry.register(KeyGauges(gauges, self.stats))
-        self._topic, self._model, self._detector = topic, model, detector
+        self._topic = topic
         self._collectors["build_info"].labels(__version__, job_name).set(1)
         for reason in REASONS:
             self._collectors["records_dead_lettered_total"].labels(reason)

@@ -49,10 +49,6 @@ class Access:
         """Whether there is a page at all."""
         return self.loopback or self._secret is not None
 
-    @property
-    def with_token(self) -> bool:
-        return self._secret is not None
-
     def refuses_host(self, host: str) -> bool:
         """host: the request's Host header."""
         if self._secret is not None:
