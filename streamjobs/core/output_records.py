@@ -4,6 +4,7 @@ The comments are the descriptions in the published schemas and in README.md.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import repeat
 from typing import Any
 
@@ -197,10 +198,15 @@ def encoded(shape: Callable[..., msgspec.Struct], *fields: Iterable[Any]) -> lis
 
 def encoded_by_name(shape: type[msgspec.Struct], columns: Mapping[str, Iterable[Any]]) -> list[bytes]:
     """The same of columns by the names of the fields; all others are absent."""
-    fields = [columns.get(name, _ABSENT) for name in shape.__struct_fields__]
-    while fields[-1] is _ABSENT:
-        fields.pop()
-    return encoded(shape, *fields)
+    names = _up_to_last(shape, tuple(columns))
+    return encoded(shape, *[columns[name] if name in columns else _ABSENT for name in names])  # noqa: SIM401 - no calls
+
+
+@cache
+def _up_to_last(shape: type[msgspec.Struct], given: tuple[str, ...]) -> tuple[str, ...]:
+    """The fields as far as the last given one; asked for by every batch."""
+    fields = shape.__struct_fields__
+    return fields[: 1 + max(map(fields.index, given))]
 
 
 def output_headers(sink: str, ids: Sequence[bytes]) -> list[list[tuple[str, bytes]]]:
