@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from streamjobs.commands.console import note, say
-from streamjobs.commands.recordings.job_template import MOST_LEFT_OUT, USUAL_NAME, Written, job_file_text, one_line
+from streamjobs.commands.recordings.job_template import MOST_LEFT_OUT, USUAL_NAME, Written, job_file_text, name_of, one_line
 from streamjobs.commands.recordings.options import FILES, Decimal, Separator, how_of
 from streamjobs.commands.recordings.what_next import what_next
 from streamjobs.errors import ConfigError
@@ -45,7 +45,7 @@ def init(
     population: Annotated[
         str | None, typer.Option(help="A population to start with: phone (in a pocket) or watch (shoulder exercises).")
     ] = None,
-    topic: Annotated[str | None, typer.Option(help="The input topic; absent: imu, or that of --from-topic.")] = None,
+    topic: Annotated[str | None, typer.Option(help="The input topic; absent: as --from-topic, or as --sample.")] = None,
     key: Annotated[str | None, typer.Option(help="Column with the key (a person, a device).")] = None,
     label: Annotated[str | None, typer.Option(help="Column with the label; '' for none.")] = None,
     time_format: TimeFormat = None,
@@ -62,7 +62,7 @@ def init(
     """Write a commented job file for your own data, with a reason for each guess.
 
     At a terminal it asks where it is unsure. Lines that it cannot guess are marked 'choose', with the candidates. With
-    --sample it tries the job's drift detection on the sample.
+    --sample it tries the job's drift detection, and alarms of sensors, on the sample.
     """
     from streamjobs.commands.recordings import questions
     from streamjobs.recordings.guess import Chosen
@@ -73,7 +73,7 @@ def init(
     _refuse_options(missing, sample, from_topic, preset)
     asks = not yes and questions.at_a_terminal()
     name = topic or from_topic or (sample.stem if sample is not None else USUAL_NAME)
-    written = Written(topic or from_topic or "imu", broker or BROKER, "json", time_zone, missing, name=name)
+    written = Written(topic or from_topic or _topic_as(sample), broker or BROKER, "json", time_zone, missing, name=name)
     guessed, chosen = None, Chosen(key=key, label=label, time_format=time_format)
     if from_topic is not None:
         found = _topic(from_topic, broker, records, seconds)
@@ -146,6 +146,10 @@ def _start(
         said = what_next(fitting, file, sample, written.time_zone, topic_rows is not None, written.partitions > 1)
         said += " --score" if fitting.label is not None and sample is not None else ""
     say(said.replace(f"wrote {file}", f"wrote {file} and {population}", 1))
+
+
+def _topic_as(sample: Path | None) -> str:
+    return "imu" if sample is None else name_of(sample.stem)
 
 
 def _try(file: Path, sample: Path, guessed: "Guess", written: Written, how: "How", most_rows: int) -> None:

@@ -88,7 +88,7 @@ kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the square ro
 [drift]
 {tried}watch = {watch}  # columns | innovations | rows | ls_error | loss: numbers of a row, what a forecast missed, errors
 false_alarms = "1 per 10000 rows"  # most that a key may have while nothing changes{per_time}
-# reference = "first 2h"  # normal permanently, such as for a machine; absent: a change that lasts becomes normal{people}"""
+# reference = "first 2h"  # normal permanently, such as for a machine; absent: a change that lasts becomes normal{after}"""
 
 OF_POPULATION = """\
 [population]  # what {count} people teach: 'streamjobs fit' writes it, and new people start with it
@@ -143,10 +143,9 @@ def job_file_text(
     watch = trial.tried[-1].watch if trial is not None and trial.tried else watch
     taught = guessed if survey.teaches(guessed) else None
     stem = written.name if file.stem == USUAL_NAME else file.stem
-    name = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in stem)
     return TEMPLATE.format(
         file=one_line(file.name),
-        name=name[:100].strip(".") or "job",
+        name=name_of(stem),
         broker=_quoted(written.broker),
         topic=_quoted(written.topic),
         features=_quoted(f"{written.topic}.features"),
@@ -166,7 +165,7 @@ def job_file_text(
         else OF_POPULATION.format(count=taught.people)
         if taught is not None
         else OF_KEYS.format(
-            people=(OF_PEOPLE if windowed else "") if labelled else ("" if windowed else _ahead(guessed)),
+            after=(OF_PEOPLE if windowed else "") if labelled else _sensors(trial) + ("" if windowed else _ahead(guessed)),
             per_time='; or by time, such as "1/day"' if windowed else "",
             role="head" if labelled else "track",
             rank=rank,
@@ -182,6 +181,20 @@ def job_file_text(
 def _window_of(starter: "Starter") -> str:
     lines = "[window]  # as in the population", 'length = "2s"', 'hop = "1s"', f"rate = {starter.rate:g}  # Hz"
     return "\n".join([*lines, 'statistics = "gravity"  # for a sensor mounted any way round'])
+
+
+def _sensors(trial: "Trial | None") -> str:
+    return "".join(f"\n{one_line(line)}" for line in trial.sensors) if trial is not None else ""
+
+
+def name_of(text: str) -> str:
+    """A name of a job or a topic, made of a file's.
+
+    >>> name_of("Hall 3, pumps (Ä)")
+    'Hall-3--pumps----'
+    """
+    letters = [letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in text]
+    return "".join(letters)[:100].strip(".") or USUAL_NAME
 
 
 def _statistics(guessed: "Guess") -> str:

@@ -1,6 +1,7 @@
 """Tries the [drift] that `init` writes on its sample, as `drift tune` does, and chooses what to watch by it."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -24,6 +25,12 @@ LEAST = 1000  # rows of a key; a detector of columns needs more
 LOOK_AT = 1_000_000  # records of the sample
 MOST_NAMED = 3  # columns in alarms that are printed
 FAULTY = 4  # of so many keys one may have faults
+PAUSES = 10, 100  # of the usual one, after which a key is silent
+MEANS = {
+    "stuck": "a column repeats one number",
+    "silent": "no sample for {} usual pauses",
+    "group": "this share of the keys alarms at once",
+}
 TOO_MANY, MORE = 2.0, 3  # alarms are too many beyond so many times the stated number, and so many more
 
 
@@ -57,6 +64,7 @@ class Trial(NamedTuple):
 
     tried: list[Tried]
     why_not: str | None = None  # nothing was tried
+    sensors: Sequence[str] = ()  # lines of the job file, from [alarms] on
 
     def lines(self) -> Iterator[str]:
         """What to print and to write into the job file."""
@@ -108,7 +116,51 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
             return Trial([], f"no key of the sample has enough rows for watch = {way.drift.watch!r} to learn what is normal")
         if found[-1].fits:
             break
-    return Trial(sorted(found, key=lambda one: (one.fits, -one.alarms.total())))
+    found.sort(key=lambda one: (one.fits, -one.alarms.total()))
+    rows_alone = guessed.label is None and own.settings.window is None
+    return Trial(found, sensors=["", *_sensors(own.settings, records, guessed, found[-1].watch)] if rows_alone else ())
+
+
+def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", watch: object) -> Iterator[str]:
+    """The lines of [alarms] that raised no alarm on the sample; the others are comments with what they raised."""
+    keys = len({record.key for record in records})
+    pauses = PAUSES if guessed.pause and guessed.time is not None and keys > 1 else (0,)  # one key has no others
+    for times in pauses:  # of the usual pause between two samples
+        asked: dict[str, object] = {"stuck": True}
+        if times:
+            asked["silent"] = math.ceil(times * (guessed.pause or 0.0))
+        if times and keys >= KEYS:
+            asked["group"] = 0.1
+        raised = _raised(settings, records, asked, watch)
+        if not raised["silent"]:
+            break
+    quiet = [name for name in asked if not raised[name]]
+    yield f"{'' if quiet else '# '}[alarms]  # of sensors that stop; tried on {len(records):,} records of the sample"
+    for name, value in asked.items():
+        line = f'{name} = "{value}s"' if name == "silent" else f"{name} = {json.dumps(value)}"
+        on = name in quiet and (name != "group" or "silent" in quiet)
+        what = f"  # {MEANS[name].format(times)}; it raised {raised[name]:,} alarm{'s' * (raised[name] != 1)}"
+        yield ("" if on else "# ") + line + what
+
+
+def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, object], watch: object) -> Counter[str]:
+    from streamjobs.job_files import job_from
+    from streamjobs.replay.engine import Replay
+    from streamjobs.settings.composition import composition_of
+    from streamjobs.settings.sections import AlarmsSection
+
+    assert settings.drift is not None
+    drift = settings.drift.model_copy(update={"watch": watch})
+    changed = settings.model_copy(update={"drift": drift, "alarms": AlarmsSection.model_validate(asked)})
+    raised = Counter[str]()
+
+    def take(output: "Output") -> None:
+        if output.sink == "alarms" and output.value is not None:
+            alarm = msgspec.json.decode(output.value)
+            raised[alarm["watch"]] += alarm["open"]
+
+    Replay(job_from(composition_of(changed))).run(records, take, lambda tally: None)
+    return raised
 
 
 def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:

@@ -1,0 +1,48 @@
+"""The [alarms] that `init` tries on rows of numbers: what raised nothing is on, the rest are comments with what they did."""
+
+import numpy as np
+import pytest
+
+from streamjobs.job_files import read_table
+from tests.commands.jobs import command
+
+
+def sheet(folder, keys: int, gap: range = range(0), rest: range = range(0)):
+    """1,200 rows of each key, a minute apart; the first key sends nothing in the gap and stands still in the rest."""
+    random, rows = np.random.default_rng(3), ["time,sensor,flow"]
+    for step in range(1200):
+        for key in range(keys):
+            if key or step not in gap:
+                flow = 4.0 if not key and step in rest else random.normal()
+                rows.append(f"{1_700_000_000 + 60 * step + key},s{key:02},{flow:.4f}")
+    file = folder / "Hall 3.csv"
+    file.write_text("\n".join(rows) + "\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("keys", "gap", "alarms"),
+    [
+        (3, range(0), {"stuck": True, "silent": "600s"}),
+        (3, range(500, 520), {"stuck": True, "silent": "6000s"}),
+        (3, range(500, 800), {"stuck": True}),
+        (1, range(0), {"stuck": True}),
+        (20, range(0), {"stuck": True, "silent": "600s", "group": 0.1}),
+    ],
+)
+def test_lines_are_on_where_the_sample_shows_no_alarm(tmp_path, keys, gap, alarms) -> None:
+    file = tmp_path / "job.toml"
+    assert command("init", file, "--sample", sheet(tmp_path, keys, gap), "--yes") == 0
+    table = read_table(file)
+    assert table["alarms"] == alarms
+    assert table["source"]["topic"] == table["job"]["name"] == "Hall-3"
+    if "silent" not in alarms and keys > 1:
+        assert '# silent = "6000s"  # no sample for 100 usual pauses; it raised 1 alarm\n' in file.read_text()
+    assert command("check", file) == 0
+
+
+def test_stuck_is_a_comment_where_the_sample_stands_still(tmp_path) -> None:
+    file = tmp_path / "job.toml"
+    assert command("init", file, "--sample", sheet(tmp_path, 3, rest=range(500, 560)), "--yes") == 0
+    assert read_table(file)["alarms"] == {"silent": "600s"}
+    assert "# stuck = true  # a column repeats one number; it raised 1 alarm\n" in file.read_text()
