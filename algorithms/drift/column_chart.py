@@ -37,7 +37,6 @@ from algorithms.drift.report import (
 )
 
 CHARTS = 3  # |smooth|^2, |whitened smooth|^2, |whitened row|^2
-CHART_NAMES = ("mean", "whitened mean", "whitened row")
 FADE = 0.7  # weight of a chart's block relative to the next one, in the mean that names columns
 LEAST_SHARE = 0.84  # of the first column's shift, for another to be named
 CLIP = 8.0  # deviations

@@ -39,7 +39,7 @@ from algorithms.drift.report import (
 )
 
 MEANS, ROWS, CHARTS = 0, 1, 2  # of the whitened average; of the whitened row
-NAMES = 1  # place of the first in `column_chart.CHART_NAMES`
+NAMES = 1  # place of the first in `report.CHART_NAMES`
 WANDER = 0.2  # of a column's variance in the means of four quarters; more: it is left out
 QUARTERS = 4
 GROWS = 1.5  # rows of a whitener to those of the next, while the reference lasts

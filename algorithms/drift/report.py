@@ -16,6 +16,7 @@ LONG_COLUMNS = 9  # of detectors that keep a stated number of false alarms
 SINCE, OPEN, READY, P_VALUE = 4, 5, 6, 7  # rows since the estimated change (in an alarm); 0 or 1; 0 or 1; 1: none judged
 REFERENCE = 8  # rows that the newest are compared with (in an alarm); below 0: too few to keep the stated number
 NAMED = 3  # most columns that an alarm names
+CHART_NAMES = ("mean", "whitened mean", "whitened row")
 CHART, FIRST_COLUMN = 9, 10  # of detectors that watch columns: the chart; of each column named, by size:
 COLUMN, SHIFT, USUAL, SPREAD, OF_COLUMN = 0, 1, 2, 3, 4  # its place, its shift in deviations, mean and deviation before
 FIRST_SHIFT = FIRST_COLUMN + SHIFT

@@ -13,11 +13,11 @@ import msgspec
 import numpy as np
 
 from algorithms.common.protocol import Array
-from algorithms.drift.column_chart import CHART_NAMES
 from algorithms.drift.report import (
     AFTER,
     BEFORE,
     CHART,
+    CHART_NAMES,
     COLUMN,
     FIRST_COLUMN,
     NAMED,

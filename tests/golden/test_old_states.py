@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import decode_snapshot, last_event, load_snapshot
+from streamjobs.core.messages import Stored
 from streamjobs.core.state import snapshot
 from streamjobs.errors import SnapshotError
 from streamjobs.settings.load import settings_from
@@ -134,3 +136,19 @@ def test_what_a_later_release_wrote_is_refused_with_its_version(old: Old):
     for data in old.half.values():
         with pytest.raises(SnapshotError, match="version 3 is unknown to this release, which reads versions 1 and 2"):
             decode_snapshot(old.job, later_version(data))
+
+
+@pytest.mark.parametrize("alarms", [{"stuck": True}, {"silent": "1h"}])
+def test_a_state_of_before_columns_could_rest_begins_to_watch_again(alarms: dict) -> None:
+    """Commit ed55843 wrote it with the first of these jobs, after the first 450 of these records."""
+    written = Path(__file__).with_name("stuck-ed55843.snapshot").read_bytes()
+    source = {"topic": "imu", "fields": ["a", "b"], "time": "ts"}
+    sections = {"job": {"name": "j"}, "source": source, "learner": {"name": "okfeb"}, "alarms": alarms}
+    job = Job.from_settings(settings_from(sections, {}, "job.toml"))
+    live = Live(job, {b"k": written}.get)
+    numbers = [{"a": 5.5 if 400 <= n < 500 else n * 37 % 101, "b": n * 11 % 97, "ts": 1_700_000_000 + n} for n in range(460)]
+    records = [Stored("imu", 0, n, 1000 * one["ts"], b"k", json.dumps(one).encode()) for n, one in enumerate(numbers)]
+    report = advance(job, live, records).report
+    assert (report.redelivered, report.keys_created, report.rows, report.set_aside) == (450, 0, 10, [])
+    ((key, data),) = live.snapshots()
+    assert (key, len(decode_snapshot(job, data)[0])) == (b"k", len(job.own))

@@ -72,23 +72,26 @@ def behind_as_written(own: Mapping[str, JobStage], written: Mapping[str, Any]) -
         if name in own and written.get(name) == own[name].description():
             stages[name] = own[name]
         elif name in written:
-            stages[f"{name} of others"] = _of_others(name)
+            stages[f"{name} of others"] = _of_others(name, written[name])
     return stages
 
 
-def _of_others(name: str) -> JobStage:
-    """A stage of BEHIND that this job has not."""
+def _of_others(name: str, description: Any) -> JobStage:
+    """A stage of BEHIND that this job has not, or not as a snapshot describes it."""
     from streamjobs.stages.events.bouts import Bouts  # few jobs have them
     from streamjobs.stages.events.group import Grouped
     from streamjobs.stages.events.silent import SilentKeys
-    from streamjobs.stages.events.stuck import StuckSensors
+    from streamjobs.stages.events.stuck import StuckSensors, StuckWithoutRests
 
     if name == FORECASTS:
         from algorithms.forecast.forecast import Forecast
         from streamjobs.stages.events.forecasts import Forecasts
 
         return Forecasts(learner=Forecast())
-    others: dict[str, JobStage] = {BOUTS: Bouts(shortest=0.0), STUCK: StuckSensors(), SILENT: SilentKeys(), GROUP: Grouped()}
+    if name == STUCK:
+        former = StuckWithoutRests()
+        return former if description == former.description() else StuckSensors()
+    others: dict[str, JobStage] = {BOUTS: Bouts(shortest=0.0), SILENT: SilentKeys(), GROUP: Grouped()}
     return others[name]
 
 

@@ -56,6 +56,27 @@ class StuckState(NamedTuple):
     before: int  # samples of the key before these
 
 
+class StateWithoutRests(NamedTuple):
+    """The fields of a `StuckState` before columns could rest."""
+
+    value: Array
+    run: Array
+    begun: Array
+    limit: Array
+    runs: Array
+    seen: Array
+    named: Array
+    stood: Array
+    samples: int
+    first: float
+    alarms: int
+    opened: int
+    raised: float
+    since: float
+    rows: int
+    before: int
+
+
 class Stuck(NamedTuple):
     """An alarm is raised, or ends."""
 
@@ -102,7 +123,7 @@ class StuckSensors(JobStage):
 
     def description(self) -> str:
         """No setting changes what the arrays mean."""
-        return f"{self.persisted_name}()"
+        return f"{self.persisted_name}(rests)"
 
     def warm_up(self, state: StuckState, shape: Shape) -> None:
         work = self.workspace(state)
@@ -129,6 +150,21 @@ class StuckSensors(JobStage):
     def open_alarm(self, work: Any, slot: int) -> Stuck | None:
         """The alarm of a slot that is open."""
         return _event(work, -1, slot) if work["opened"][slot] else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckWithoutRests(StuckSensors):
+    """Reads the states of before columns could rest. A key that has one begins a new state."""
+
+    def begin(self, shape: Shape, seed: int) -> Any:
+        held = StuckSensors.begin(self, shape, seed)
+        return StateWithoutRests(*(getattr(held, field) for field in StateWithoutRests._fields))
+
+    def description(self) -> str:
+        return f"{self.persisted_name}()"
+
+    def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
+        yield Demand("run", "numbers from 0", every(work["run"][slots] >= 0))
 
 
 def _event(work: Any, row: int, slot: int) -> Stuck:
