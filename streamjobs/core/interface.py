@@ -23,8 +23,6 @@ class JobLike(Protocol):
     def sinks(self) -> Mapping[str, str]: ...  # sink -> topic, those that are on; "dlq" always
     @property
     def model(self) -> str: ...  # its name in outputs and metrics
-    @property
-    def forecast_plan(self) -> tuple[Sequence[str], Sequence[int], Sequence[float]] | None: ...  # columns, ahead, coverage
     def compile(self) -> None: ...
     def time_unit_of(self, record: Record) -> str | None: ...  # that its time must be in; None: it does not tell
     def in_time_unit(self, unit: str) -> "JobLike": ...  # decided, with [source] time_unit = "auto"
@@ -86,3 +84,4 @@ class Core(NamedTuple):
     last_event: Callable[[Any, bytes], tuple[float, Offsets]]  # job, snapshot: newest event time, applied offsets
     schemas: Schemas | None = None  # of records in a format that has them; filled before the records are advanced
     meet: Callable[[Any, Scan], None] | None = None  # live states, before the first batch; where a job needs all stored keys
+    forecast_plan: tuple[Sequence[str], Sequence[int], Sequence[float]] | None = None  # columns, rows ahead, coverage

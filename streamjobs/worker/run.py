@@ -109,8 +109,8 @@ def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain
         settings.job.name,
         [*(drift.watch_names if drift is not None else ()), *(settings.alarms.kinds if settings.alarms is not None else ())],
     )
-    if core.job.forecast_plan is not None:
-        metrics.expect_forecasts(*core.job.forecast_plan)
+    if core.forecast_plan is not None:
+        metrics.expect_forecasts(*core.forecast_plan)
     health = Health(metrics)
     on_disk = settings.state.store != "memory"
     metrics.watch(

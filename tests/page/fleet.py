@@ -68,8 +68,8 @@ class Fleet:
         self.settings = settings_from(table)
         self.core = core_from(composition_of(self.settings))
         self.health = Health(Metrics(self.settings.source.topic, self.core.job.model), state="running")
-        if self.core.job.forecast_plan is not None:
-            self.health.metrics.expect_forecasts(*self.core.job.forecast_plan)
+        if self.core.forecast_plan is not None:
+            self.health.metrics.expect_forecasts(*self.core.forecast_plan)
         self.stored: dict[bytes, bytes] = {}
         page = Page.of(self.settings, self.core, States(self.core.job))  # type: ignore[arg-type]
         assert page is not None
