@@ -92,7 +92,7 @@ def test_the_files_are_small_and_say_where_they_are_from(name: str) -> None:
     assert f"{name}.state" in (make_starters.FOLDER / "NOTICE.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", starters.NAMES)
 def test_one_command_makes_them_again(name: str, tmp_path: Path) -> None:
     """Up to rounding, which differs between processors."""
