@@ -5,9 +5,11 @@
 Monthly series that statsmodels carries, which statsforecast installs: carbon dioxide at Mauna Loa (means of its weeks,
 missing months filled linearly) and the sea surface temperature of El Nino; a season has 12 rows. No series chose anything.
 Errors are over those of the last value, on rows from JUDGED_FROM on, so that all have five seasons to begin with. AutoETS is
-fitted again for each judged row, on all rows before. An hourly series that was tried too, river's WaterFlow, is not in the
-table: with a season of 24 ours was worse than the last value there, 1.016 / 1.113 / 1.057 (1,268 rows). It is not part of the project: install it into an environment of its
-own.
+fitted again for each judged row, on all rows before.
+It is not part of the project: install it into an environment of its own.
+
+An hourly series that was tried too, river's WaterFlow, is not in the table: with a season of 24 ours was worse than the last
+value there, 1.016 / 1.113 / 1.057 (1,268 rows).
 """
 
 import time
