@@ -113,7 +113,7 @@ class Partition:
         self._taken: list[Record] = []  # from the queue, not applied yet
         self._slice = SLICE
         self._cut_at = start  # `next` at the last cut
-        self._held = 0  # bytes of live states at the last cut
+        self._live_bytes = 0  # of states, at the last cut
         self._cut_since: float | None = None  # time.monotonic() of a cut that is not stored yet
         self._sending = False
 
@@ -264,8 +264,8 @@ class Partition:
         self.due.clear()
         if self.next == self.committed == self.replay_from:
             return None
-        if (held := self.live.nbytes) > self._held:  # larger arrays took the place of others
-            self._held = held
+        if (size := self.live.nbytes) > self._live_bytes:  # larger arrays took the place of others
+            self._live_bytes = size
             return_free_memory()
         idle = self._forget_idle_keys()
         snapshots: Snapshots = [*self._snapshots(), *((key, None) for key in idle)]

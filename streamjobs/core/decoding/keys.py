@@ -55,7 +55,9 @@ def keyed(
     looked for on the partitions that the partitioner gives them, and must come there.
     """
     if not source.key_in_value:
-        return partial(_on_place, source, partitions, frozenset(map(str.encode, expected))) if expected else _as_they_are
+        if not expected or partitions == 1:
+            return _as_they_are
+        return partial(_on_place, source, partitions, frozenset(map(str.encode, expected)))
     key_of, place = key_reader(source, schemas), _placing(source, partitions)
 
     def all_keyed(records: Sequence[Record]) -> Sequence[Record]:
@@ -76,7 +78,7 @@ def _as_they_are(records: Sequence[Record]) -> Sequence[Record]:
 def _on_place(
     source: SourceSection, partitions: int, expected: frozenset[bytes], records: Sequence[Record]
 ) -> Sequence[Record]:
-    for record in records if partitions > 1 else ():
+    for record in records:
         if (key := record.key) in expected and (place := place_of_key(source, key, partitions)) != record.partition:
             digest = blake2b(key, digest_size=8).hexdigest()
             raise SetupError(
@@ -151,7 +153,7 @@ def _placing(source: SourceSection, partitions: int) -> Callable[[bytes], int]:
 
 def _misplaced(source: SourceSection, record: Record, key: bytes, partitions: int) -> str:
     """The key itself may be personal."""
-    digest, place = blake2b(key, digest_size=8).hexdigest(), PARTITIONERS[source.partitioner](key, partitions)
+    digest, place = blake2b(key, digest_size=8).hexdigest(), place_of_key(source, key, partitions)
     return (
         f"topic {record.topic}[{record.partition}] offset {record.offset}: its key in field {source.key!r} (hash {digest}) "
         f"belongs in partition {place} of {partitions} by {source.partitioner}, so keys come on several partitions, where "

@@ -170,11 +170,9 @@ class Live:
         else:
             share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], self.live_slots())
         stats = stats_of(self.latest, self.used, self.keys, since, share, self._in_alarm())
-        return (
-            stats
-            if self.silence is None
-            else stats._replace(in_alarm=stats.in_alarm + len(self.silence.quiet) + len(self.silence.missing))
-        )
+        if self.silence is None:
+            return stats
+        return stats._replace(in_alarm=stats.in_alarm + len(self.silence.quiet) + len(self.silence.missing))
 
     def _in_alarm(self) -> Array | None:
         """Slots of live keys with an open alarm; None where no alarm stays open."""
