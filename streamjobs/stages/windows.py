@@ -185,7 +185,8 @@ class Windows(JobStage):
     def _samples(self, windows: Array, counts: Array) -> Array:
         """(k, nominal * dim) samples in order; where some are missing the last one stands for them."""
         places = np.minimum(np.arange(self.nominal), counts[:, None] - 1)
-        return np.asarray(windows[np.arange(len(windows))[:, None], places].reshape(len(windows), -1))
+        samples = windows[np.arange(len(windows))[:, None], places]
+        return np.asarray(samples.reshape(len(windows), self.nominal * windows.shape[2]))
 
 
 class Work(NamedTuple):

@@ -83,6 +83,10 @@ def test_a_window_without_some_samples_ends_with_the_last_one():
     n, values = len(times), np.arange(19.0).reshape(19, 1)
     made = stage.advance(work, np.zeros(n, int), times, values, values, np.arange(n), np.ones(n, np.int8))
     np.testing.assert_array_equal(made.X[0, 8:], np.r_[np.arange(18.0), 17, 17])
+    none = stage.advance(
+        work, np.zeros(1, int), times[-1:] + 0.1, values[:1], values[:1], np.zeros(1, int), np.ones(1, np.int8)
+    )
+    assert none.X.shape == (0, 8 + 20)  # such as when a worker compiles its loops
 
 
 def test_a_file_keeps_them_and_refuses_others(tmp_path):
