@@ -1,12 +1,11 @@
-"""`check`, `size`, `schema`, `config show`: everything about a job file before it runs."""
+"""`check`: a job file before it runs."""
 
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import BaseModel
 
 from streamjobs.commands.console import AsJson, JobFile, compile_loops, job_of, moment, note, say, show, table
 from streamjobs.commands.recordings.options import (
@@ -21,17 +20,15 @@ from streamjobs.commands.recordings.options import (
     with_rate,
 )
 from streamjobs.errors import ConfigError, NothingLearned, SetupError
-from streamjobs.settings.toml import toml
 from streamjobs.settings.types import UNIT_NAMES, readable
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.recordings.tables import How
     from streamjobs.replay.first_rows import FirstRows
-    from streamjobs.settings.sections import Settings, StateSection
+    from streamjobs.settings.sections import StateSection
 
 MOST_STATES, MOST_STATE_BYTES = 100_000, 256 << 20  # of the changelog that `--online` reads
-REPLAY = 10.0  # seconds of [state] replay that `size` compares a shorter time with
 SAMPLED = 10_000  # most records of a sample that are decoded
 LOOKED_AT = 200  # rows of a sample, for columns of times
 SHOWN, MOST_COLUMNS = 3, 24  # of the rows that a sample gives
@@ -39,16 +36,6 @@ SHOWN, MOST_COLUMNS = 3, 24  # of the rows that a sample gives
 
 def add_to(app: typer.Typer) -> None:
     app.command("check")(check)
-    app.command("size")(size)
-    app.command("schema")(schema)
-    group = typer.Typer(help="Show the settings that a job runs with.", no_args_is_help=True)
-    group.callback()(_group)  # keeps 'config show' a group of one
-    group.command("show")(config_show)
-    app.add_typer(group, name="config")
-
-
-def _group() -> None:
-    pass
 
 
 def check(
@@ -303,131 +290,3 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
         say(f"  compiled   the job's loops are in {result['compiled']}")
     if "sample" in result and result["sample"]["first_rows"] is not None and result["sample"]["first_rows"]["rows"]:
         _print_rows(result["sample"]["first_rows"])
-
-
-def size(
-    job_file: JobFile,
-    keys: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="Number of keys that send records.")] = 10_000,
-    rate: Annotated[str, typer.Option(help="Records of each key: a number for each s, min, h or day.")] = "1/s",
-    as_json: AsJson = False,
-) -> None:
-    """Predict cores, memory, disk, changelog, partitions and workers for a number of keys.
-
-    Measures the job's learner on this machine for a few seconds, and scales what a worker was measured to need.
-    """
-    from streamjobs.sizing.measure import cost, slopes
-    from streamjobs.sizing.slopes import BUSY, Load, need, rate_of
-
-    job, each = job_of(job_file), rate_of(rate)
-    compile_loops(job)
-    note("measuring the job's learner on this machine, a few seconds ...")
-    measured, known, state = cost(job, each), slopes(), job.settings.state
-    counts = sorted({keys, 10_000, 100_000, 1_000_000})
-    needs = [need(known, measured, Load(count, each, state.cache, state.checkpoint, state.replay)) for count in counts]
-    if as_json:
-        asked = needs[counts.index(keys)]._asdict()
-        show({"job": str(job_file), **asked, "table": [one._asdict() for one in needs], "cost": measured._asdict()})
-        return
-    say(
-        f"{job_file}: {job.model}, {rate} of each key; a state has at most {readable(job.state_bytes)}, "
-        f"{readable(measured.slot_bytes)} in memory"
-    )
-    if job.untaught is not None:
-        least = readable(job.state_bytes - job.untaught.nbytes)
-        say(f"of a key without a label: at most {least}, {readable(measured.untaught_bytes)} in memory")
-    rows = [
-        (
-            f"{one.keys:,}" + (" <" if one.keys == keys and len(needs) > 3 else ""),
-            f"{one.records_per_second:,.0f}",
-            f"{one.cpu_us:.0f} us",
-            f"{one.cores:.2f}",
-            one.workers,
-            one.partitions,
-            readable(one.memory),
-            readable(one.disk),
-            f"{100 * one.live:.0f} %",
-            readable(one.changelog),
-            f"{one.recovery:.0f} s",
-        )
-        for one in needs
-    ]
-    columns = ("keys", "records/s", "a record", "cores", "workers", "partitions", "memory", "disk", "live", "changelog")
-    table((*columns, "recovery"), rows)
-    say("memory and disk: of each worker; changelog: written a day; recovery: of a worker that lost its disk")
-    room = readable(state.cache)
-    say(f"workers: at {100 * BUSY:.0f} % of a core each; live: keys with a state in [state] cache, {room}")
-    say(
-        f"measured here: {measured.live:.1f} us a record of a live key, {measured.miss:.1f} us more where its state is read "
-        f"and written, fixed loop {measured.fixed_loop:.2f} s"
-    )
-    say(f"scaled from: {known.data['command']} (fixed loop {known.data['fixed_loop_seconds']} s)")
-    rarely = need(known, measured, Load(keys, each, state.cache, state.checkpoint, REPLAY))
-    as_set = needs[counts.index(keys)]
-    if 2 * rarely.changelog < as_set.changelog:
-        note(
-            f'note: [state] replay = "{REPLAY:.0f}s" writes {readable(rarely.changelog)} a day to the changelog of '
-            f"{keys:,} keys instead of {readable(as_set.changelog)}; a worker that takes over then applies up to "
-            f"{REPLAY:.0f} s of records again, without their outputs."
-        )
-
-
-def schema(
-    job_file: Annotated[Path | None, typer.Argument(metavar="[JOB]", help="With --outputs: the job file.")] = None,
-    outputs: Annotated[bool, typer.Option("--outputs", help="Print the schemas of this job's output topics.")] = False,
-    form: Annotated[
-        Literal["json", "avro"],
-        typer.Option("--format", help="Format of --outputs: JSON Schema 2020-12, or Avro schemas."),
-    ] = "json",
-    sink: Annotated[
-        str | None, typer.Option(help="With --format avro: one output alone, such as predictions, as an .avsc file has it.")
-    ] = None,
-) -> None:
-    """Print the JSON Schema of job files, for editors: the meaning, type and range of every setting.
-
-    With --outputs: the schemas of the job's output topics, with keys and headers.
-    """
-    if not outputs:
-        from streamjobs.settings.schema import json_schema
-
-        if job_file is not None or form != "json" or sink is not None:
-            raise ConfigError("schema: JOB, --format and --sink belong to --outputs; add it, or leave them out.")
-        show(json_schema())
-        return
-    if job_file is None:
-        raise ConfigError("schema --outputs needs the job file: streamjobs schema JOB --outputs.")
-    from streamjobs.outputs import avro
-    from streamjobs.outputs import schema as of_outputs
-
-    job = job_of(job_file)
-    found = avro.schemas(job) if form == "avro" else of_outputs.document(job)
-    if sink is not None and (form != "avro" or sink not in found):
-        has = f"the job has {', '.join(found)}" if form == "avro" else "--format avro is missing"
-        raise ConfigError(f"schema --sink {sink}: expected an output with an Avro schema; {has}.")
-    show(found if sink is None else found[sink])
-
-
-def config_show(job_file: JobFile, as_json: AsJson = False) -> None:
-    """Print every setting of a job, including defaults and the environment; secrets are masked."""
-    from streamjobs.settings.sections import SINKS
-
-    job = job_of(job_file)
-    table = masked(job.settings)
-    table["sinks"] |= {sink: job.sinks.get(sink, "") for sink in SINKS}
-    if as_json:
-        show(table)
-    else:
-        say(toml(table))
-
-
-def masked(settings: "Settings") -> dict[str, Any]:
-    """Every section as a table, without absent settings; secrets are masked."""
-    names = type(settings).model_fields
-    sections = {name: section for name in names if (section := getattr(settings, name)) is not None}
-    return {name: without_secrets(section) for name, section in sections.items()}
-
-
-def without_secrets(section: BaseModel) -> dict[str, Any]:
-    from streamjobs.settings.sentences import MASK, is_secret
-
-    values = section.model_dump(exclude_none=True)
-    return {name: MASK if is_secret(type(section), name) else value for name, value in values.items()}

@@ -14,7 +14,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.types import UNIT_NAMES
 
 if TYPE_CHECKING:
-    from streamjobs.recordings.guess import Chosen, Guess
+    from streamjobs.recordings.guess.columns import Chosen, Guess
     from streamjobs.recordings.tables import How
 
 BROKER = "kafka://localhost:9092"
@@ -65,7 +65,7 @@ def init(
     --sample it tries the job's drift detection, and alarms of sensors, on the sample.
     """
     from streamjobs.commands.recordings import questions
-    from streamjobs.recordings.guess import Chosen
+    from streamjobs.recordings.guess.columns import Chosen
     from streamjobs.recordings.profile import profiled_rows
 
     if file.exists() and not force:
@@ -194,7 +194,7 @@ def _surveyed(sample: Path, guessed: "Guess", how: "How") -> "tuple[Guess, int]"
 
 
 def _of_preset(name: str) -> "Callable[[Chosen], Guess]":
-    from streamjobs.recordings.guess_preset import guess_of_preset
+    from streamjobs.recordings.guess.preset import guess_of_preset
 
     return lambda chosen: guess_of_preset(name)
 
@@ -212,7 +212,7 @@ def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
     from streamjobs.commands.recordings.topic_sample import sample_of, shares
     from streamjobs.job_files import broker_of
     from streamjobs.recordings.guess import guess_rows
-    from streamjobs.recordings.guess_preset import guess_of_preset, live_preset
+    from streamjobs.recordings.guess.preset import guess_of_preset, live_preset
 
     sample = sample_of(broker_of(url), topic, records, seconds)
     for line in shares(sample):

@@ -35,7 +35,7 @@ from streamjobs.core.live.live import Live
 from streamjobs.core.messages import MOST_SHOWN, BatchRows, Output, Record, Report, ShownAlarm, Worst
 from streamjobs.core.output_records import Beside, Drift, Features, encoded, output_headers
 from streamjobs.core.predictions import encoded_bouts, encoded_predictions
-from streamjobs.settings.composition import Watch
+from streamjobs.settings.composition.watches import Watch
 from streamjobs.stages.rows import Modelled, Rows, Watched
 
 if TYPE_CHECKING:

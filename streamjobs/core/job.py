@@ -22,7 +22,8 @@ from streamjobs.core.state.snapshot import LeftOut, Snapshot
 from streamjobs.core.state.untaught import Untaught
 from streamjobs.core.state.valid import StateCheck
 from streamjobs.errors import ConfigError
-from streamjobs.settings.composition import Composition, Watch, composition_of
+from streamjobs.settings.composition import Composition, composition_of
+from streamjobs.settings.composition.watches import Watch
 from streamjobs.settings.sections import Settings
 from streamjobs.stages.population.reference import PopulationReference
 from streamjobs.stages.population.reject import Rejection

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from algorithms import Learner
 from algorithms.drift.report import watches_columns
 from streamjobs.core.state.population import Population, begin_head
-from streamjobs.settings.composition import Composition, Watch
+from streamjobs.settings.composition import Composition
+from streamjobs.settings.composition.watches import Watch
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.clip_targets import ClipTargets

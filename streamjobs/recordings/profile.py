@@ -11,8 +11,8 @@ import numpy as np
 from streamjobs.recordings.arrays import Array
 from streamjobs.recordings.columns import absent
 from streamjobs.recordings.files import SECONDS, rows_of
-from streamjobs.recordings.guess import Guess
-from streamjobs.recordings.guess_x import quoted_names
+from streamjobs.recordings.guess.columns import Guess
+from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.times import EXCEL, seconds_since_1970, zone_of

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from streamjobs.recordings.files import rows_of
-from streamjobs.recordings.guess import MOST_CLASSES, Guess
+from streamjobs.recordings.guess.columns import MOST_CLASSES, Guess
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
 

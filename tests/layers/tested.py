@@ -36,7 +36,7 @@ TESTED = {
     "streamjobs.own_learners": "tests/notebook/test_own_learner.py",
     "streamjobs.process": "tests/process/test_memory.py",
     "streamjobs.recordings": "tests/recordings/test_dialects.py",
-    "streamjobs.recordings.guess_x": "tests/recordings/test_init.py",
+    "streamjobs.recordings.guess.x": "tests/recordings/test_init.py",
     "streamjobs.replay": "tests/replay/test_replay.py",
     "streamjobs.schema_registry": "tests/core/test_avro.py",
     "streamjobs.settings": "tests/settings/test_job_files.py",

@@ -9,7 +9,7 @@ from streamjobs.commands.recordings.topic_sample import TopicSample
 from streamjobs.core.advance import advance
 from streamjobs.core.live.live import Live
 from streamjobs.job_files import job_of
-from streamjobs.recordings.guess_preset import live_preset
+from streamjobs.recordings.guess.preset import live_preset
 from tests.commands.jobs import command, problems
 from tests.core.phones import TOPIC, push, readings
 

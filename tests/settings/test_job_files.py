@@ -9,7 +9,7 @@ from pydantic import Field
 
 from algorithms import LEARNERS
 from algorithms.chain import Chain
-from streamjobs.commands.check import without_secrets
+from streamjobs.commands.workbench.settings import without_secrets
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
 from streamjobs.job_files import load_job, table_of

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from streamjobs.recordings.guess import Guess
+    from streamjobs.recordings.guess.columns import Guess
 
 
 def what_next(

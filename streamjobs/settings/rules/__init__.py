@@ -2,19 +2,18 @@
 
 import dataclasses
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from algorithms import Learner
 from algorithms.common.kernels import Kernel
-from algorithms.common.settings import suggestion
 from streamjobs.settings.learners import PREDICTING, TASK
 from streamjobs.settings.rules.broker import access_contradictions
 from streamjobs.settings.rules.drift import drift_contradictions, one_number_contradictions, start_contradictions
 from streamjobs.settings.rules.formats import format_contradictions, registry_contradictions
 from streamjobs.settings.rules.sensors import sensor_contradictions
-from streamjobs.settings.rules.sinks import LONGEST_TOPIC, sinks_contradictions
+from streamjobs.settings.rules.sinks import sinks_contradictions
+from streamjobs.settings.rules.source import source_contradictions, window_contradictions
 from streamjobs.settings.sections import (
     HeadSection,
     JobSection,
@@ -25,9 +24,7 @@ from streamjobs.settings.sections import (
     StateSection,
     WindowSection,
 )
-from streamjobs.settings.source import REKEYED, SourceSection
-from streamjobs.settings.time_units import AUTO
-from streamjobs.settings.types import MOST_NUMBERS
+from streamjobs.settings.source import SourceSection
 from streamjobs.stages.statistics import CONVOLVED
 from streamjobs.stages.windows import MOST_SAMPLES
 
@@ -41,7 +38,7 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
     if job := parts.get("job"):
         rules.append(_job(job))
     if source := parts.get("source"):
-        rules.append(_source(source))
+        rules.append(source_contradictions(source))
         rules.append(format_contradictions(source, parts.get("registry"), "registry" in parts))
         if source.sensors is not None:
             rules.append(sensor_contradictions(source, source.sensors, parts.get("window")))
@@ -52,7 +49,7 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
     if window := parts.get("window"):
         rules.append(_window(window))
         if source:
-            rules.append(_windowed(window, source))
+            rules.append(window_contradictions(window, source))
     if metrics := parts.get("metrics"):
         rules.append(_metrics(metrics))
     if state := parts.get("state"):
@@ -111,102 +108,6 @@ def _job(job: JobSection) -> Problems:
         yield ("job", "name"), f"name must be a valid name of a folder and of a topic; got {job.name!r}."
 
 
-def _source(source: SourceSection) -> Problems:
-    if source.base_topic in ("", ".", ".."):
-        yield ("source", "topic"), f"topic must be a topic's name; got {source.base_topic!r}."
-    if source.format == "raw":
-        for name in ("time", "label"):
-            if getattr(source, name) is not None:
-                yield (
-                    ("source", name),
-                    f"{name} has no meaning in raw records: it is in the header streamjobs-{name}.",
-                )
-    yield from _keys(source)
-    yield from _time_unit(source)
-    yield from _missing(source)
-    yield from _categories(source)
-    fields = source.fields
-    if source.width is None:
-        example = '\'fields = ["ax", "ay", "az"]\''
-        yield (
-            ("source", "fields"),
-            f"the length of x is unknown; name the fields with its numbers, such as {example}, "
-            f"or set 'dim = 3' if field {source.x!r} holds them as a list.",
-        )
-    named = fields if fields is not None else [source.x] if source.sensors is None else []
-    for other in ("time", "label"):
-        if getattr(source, other) in named:
-            yield ("source", other), f"{other} must be a field of its own; {getattr(source, other)!r} is already part of x."
-    if source.time is not None and source.time == source.label:
-        yield ("source", "label"), f"label must be a field of its own; {source.label!r} is already the time."
-    if fields is None:
-        return
-    if not fields:
-        yield ("source", "fields"), "fields must name at least one number of a record; got an empty list."
-    for name, times in sorted(Counter(fields).items()):
-        if times > 1:
-            yield ("source", "fields"), f"fields must differ; {name!r} is named {times} times."
-    columns = len(source.columns)
-    if source.dim is not None and source.dim != columns:
-        what = "fields" if columns == len(fields) else "columns that fields and categories give"
-        yield ("source", "dim"), f"dim must be the number of {what} ({columns}), or absent; got {source.dim}."
-
-
-def _time_unit(source: SourceSection) -> Problems:
-    if source.time_unit == AUTO and source.time is None:
-        yield ("source", "time_unit"), "time_unit = 'auto' needs the field with the event time; set time, or remove it."
-
-
-def _keys(source: SourceSection) -> Problems:
-    if source.key is None:
-        if source.rekeyed:
-            yield ("source", "rekeyed"), "rekeyed has no meaning without the field with the key; set key, or remove rekeyed."
-        return
-    if source.format == "raw":
-        yield ("source", "key"), "key names a field, and raw records have no fields; remove it, and give records their keys."
-    if source.rekeyed and source.partitioner != SourceSection.model_fields["partitioner"].default:
-        yield (
-            ("source", "partitioner"),
-            "partitioner has no meaning with rekeyed, because 'streamjobs rekey' partitions records by murmur2; remove it.",
-        )
-    if len(source.topic) > LONGEST_TOPIC:
-        yield ("source", "topic"), f"topic must have at most {LONGEST_TOPIC} characters with {REKEYED!r} after it."
-
-
-def _categories(source: SourceSection) -> Problems:
-    place, fields = ("source", "categories"), source.fields
-    if source.categories_of and (fields is None or source.format == "raw"):
-        yield place, "categories names fields, so x must be made up of named fields, in json or msgpack; set fields."
-        return
-    for name, listed in source.categories_of.items():
-        if fields is not None and name not in fields:
-            yield place, f"categories: {name!r} is not one of fields{suggestion(name, fields)}"
-        if len(source.columns) > MOST_NUMBERS:
-            yield place, f"categories: x has {MOST_NUMBERS} numbers at most; these give {len(source.columns)}; use codes."
-        if len(set(map(repr, listed))) < len(listed):
-            yield place, f"categories: the categories of {name!r} must differ; got {listed!r:.80}."
-    for name in ("categories_as", "unseen"):
-        if getattr(source, name) != SourceSection.model_fields[name].default and not source.categories_of:
-            yield ("source", name), f"{name} has no meaning without categories; set them, or remove {name}."
-    missing = source.missing if isinstance(source.missing, dict) else dict.fromkeys(source.categories_of, source.missing)
-    if source.unseen == "missing":
-        for name in source.categories_of:
-            if missing.get(name, "dlq") == "dlq":
-                yield ("source", "unseen"), f"unseen = 'missing' needs missing = 'skip', 'hold' or 'mean' for {name!r}."
-
-
-def _missing(source: SourceSection) -> Problems:
-    fields, table = source.fields, source.missing
-    if isinstance(table, dict):
-        if fields is None:
-            yield ("source", "missing"), "missing names fields, so x must be made up of named fields; set fields."
-        for name in table:
-            if fields is not None and name not in fields:
-                yield ("source", "missing"), f"missing: {name!r} is not one of fields{suggestion(name, fields)}"
-    if source.hold_for is not None and "hold" not in (table.values() if isinstance(table, dict) else (table,)):
-        yield ("source", "hold_for"), "hold_for has no meaning without missing = 'hold'; set it, or remove hold_for."
-
-
 def _window(window: WindowSection) -> Problems:
     samples, period = window.length * window.rate, 1 / window.rate
     if not 4 <= samples <= MOST_SAMPLES:
@@ -222,36 +123,6 @@ def _window(window: WindowSection) -> Problems:
         )
     if window.gap is not None and window.gap < period:
         yield ("window", "gap"), f"gap must be at least one sample period ({period:g} s); got {window.gap:g} s."
-
-
-def _windowed(window: WindowSection, source: SourceSection) -> Problems:
-    mirror, fields = window.mirror, source.fields
-    channels = source.width
-    if window.statistics.endswith("gravity") and channels is not None and channels < 3:
-        expected = f"needs acceleration in the first three fields; [source] has {channels}. Choose 'rich'."
-        yield ("window", "statistics"), f"statistics = {window.statistics!r} {expected}"
-    if mirror is None or source.sensors is not None:  # of sensors, another rule reports it
-        return
-    place = ("window", "mirror")
-    if source.format == "raw":
-        yield (
-            place,
-            f"mirror has no meaning in raw records: they have no field {mirror.field!r}; use json or msgpack.",
-        )
-    elif fields is None:
-        yield place, "mirror names columns, so x must be made up of named fields; set [source] fields."
-    else:
-        if not mirror.columns:
-            yield place, "mirror: columns must name at least one of [source] fields; got none."
-        for column in dict.fromkeys(mirror.columns):
-            if column not in fields:
-                yield place, f"mirror: {column!r} is not one of [source] fields{suggestion(column, fields)}"
-            elif column in source.categories_of:
-                yield place, f"mirror: {column!r} holds categories, which have no sign."
-            elif mirror.columns.count(column) > 1:
-                yield place, f"mirror: columns must differ; {column!r} is named {mirror.columns.count(column)} times."
-        if mirror.field in (*fields, source.time, source.label):
-            yield place, f"mirror: field must be a field of its own; {mirror.field!r} has another meaning in [source]."
 
 
 def _state(state: StateSection) -> Problems:

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from algorithms import Learner, learner_from
 from algorithms.common.protocol import SettingError
-from algorithms.drift.standing import LEAST_ROWS, LEAST_ROWS_PER_COLUMN
 from streamjobs.errors import ConfigError
-from streamjobs.settings.false_alarms import FORESEEN, rows_between, tells_alarms
-from streamjobs.settings.learners import PREDICTING, TASK, detector_roles, read_learners, with_name
+from streamjobs.settings.composition.watches import Watch, between_of, reference_of, relearn_after_of, watches_of
+from streamjobs.settings.false_alarms import tells_alarms
+from streamjobs.settings.learners import PREDICTING, TASK, read_learners
 from streamjobs.settings.rules.whole import check_sections
 from streamjobs.settings.sections import MOST_WAITING, SINKS, AlarmsSection, HeadSection, MirrorSection, Settings
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.sentences import Places
-from streamjobs.settings.types import POPULATION, reference, rows_or_time
 from streamjobs.stages.alarms import Lasting
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import Fill
@@ -37,22 +36,8 @@ if TYPE_CHECKING:
     from streamjobs.stages.events.stuck import StuckSensors
 
 CLIP_TARGET = 10.0  # running deviations, where [head] does not say
-EXTRACTOR, DETECTOR, BESIDE = "drift_extractor", "drift", "beside_"  # stages of [drift]; of a control with its name
-INNOVATIONS = "drift_forecasts"  # stage of [drift] that innovations and rows share
 _BY_HAND = Places("settings", {})
 _TAUGHT = ("forgetting", "delta", "intercept")  # settings in which a person's head and the population's must agree
-
-
-class Watch(NamedTuple):
-    """A learner with an error that a detector watches, and the stages of both."""
-
-    name: str  # of the learner, as outputs and metrics show it
-    watch: str  # columns, innovations, rows, ls_error or loss
-    learner: Learner | None  # None: the job's own
-    detector: Learner
-    learner_stage: str
-    detector_stage: str
-    control: bool = False  # runs with the others, for comparison
 
 
 class Composition(NamedTuple):
@@ -171,10 +156,10 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         teacher=learner_from("rls", {name: getattr(learner, name) for name in _TAUGHT}) if population else None,
         smoothing=_smoothing(head, windows) if classifies else None,
         boosts=population and "boost" not in ((settings.head or settings.learner).model_extra or {}),
-        watches=_watches(settings, learners, model),
-        reference=_reference(settings, width),
-        between=_between(settings, windows),
-        relearn_after=_relearn_after(settings),
+        watches=watches_of(settings, learners, model),
+        reference=reference_of(settings, width),
+        between=between_of(settings, windows),
+        relearn_after=relearn_after_of(settings),
         task=task,
         classes=list(head.classes) if head.classes and classifies else None,
         max_classes=None if own_most and not head.classes else len(head.classes or ()) or head.max_classes,
@@ -257,49 +242,6 @@ def _sinks(settings: Settings, *, gives_features: bool, predicts: bool) -> dict[
         if wanted[sink] and (topic != "" or sink == "dlq"):
             sinks[sink] = topic or f"{base}.{sink}"
     return sinks
-
-
-def _watches(settings: Settings, learners: Mapping[str, Learner], model: str) -> tuple[Watch, ...]:
-    drift = settings.drift
-    if drift is None:
-        return ()
-    watches: list[Watch] = []
-    for role, watch in detector_roles(drift):
-        stage = f"{DETECTOR}_{watch}" if watches else DETECTOR
-        if watch == "columns":
-            watches.append(Watch("columns", watch, None, learners[role], "", stage))
-        elif watch in FORESEEN:
-            watches.append(Watch(watch, watch, learner_from("innovations", {}), learners[role], INNOVATIONS, stage))
-        elif drift.extractor is None or watch == "loss":
-            watches.append(Watch(model, watch, None, learners[role], "", stage))
-        else:
-            follower = learners["extractor"]
-            watches.append(Watch(with_name(drift.extractor)[0], watch, follower, learners[role], EXTRACTOR, stage))
-    for n, control in enumerate(drift.beside):
-        name, _ = with_name(control)
-        stages = BESIDE + name, f"{BESIDE}{name}_drift"
-        watches.append(Watch(name, "ls_error", learners[f"beside {n}"], learners["detector"], *stages, control=True))
-    return tuple(watches)
-
-
-def _reference(settings: Settings, width: int) -> Reference | None:
-    if settings.drift is None or settings.drift.reference in (None, POPULATION):
-        return None
-    rows, seconds = reference(settings.drift.reference or "")
-    return Reference(rows=rows, seconds=seconds, least=0 if rows else max(LEAST_ROWS, LEAST_ROWS_PER_COLUMN * width))
-
-
-def _between(settings: Settings, windows: Windows | None) -> float | None:
-    drift = settings.drift
-    if drift is None or drift.reference != POPULATION or drift.false_alarms is None:
-        return None
-    return rows_between(drift.false_alarms, None if windows is None else windows.hop)
-
-
-def _relearn_after(settings: Settings) -> Lasting | None:
-    if settings.drift is None or settings.drift.relearn_after is None:
-        return None
-    return Lasting(*rows_or_time(settings.drift.relearn_after))
 
 
 def _scaling(settings: Settings) -> Learner | None:

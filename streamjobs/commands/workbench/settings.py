@@ -1,0 +1,88 @@
+"""`schema`, `config show`: which settings there are, and those of a job."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from pydantic import BaseModel
+
+from streamjobs.commands.console import AsJson, JobFile, job_of, say, show
+from streamjobs.errors import ConfigError
+from streamjobs.settings.toml import toml
+
+if TYPE_CHECKING:
+    from streamjobs.settings.sections import Settings
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("schema")(schema)
+    group = typer.Typer(help="Show the settings that a job runs with.", no_args_is_help=True)
+    group.callback()(_group)  # keeps 'config show' a group of one
+    group.command("show")(config_show)
+    app.add_typer(group, name="config")
+
+
+def _group() -> None:
+    pass
+
+
+def schema(
+    job_file: Annotated[Path | None, typer.Argument(metavar="[JOB]", help="With --outputs: the job file.")] = None,
+    outputs: Annotated[bool, typer.Option("--outputs", help="Print the schemas of this job's output topics.")] = False,
+    form: Annotated[
+        Literal["json", "avro"],
+        typer.Option("--format", help="Format of --outputs: JSON Schema 2020-12, or Avro schemas."),
+    ] = "json",
+    sink: Annotated[
+        str | None, typer.Option(help="With --format avro: one output alone, such as predictions, as an .avsc file has it.")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of job files, for editors: the meaning, type and range of every setting.
+
+    With --outputs: the schemas of the job's output topics, with keys and headers.
+    """
+    if not outputs:
+        from streamjobs.settings.schema import json_schema
+
+        if job_file is not None or form != "json" or sink is not None:
+            raise ConfigError("schema: JOB, --format and --sink belong to --outputs; add it, or leave them out.")
+        show(json_schema())
+        return
+    if job_file is None:
+        raise ConfigError("schema --outputs needs the job file: streamjobs schema JOB --outputs.")
+    from streamjobs.outputs import avro
+    from streamjobs.outputs import schema as of_outputs
+
+    job = job_of(job_file)
+    found = avro.schemas(job) if form == "avro" else of_outputs.document(job)
+    if sink is not None and (form != "avro" or sink not in found):
+        has = f"the job has {', '.join(found)}" if form == "avro" else "--format avro is missing"
+        raise ConfigError(f"schema --sink {sink}: expected an output with an Avro schema; {has}.")
+    show(found if sink is None else found[sink])
+
+
+def config_show(job_file: JobFile, as_json: AsJson = False) -> None:
+    """Print every setting of a job, including defaults and the environment; secrets are masked."""
+    from streamjobs.settings.sections import SINKS
+
+    job = job_of(job_file)
+    table = masked(job.settings)
+    table["sinks"] |= {sink: job.sinks.get(sink, "") for sink in SINKS}
+    if as_json:
+        show(table)
+    else:
+        say(toml(table))
+
+
+def masked(settings: "Settings") -> dict[str, Any]:
+    """Every section as a table, without absent settings; secrets are masked."""
+    names = type(settings).model_fields
+    sections = {name: section for name in names if (section := getattr(settings, name)) is not None}
+    return {name: without_secrets(section) for name, section in sections.items()}
+
+
+def without_secrets(section: BaseModel) -> dict[str, Any]:
+    from streamjobs.settings.sentences import MASK, is_secret
+
+    values = section.model_dump(exclude_none=True)
+    return {name: MASK if is_secret(type(section), name) else value for name, value in values.items()}

@@ -1,0 +1,110 @@
+"""Guesses from names and values what the columns of a recording mean; `init` writes the guess into the job file.
+
+A guess that cannot be made is left to the user: `choose` says why, with the candidates. What is not part of x is in
+`left_out` with its reason. What the user has said is taken as it is.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from streamjobs.errors import ConfigError
+from streamjobs.recordings.columns import (
+    Column,
+    columns_of,
+    flattened,
+    read_times,
+    reads,
+    require_names,
+)
+from streamjobs.recordings.exports import Exported
+from streamjobs.recordings.files import recordings_of, rows_of
+from streamjobs.recordings.guess.columns import NOTHING_CHOSEN, Chosen, Columns, Guess
+from streamjobs.recordings.guess.x import quoted_names
+from streamjobs.recordings.tables import HOW, How, untold
+from streamjobs.settings.paths import column_path
+from streamjobs.settings.presets import NAMES, Preset, preset_of
+
+LOOK_AT = 2000  # rows of the file
+MORE_ROWS, DATE = 200_000, 10  # rows of the file that may tell days from months; characters that have both
+
+
+def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
+    """The meaning of columns by their names and values; all columns of numbers without another meaning are part of x.
+
+    Raises ConfigError for a file that cannot be read, has no rows, or has numbers where the names of columns should be.
+    """
+    found = recordings_of(path, how)
+    one = found[0].of
+    preset = one.preset if isinstance(one, Exported) else _preset_of(found[0].rows(dataclasses.replace(how, tell=untold)))
+    if preset is not None and preset.strip:
+        how = dataclasses.replace(how, preset=preset.name)
+    rows = list(itertools.islice(itertools.chain.from_iterable(each.rows(how) for each in found), LOOK_AT))
+    header = path.suffix.lower() == ".csv"
+    guessed = guess_rows(rows, str(path), chosen, preset, header)
+    if (only := _only_format(path, guessed, how)) is not None:
+        guessed = guess_rows(rows, str(path), chosen._replace(time_format=only), preset, header)
+    return guessed._replace(files=len(found))
+
+
+def _only_format(path: Path, guessed: Guess, how: How) -> str | None:
+    """The format that alone reads the times of more rows, where several read those of the first rows; else None."""
+    formats, last = list(guessed.candidates.get("time_format", ())), ""
+    if guessed.time is None or not formats:
+        return None
+    find = column_path(guessed.time).find
+    for row in itertools.islice(rows_of(path, dataclasses.replace(how, tell=untold), [guessed.time]), MORE_ROWS):
+        text = find(row)
+        if isinstance(text, str) and (date := text[:DATE]) != last:
+            last, formats = date, [form for form in formats if reads(text, form)] or formats
+            if len(formats) == 1:
+                return formats[0]
+    return None
+
+
+def _preset_of(rows: Iterator[dict[str, Any]]) -> Preset | None:
+    """The tool that writes the columns of a file."""
+    first = next(rows, {})
+    for preset in map(preset_of, NAMES):
+        if preset.strip and all(any(name.startswith(one) for name in first) for one in preset.strip):
+            return preset
+        source = preset.source
+        if "fields" not in source:
+            continue
+        if source["time"] in first and all(name in first for name in source["fields"]) and not preset.strip:
+            return preset
+    return None
+
+
+def guess_rows(
+    rows: Sequence[dict[str, Any]],
+    where: str,
+    chosen: Chosen = NOTHING_CHOSEN,
+    preset: Preset | None = None,
+    header: bool = False,
+    owners: Sequence[Any] | None = None,
+) -> Guess:
+    """Of rows that are read already. where: for errors; header: the names are the first line of a CSV; owners: the keys of
+    the rows' records, where these have keys.
+    """
+    rows = [flattened(row) for row in rows]
+    read, times = read_times(rows, chosen.time_format)
+    columns = columns_of(read)
+    if not columns:
+        got = "lines of something else" if rows else "no rows"
+        raise ConfigError(
+            f"{where}: expected a few records as they will arrive, JSON objects or rows of a table; got {got}."
+        )
+    if header:
+        require_names(where, columns)
+    _require_chosen(where, columns, chosen)
+    return Columns(read, columns, times, chosen, preset, owners).guess()
+
+
+def _require_chosen(where: str, columns: Sequence[Column], chosen: Chosen) -> None:
+    names = {column.name for column in columns}
+    for name in filter(None, (chosen.key, chosen.time, chosen.label, *(chosen.fields or ()))):
+        if name not in names:
+            raise ConfigError(f"{where}: no column is named {name!r}; the columns are {quoted_names(sorted(names))}.")

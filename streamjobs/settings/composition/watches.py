@@ -1,0 +1,72 @@
+"""What [drift] is composed of: watches, their reference, and when an alarm starts a new one."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from algorithms import Learner, learner_from
+from algorithms.drift.standing import LEAST_ROWS, LEAST_ROWS_PER_COLUMN
+from streamjobs.settings.false_alarms import FORESEEN, rows_between
+from streamjobs.settings.learners import detector_roles, with_name
+from streamjobs.settings.sections import Settings
+from streamjobs.settings.types import POPULATION, reference, rows_or_time
+from streamjobs.stages.alarms import Lasting
+from streamjobs.stages.reference import Reference
+from streamjobs.stages.windows import Windows
+
+EXTRACTOR, DETECTOR, BESIDE = "drift_extractor", "drift", "beside_"  # stages of [drift]; of a control with its name
+INNOVATIONS = "drift_forecasts"  # stage of [drift] that innovations and rows share
+
+
+class Watch(NamedTuple):
+    """A learner with an error that a detector watches, and the stages of both."""
+
+    name: str  # of the learner, as outputs and metrics show it
+    watch: str  # columns, innovations, rows, ls_error or loss
+    learner: Learner | None  # None: the job's own
+    detector: Learner
+    learner_stage: str
+    detector_stage: str
+    control: bool = False  # runs with the others, for comparison
+
+
+def watches_of(settings: Settings, learners: Mapping[str, Learner], model: str) -> tuple[Watch, ...]:
+    drift = settings.drift
+    if drift is None:
+        return ()
+    watches: list[Watch] = []
+    for role, watch in detector_roles(drift):
+        stage = f"{DETECTOR}_{watch}" if watches else DETECTOR
+        if watch == "columns":
+            watches.append(Watch("columns", watch, None, learners[role], "", stage))
+        elif watch in FORESEEN:
+            watches.append(Watch(watch, watch, learner_from("innovations", {}), learners[role], INNOVATIONS, stage))
+        elif drift.extractor is None or watch == "loss":
+            watches.append(Watch(model, watch, None, learners[role], "", stage))
+        else:
+            follower = learners["extractor"]
+            watches.append(Watch(with_name(drift.extractor)[0], watch, follower, learners[role], EXTRACTOR, stage))
+    for n, control in enumerate(drift.beside):
+        name, _ = with_name(control)
+        stages = BESIDE + name, f"{BESIDE}{name}_drift"
+        watches.append(Watch(name, "ls_error", learners[f"beside {n}"], learners["detector"], *stages, control=True))
+    return tuple(watches)
+
+
+def reference_of(settings: Settings, width: int) -> Reference | None:
+    if settings.drift is None or settings.drift.reference in (None, POPULATION):
+        return None
+    rows, seconds = reference(settings.drift.reference or "")
+    return Reference(rows=rows, seconds=seconds, least=0 if rows else max(LEAST_ROWS, LEAST_ROWS_PER_COLUMN * width))
+
+
+def between_of(settings: Settings, windows: Windows | None) -> float | None:
+    drift = settings.drift
+    if drift is None or drift.reference != POPULATION or drift.false_alarms is None:
+        return None
+    return rows_between(drift.false_alarms, None if windows is None else windows.hop)
+
+
+def relearn_after_of(settings: Settings) -> Lasting | None:
+    if settings.drift is None or settings.drift.relearn_after is None:
+        return None
+    return Lasting(*rows_or_time(settings.drift.relearn_after))
