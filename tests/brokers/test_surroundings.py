@@ -9,31 +9,41 @@ import sys
 import urllib.request
 from pathlib import Path
 
-import pytest
 from confluent_kafka.admin import NewTopic
 
 from streamjobs.kafka.devbroker.broker import free_port
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.hash_jobs import HASH, expected, hash_job, numbers, states
 from tests.brokers.kafka_job import KafkaJob, until
-from tests.brokers.load import SOURCE, Load, samples
+from tests.brokers.load import SOURCE, Load
 from tests.brokers.verification import verify
 from tests.brokers.workers import CHECKOUT, running_worker
 from tests.worker.flood import LIMIT, flooded
 
 
+def commands(job: KafkaJob, *every: tuple[str, ...]) -> list[tuple[int, list[str]]]:
+    """Of commands that run at once: exit code, and the lines on stderr that are not the log's."""
+    env = {**os.environ, "STREAMJOBS_STATE__DIRECTORY": str(job.folder / "state")}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "streamjobs", *words, str(job.path)],
+            cwd=CHECKOUT,
+            env=env,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for words in every
+    ]
+    errors = [process.communicate(timeout=120)[1] for process in running]
+    return [
+        (process.returncode, [line for line in error.splitlines() if not line.startswith("{")])
+        for process, error in zip(running, errors, strict=True)
+    ]
+
+
 def command(job: KafkaJob, *words: str) -> tuple[int, list[str]]:
-    """Exit code, and the lines on stderr that are not the log's."""
-    done = subprocess.run(
-        [sys.executable, "-m", "streamjobs", *words, str(job.path)],
-        cwd=CHECKOUT,
-        env={**os.environ, "STREAMJOBS_STATE__DIRECTORY": str(job.folder / "state")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.returncode, [line for line in done.stderr.splitlines() if not line.startswith("{")]
+    return commands(job, words)[0]
 
 
 def made(job: KafkaJob, *topics: tuple[str, int]) -> None:
@@ -42,34 +52,32 @@ def made(job: KafkaJob, *topics: tuple[str, int]) -> None:
         answer.result(10)
 
 
-@pytest.mark.parametrize("words", [("run",), ("check", "--online"), ("topics", "create")], ids=" ".join)
-def test_without_a_broker_it_says_so_in_one_line_and_ends_with_3(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_without_a_broker_each_command_says_so_in_one_line_and_ends_with_3(tmp_path: Path) -> None:
     job = KafkaJob(f"127.0.0.1:{free_port()}", tmp_path, "alone", make=False, source=SOURCE)
-    code, lines = command(job, *words)
-    assert code == 3 and len(lines) == 1, (code, lines)
-    assert job.bootstrap in lines[0] and "no answer within" in lines[0] and "streamjobs broker start" in lines[0]
+    for code, lines in commands(job, ("run",), ("check", "--online"), ("topics", "create")):
+        assert code == 3 and len(lines) == 1, (code, lines)
+        assert job.bootstrap in lines[0] and "no answer within" in lines[0] and "streamjobs broker start" in lines[0]
+        assert "[broker] url" in lines[0]
 
 
-@pytest.mark.parametrize("words", [("run",), ("check", "--online")], ids=" ".join)
-def test_a_missing_topic_is_one_line_and_exit_code_3(make_job: MakeJob, words: tuple[str, ...]) -> None:
+def test_a_missing_topic_is_one_line_and_exit_code_3(make_job: MakeJob) -> None:
     job = make_job("missing", source=SOURCE)
     features = f"{job.input}.features"
     job.admin.delete_topics([features])[features].result(10)
     until(lambda: features not in job.admin.list_topics(timeout=10).topics, "the topic is gone")
-    code, lines = command(job, *words)
-    assert code == 3 and len(lines) == 1, (code, lines)
-    assert f"topic {job.input}.features (features)" in lines[0] and "streamjobs topics create" in lines[0]
+    for code, lines in commands(job, ("run",), ("check", "--online")):
+        assert code == 3 and len(lines) == 1, (code, lines)
+        assert f"topic {job.input}.features (features)" in lines[0] and "streamjobs topics create" in lines[0]
 
 
-@pytest.mark.parametrize("words", [("run",), ("check", "--online")], ids=" ".join)
-def test_a_wrong_partition_count_is_one_line_and_exit_code_3(make_job: MakeJob, words: tuple[str, ...]) -> None:
+def test_a_wrong_partition_count_is_one_line_and_exit_code_3(make_job: MakeJob) -> None:
     job = make_job("count", make=False, source=SOURCE)
     made(job, (f"{job.input}.features", 3))
     assert command(job, "topics", "create") == (0, [])
-    code, lines = command(job, *words)
-    assert code == 3 and len(lines) == 1, (code, lines)
-    assert f"topic {job.input}.features (features): expected 4 partitions like the input" in lines[0]
-    assert "got 3" in lines[0]
+    for code, lines in commands(job, ("run",), ("check", "--online")):
+        assert code == 3 and len(lines) == 1, (code, lines)
+        assert f"topic {job.input}.features (features): expected 4 partitions like the input" in lines[0]
+        assert "got 3" in lines[0]
 
 
 def test_topics_create_makes_what_check_online_asks_for(make_job: MakeJob) -> None:
@@ -109,17 +117,6 @@ def test_sighup_stops_a_worker_in_order(make_job: MakeJob) -> None:
     assert states(job) == expected(job)
 
 
-def test_a_worker_listens_on_its_own_loopback_port_and_nowhere_else(make_job: MakeJob) -> None:
-    port = free_port()
-    job = make_job("ports", source=SOURCE, metrics={"port": port})
-    count = job.produce(samples(200))
-    with running_worker(job) as worker:
-        job.wait_until_done([worker])
-        assert listening(worker.pid) == {f"127.0.0.1:{port}"}
-        assert worker.stop() == 0
-    assert count == 200
-
-
 def test_a_flood_of_connections_to_the_metrics_port_does_not_stop_a_worker(make_job: MakeJob) -> None:
     job = hash_job(make_job, "flood", metrics={"port": free_port()})
     job.produce(numbers(400))
@@ -137,18 +134,3 @@ def test_a_flood_of_connections_to_the_metrics_port_does_not_stop_a_worker(make_
                 assert json.load(answer)["state"] == "running"
         assert worker.stop() == 0
     assert states(job) == expected(job)
-
-
-def listening(pid: int) -> set[str]:
-    """Addresses a process listens on, from its open sockets."""
-    mine = {link for fd in Path(f"/proc/{pid}/fd").iterdir() if (link := os.readlink(fd)).startswith("socket:")}
-    found = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            local, state, inode = (line.split()[at] for at in (1, 3, 9))
-            if state == "0A" and f"socket:[{inode}]" in mine:
-                host, port = local.split(":")
-                numbers = bytes.fromhex(host)[::-1]
-                name = ".".join(map(str, numbers)) if len(numbers) == 4 else host
-                found.add(f"{name}:{int(port, 16)}")
-    return found

@@ -5,8 +5,6 @@ The tiny hash core runs in the real worker here; `endings` of the real core are 
 
 import json
 import os
-import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -19,7 +17,7 @@ from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.hash_jobs import HASH, ONCE, expected, hash_job, numbers, states
 from tests.brokers.kafka_job import PARTITIONS, Sent, until
-from tests.brokers.workers import CHECKOUT, Worker, running_worker, wait_for_exit
+from tests.brokers.workers import Worker, running_worker, wait_for_exit
 from tests.commands.jobs import output_of
 from tests.worker.fake_core import MAGIC
 
@@ -66,18 +64,6 @@ def test_a_worker_asked_to_stop_while_starting_ends_with_code_0(make_job: MakeJo
         until(lambda worker=worker: worker.events("serving /metrics and /health"), "the worker's first line")  # type: ignore[misc]
         time.sleep(wait)
         assert worker.stop() == 0
-
-
-def test_without_a_broker_it_ends_with_code_3(tmp_path: Path) -> None:
-    job = tmp_path / "job.toml"
-    job.write_text(
-        '[broker]\nurl = "kafka://127.0.0.1:60999"\n[source]\ntopic = "in"\ndim = 1\n[learner]\nname = "okfeb"\n'
-        "[metrics]\nport = 0\n"
-    )
-    done = subprocess.run([sys.executable, *HASH, str(job)], cwd=CHECKOUT, capture_output=True, text=True, check=False)
-    lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]
-    assert done.returncode == 3 and len(lines) == 1
-    assert "127.0.0.1:60999" in lines[0] and "[broker] url" in lines[0]
 
 
 def test_a_missing_topic_ends_it_with_code_3_before_anything_is_made_or_read(
