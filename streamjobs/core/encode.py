@@ -142,7 +142,7 @@ class Encoder:
         if not len(known):
             return
         of_known = errors[known]
-        report.ls_errors += of_known.tolist()
+        report.ls_errors.append(of_known)
         self.live.latest.errors[rows.slots[known]] = of_known  # of a key's rows the last one stays
         worst = int(known[of_known.argmax()])
         if report.worst is None or errors[worst] > report.worst.ls_error:

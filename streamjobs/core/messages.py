@@ -187,7 +187,7 @@ class Report:
     p_values: dict[str, list[int]] = field(default_factory=dict)  # by watch: how many without an open alarm, below SMALL_P
     control_events: dict[str, int] = field(default_factory=dict)  # alarms of the same detector, by control
     forecasts: dict[str, list[float]] = field(default_factory=dict)  # by column and rows ahead: see `core.events.forecasts`
-    ls_errors: list[float] = field(default_factory=list)  # per row, those that apply
+    ls_errors: list[Array] = field(default_factory=list)  # of rows that have one, an array of each batch
     worst: "Worst | None" = None  # the row with the largest of them
     newest_event: float = 0.0  # event time in seconds since 1970 of the newest row, 0 = none
     newest_delay: float = float("nan")  # its record time minus its event time, seconds

@@ -61,8 +61,9 @@ class Tally:
     def add(self, report: Report) -> None:
         self.taken.add(report)
         self.keys += report.keys_created
-        self.ls_errors += len(report.ls_errors)
-        self.ls_error_sum += sum(report.ls_errors)
+        errors = [error for of_batch in report.ls_errors for error in of_batch.tolist()]
+        self.ls_errors += len(errors)
+        self.ls_error_sum += sum(errors)
         self.labels += report.labels
         self.wrong += report.wrong
         self.measured += report.measured

@@ -7,6 +7,8 @@ import asyncio
 import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaTimeoutError, ProducerClosed, UnknownTopicOrPartitionError
@@ -21,6 +23,8 @@ from streamjobs.worker.failures import FENCED, DeliveryError, FencedError, reaso
 
 BATCH_TTL = 120.0  # seconds a batch waits for its partition to have a leader, before it counts as refused
 ZSTD = 4  # Kafka's number of the codec
+
+_sink = itemgetter(0)  # of an `Output`
 
 # Sink (ignored), key, value, timestamp in milliseconds, headers: an `Output` is one.
 Fields = tuple[str, bytes | None, bytes | None, int | None, list[tuple[str, bytes]]]
@@ -143,8 +147,8 @@ class Outbox:
         """Hand outputs to the producer, in order within each sink. Raises what the producer raises."""
         await self._open.wait()
         by_sink: dict[str, list[Fields]] = {}
-        for output in outputs:
-            by_sink.setdefault(output.sink, []).append(output)
+        for sink, run in groupby(outputs, _sink):  # a call of `advance` gives them sink by sink
+            by_sink.setdefault(sink, []).extend(run)
         for sink, records in by_sink.items():
             topic = self.topics[sink]
             try:

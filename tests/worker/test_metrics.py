@@ -6,6 +6,7 @@ import re
 import shutil
 import time
 
+import numpy as np
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
@@ -39,7 +40,7 @@ def test_every_metric_is_served_under_its_name(served):
 
 def test_no_series_tells_again_when_it_was_created(served):
     health, port = served
-    health.metrics.count_advance(Report(records=1, ls_errors=[0.1]), 0.001)
+    health.metrics.count_advance(Report(records=1, ls_errors=[np.array([0.1])]), 0.001)
     for accept in ("text/plain", "application/openmetrics-text; version=1.0.0"):
         text = get(port, "/metrics", {"Accept": accept})[1]
         series = {line.partition("{")[0].partition(" ")[0] for line in text.splitlines() if not line.startswith("#")}
@@ -79,7 +80,7 @@ def test_a_report_is_counted():
     metrics = Metrics("in", "okfeb")
     report = Report(records=3, bytes=90, samples=2, rows=2, redelivered=1, labels=2, wrong=1, keys_created=1)
     report.dead_lettered["malformed"] = 1
-    report.ls_errors = [RATIOS[4], 1e9, 0.0]
+    report.ls_errors = [np.array([RATIOS[4], 1e9]), np.array([0.0])]
     metrics.count_advance(report, 0.001)
     metrics.count_advance(report, 0.001)
     value = metrics.registry.get_sample_value
@@ -182,7 +183,9 @@ def test_the_partition_that_waits_longest_for_its_commit_is_told():
 
 def test_exemplars_show_the_hash_of_a_key_to_those_who_ask_for_openmetrics(served):
     health, port = served
-    health.metrics.count_advance(Report(ls_errors=[0.01, 0.7], worst=Worst(0.7, "00112233aabbccdd", 1700000000.0)), 0.001)
+    health.metrics.count_advance(
+        Report(ls_errors=[np.array([0.01, 0.7])], worst=Worst(0.7, "00112233aabbccdd", 1700000000.0)), 0.001
+    )
     assert "aabbccdd" not in get(port, "/metrics")[1]
     _, text = get(port, "/metrics", {"Accept": "application/openmetrics-text; version=1.0.0"})
     (family,) = [one for one in openmetrics(text) if one.name == PREFIX + "ls_error_ratio"]

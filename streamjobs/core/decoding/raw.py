@@ -46,6 +46,11 @@ def read_raw(record: Record, max_samples: int, dim: int) -> Frame:
     return Frame(X, times, labels_of(None if label is None else _label(label), n))
 
 
+def begins_single(records: Sequence[Record], dim: int) -> bool:
+    """Whether the first record has one sample: records of frames seldom come with single samples between them."""
+    return bool(records) and _is_one(dim, dict(records[0].headers).get("streamjobs-shape"))
+
+
 def raw_singles(records: Sequence[Record], dim: int) -> Singles | None:
     """One sample of each of many records with numbers of one type; all records with a time, or none.
 

@@ -16,6 +16,7 @@ import numpy as np
 from algorithms.common.protocol import Array
 from streamjobs.core.decoding import raw
 from streamjobs.core.decoding.formats import batch_parser, parser
+from streamjobs.core.decoding.raw import begins_single
 from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LabelsAlone, Problem, Sample, Singles, label_of
 from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import Headers, Keyed, Record, Unread
@@ -75,7 +76,7 @@ def decoder(
 
     @np.errstate(invalid="ignore")  # arithmetic may complain of a signalling NaN, which is refused with the other numbers
     def decode(records: Sequence[Record]) -> Decoded:
-        if parse_all is not None and _within_limits(records, source):
+        if parse_all is not None and (not of_headers or begins_single(records, dim)) and _within_limits(records, source):
             singles = parse_all(records)
             if singles is not None:
                 unit = scale if not of_headers else 1000.0 if singles.times is None else 1.0

@@ -225,7 +225,7 @@ class Metrics:
         if report.forecasts:
             self._count_forecasts(report.forecasts)
         if report.ls_errors:
-            collectors["ls_error_ratio"].observe(report.ls_errors, report.worst)
+            collectors["ls_error_ratio"].observe(np.concatenate(report.ls_errors), report.worst)
         if report.newest_event > 0:
             collectors["last_record_timestamp_seconds"].set(report.newest_event)
         if math.isfinite(report.newest_delay):
@@ -309,8 +309,8 @@ class BatchHistogram:
         self._sum = 0.0
         self._exemplars: list[Exemplar | None] = [None] * (len(buckets) + 1)
 
-    def observe(self, values: Sequence[float], worst: Worst | None = None) -> None:
-        """worst: the largest of the values; it is its bucket's exemplar until the next one there."""
+    def observe(self, values: "np.ndarray[Any, Any]", worst: Worst | None = None) -> None:
+        """values (n,); worst: the largest of the values; it is its bucket's exemplar until the next one there."""
         buckets = np.searchsorted(self._edges, values)
         self._counts += np.bincount(buckets, minlength=len(self._counts))
         self._sum += float(np.sum(values))

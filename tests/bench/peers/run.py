@@ -1,7 +1,8 @@
 """`python -m tests.bench peers`: backlogs and a trickle, each peer in turn in every round; medians, and ranges in brackets.
 
-Peers run `programs/simple_job.py`. Ours are `simple`, the worker around that job, and `full`, okfeb and rls. With --beside
-COMMIT the same jobs also run on the worker of that commit. CPU is of a peer's processes with all they start, and of the
+Peers run `programs/simple_job.py`. Ours are `simple`, the worker around that job, `full`, okfeb and rls, and `frames`, the
+same on frames of 100 samples, with figures of a sample and no trickle. With --beside COMMIT the same jobs also run on the
+worker of that commit. CPU is of a peer's processes with all they start, and of the
 broker meanwhile. Memory is the largest resident set. Every output is counted, and its numbers are compared by key.
 """
 
@@ -26,14 +27,16 @@ from typing import Any, NamedTuple
 from streamjobs.errors import SetupError
 from streamjobs.kafka.devbroker.broker import Broker
 from tests.bench.peers.environments import VERSIONS, command
-from tests.bench.worker import FULL, SIMPLE, read_ages, singles, steady, surroundings
+from tests.bench.worker import DIM, FRAME, FULL, SIMPLE, frames, read_ages, singles, steady, surroundings
 from tests.brokers.fixtures import cleaning_up_on_sigterm
 from tests.brokers.kafka_job import KafkaJob, until
 from tests.brokers.workers import CHECKOUT
 from tests.running import with_bytecode
 
 PEERS = tuple(VERSIONS)
-OURS = {"simple": ("-m", "tests.bench.programs", "simple"), "full": ("-m", "streamjobs", "run")}
+RUN = ("-m", "streamjobs", "run")
+OURS = {"simple": ("-m", "tests.bench.programs", "simple"), "full": RUN, "frames": RUN}
+SECTIONS = {"simple": SIMPLE, "frames": FULL | {"source": {"dim": DIM, "format": "raw"}}}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -124,7 +127,7 @@ class Peers:
 
     def _job(self, peer: str) -> KafkaJob:
         self.made += 1
-        sections = SIMPLE if peer.startswith("simple") else FULL
+        sections = SECTIONS.get(peer.partition("@")[0], FULL)
         checkout = self.checkouts.get(peer.partition("@")[2])
         if checkout and not any("replay:" in path.read_text() for path in checkout.glob("streamjobs/settings/*.py")):
             sections = {name: values for name, values in sections.items() if name != "state"}  # it has no such setting
@@ -136,7 +139,7 @@ class Peers:
     def backlog(self, peer: str, records: int) -> Figures:
         """All records are there before it starts; timed from the first output that is seen to the last."""
         job = self._job(peer)
-        job.produce(singles(records))
+        job.produce(frames(records // FRAME) if peer.startswith("frames") else singles(records))
         running = self._started(peer, job)
         try:
 
@@ -220,6 +223,12 @@ def table(backlogs: dict[str, list[Figures]], trickles: dict[str, list[Trickle]]
         yield f"| {peer} | {' | '.join(cells)} |"
 
 
+def _ratios(backlogs: dict[str, list[Figures]], former: str) -> str:
+    """Processor of a job over its former one's, of each round."""
+    pairs = zip(backlogs[former.partition("@")[0]], backlogs[former], strict=True)
+    return shown([ours.cpu / theirs.cpu for ours, theirs in pairs], 2)
+
+
 def checked_out(commit: str, folder: Path) -> Path:
     """The files of a commit in a folder of their own. Raises SetupError where there is no such commit."""
     packed = subprocess.run(["git", "archive", commit], cwd=CHECKOUT, capture_output=True, check=False)
@@ -275,17 +284,20 @@ def _rounds(options: argparse.Namespace, broker: Broker, folder: Path) -> int:
         expected: dict[str, dict[str, list[Any]]] = {}
         for name in names:
             made = peers.backlog(name, options.records)
-            kind = "full" if name.startswith("full") else "simple"
+            kind = next((kind for kind in ("full", "frames") if name.startswith(kind)), "simple")
             off = different(expected.setdefault(kind, made.answers), made.answers) + abs(made.counted - options.records)
             wrong += off
             backlogs[name].append(made._replace(answers={}))
             text = f"{made.cpu:.2f} us, {made.rate:,.0f}/s, {made.memory:.0f} MB, {made.counted:,} outputs, {off} differ"
-            if options.seconds:
+            if options.seconds and kind != "frames":
                 trickles[name].append(peers.trickle(name, options.rate, options.seconds))
                 text += "; {:.0f} us, p50 {:.1f}, p99 {:.1f} ms".format(*trickles[name][-1])
             print(f"round {number + 1} {name:10} {text}  ({surroundings()})", flush=True)
     print()
     print("\n".join(table(backlogs, trickles, "aiokafka")))
     print()
+    for name in names:
+        if other := name.partition("@")[2]:
+            print(f"{name.partition('@')[0]}: processor {_ratios(backlogs, name)} of {other}'s, a round at a time")
     print("; ".join(f"{name}: {VERSIONS[name]}" for name in names if name in VERSIONS))
     return 1 if wrong else 0
