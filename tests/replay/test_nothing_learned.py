@@ -57,6 +57,13 @@ def test_a_time_column_without_a_zone_is_refused_and_no_row_number_stands_in_for
     )
 
 
+def test_where_no_key_has_a_state_none_is_in_alarm(tmp_path, capsys):
+    watched = UNTIMED.replace('detector = "page_hinkley"', 'watch = "columns"\nfalse_alarms = "1 per 10000 rows"')
+    table = [{**row, "ax": 2e9} for row in rows(30)]
+    assert replay(job_file(tmp_path, watched), jsonl(tmp_path / "a.jsonl", table)) == 1
+    assert "all 30 records became dead letters" in capsys.readouterr().err
+
+
 def test_a_wrong_key_that_fills_no_window_fails(tmp_path, capsys):
     recording = jsonl(tmp_path / "a.jsonl", list(rows(300, keys=1)))
     assert replay(job_file(tmp_path), recording, "--key", "ts") == 1

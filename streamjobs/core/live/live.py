@@ -183,6 +183,8 @@ class Live:
         opened = [self.work[kind]["opened"] for kind in kinds]
         slots = self.live_slots()
         slots = slots[slots < min(map(len, opened))]
+        if not len(slots):
+            return slots
         return slots[np.any([(of_kind[slots].reshape(len(slots), -1) > 0).any(axis=1) for of_kind in opened], axis=0)]
 
     def live_slots(self) -> Array:
