@@ -109,4 +109,6 @@ def _with_learner(table: Mapping[str, Any], job: Composition, name: str) -> dict
     own = {"name": name} | {one: budget for one in ("budget", "max_terms") if getattr(default, one, None) == 0}
     if kind == "features":
         return others | {"learner": own, "head": dict(table.get("head") or {"name": "rls"} | task)}
+    if hasattr(default, "intercept"):  # no column of a row is constant
+        own["intercept"] = True
     return others | {"learner": own | task}

@@ -10,7 +10,7 @@ from streamjobs.core.job import Job
 from streamjobs.recordings.files import records_of_rows
 from streamjobs.replay.scoring import Row, baselines, controls, errors_of, predicted
 from streamjobs.settings.load import composition_from
-from tests.commands.jobs import START, command, job_file
+from tests.commands.jobs import START, command, job_file, jsonl
 from tests.replay.streams import RINGS, rings
 
 HOLDS = 12  # rows of a ring, one after the other
@@ -49,6 +49,16 @@ def test_its_error_is_the_share_of_wrong_predictions_of_a_replay(tmp_path, capsy
     unpredicted = 1  # a row without a prediction counts as wrong here, and not in the replay
     assert 0 <= 240 * found["learners"][0]["error"] - replayed["wrong"] <= 2 * unpredicted
     assert 240 * found["controls"][0]["error"] - replayed["controls"]["wrong_last_label"] == 2  # the first row of both keys
+
+
+def test_a_linear_learner_has_an_intercept(tmp_path, capsys):
+    job = job_file(tmp_path, RINGS.replace('task = "classification"\nloss = "hinge"', 'task = "regression"'))
+    random, line = np.random.default_rng(3), []
+    for i in range(120):
+        x, y = random.normal(size=2)
+        line.append({"who": "a", "ts": START + i, "x": x, "y": y, "ring": 10 + x})
+    assert compare(job, jsonl(tmp_path / "line.jsonl", line), "--learners", "rls", "--json") == 0
+    assert told(capsys)["learners"][0]["half"] < 0.5, "without one it is near 10"
 
 
 def test_a_delay_takes_what_repeating_the_last_label_had(tmp_path, capsys):
