@@ -243,6 +243,7 @@ def _said(guessed: "Guess", written: Written) -> Iterator[str]:
     if "fields" not in guessed.choose:
         found.append(f"x = {guessed.x} (list of {guessed.dim})" if guessed.x else f"fields {', '.join(guessed.fields)}")
     found += [f"key {guessed.key}"] if guessed.key else []
+    found += [f"key the name of each of {guessed.files:,} files"] if guessed.key_from else []
     unit = guessed.time_format or "ISO 8601" if guessed.written else f"{UNIT_NAMES[guessed.time_unit]} since 1970"
     found += [f"time {guessed.time} ({unit})"] if guessed.time else []
     counted = f", {guessed.classes} classes" if guessed.people else ""

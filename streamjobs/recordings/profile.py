@@ -26,7 +26,7 @@ RISING = 0.8  # Kendall's tau of the means of the parts: 0.8 by chance in 1 of 4
 MOVED = 0.5  # smallest way from the first part to the last, in deviations of the rest
 MOST_KEYS = 2 / 3  # of the keys, that show it
 SAME = 0.999  # smallest correlation of a field that follows another
-DAY, DAYS, OF_DAY = 86_400.0, 2.0, 0.25  # least length of a sample with daily cycles; least share of the variance
+DAY, DAYS, OF_DAY = 86_400.0, 3, 0.25  # least whole days of a daily cycle; least share of a day's variance
 
 
 class Profile(NamedTuple):
@@ -160,15 +160,26 @@ def _trend(values: Array) -> str | None:
 
 
 def _is_daily(times: Array, values: Array) -> bool:
-    """Whether a sine of a day, with its double, explains a share of the variance."""
+    """Whether a sine of a day, with its double, as on other days, explains a share of the variance of most days."""
     there = np.isfinite(times) & np.isfinite(values)
-    times, values = times[there], values[there]
-    if len(times) < LEAST or np.ptp(times) < DAYS * DAY or not values.std():
+    times, values = times[there] - times[there].min(initial=np.inf), values[there]
+    days = int(np.max(times, initial=0.0) / DAY + OF_DAY) if len(times) >= LEAST else 0
+    if days < DAYS:
         return False
-    angles = 2 * np.pi / DAY * (times - times[0])
-    waves = np.stack([np.ones(len(times)), *(wave(n * angles) for n in (1, 2) for wave in (np.sin, np.cos))], axis=1)
-    rest = values - waves @ np.linalg.lstsq(waves, values, rcond=None)[0]
-    return bool(rest.var() < (1 - OF_DAY) * values.var())
+    number = np.minimum((times / DAY).astype(np.int64), days - 1)
+    counts = np.maximum(np.bincount(number, minlength=days), 1)
+    angles = 2 * np.pi / DAY * times
+    columns = [values, *(wave(n * angles) for n in (1, 2) for wave in (np.sin, np.cos))]
+    within = [
+        column - (np.bincount(number, column, days) / counts)[number] for column in columns
+    ]  # without the level of each day
+    waves = np.stack(within[1:], axis=1)
+    rest = within[0].copy()
+    for odd in (0, 1):  # every second day by the others
+        others = number % 2 != odd
+        rest[~others] -= waves[~others] @ np.linalg.lstsq(waves[others], within[0][others], rcond=None)[0]
+    left, all_of = (np.bincount(number, one**2, days) for one in (rest, within[0]))
+    return _most((left < (1 - OF_DAY) * all_of)[np.bincount(number, minlength=days) > 1])
 
 
 def _is_same(first: Array, second: Array) -> bool:

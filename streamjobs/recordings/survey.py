@@ -1,13 +1,15 @@
 """Counts people and classes in a whole file: its first rows are often one person at one activity."""
 
+import re
 from pathlib import Path
 
-from streamjobs.recordings.files import rows_of
+from streamjobs.recordings.files import recordings_of, rows_of
 from streamjobs.recordings.guess.columns import MOST_CLASSES, Guess
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
 
 LEAST_RATE = 5.0  # Hz
+_DATED = re.compile(r"(?:19|20)[0-9]{2}[-_.]?[0-9]{2}")  # a year and a month: parts of one stream
 PEOPLE = 5  # from so many on `streamjobs fit` can tell what a population is worth for others
 
 
@@ -26,23 +28,37 @@ def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
 
     More than MOST_CLASSES different labels are not counted further.
     """
+    guessed = _by_file(path, guessed, how)
     if guessed.label is None or guessed.task != "classification":
         return guessed
     wanted = [name for name in (guessed.label, guessed.key) if name is not None]
     label_of, classes, people = column_path(guessed.label), set[object](), set[object]()
     key_of = None if guessed.key is None else column_path(guessed.key)
-    for row in rows_of(path, how, wanted):
-        label = label_of.find(row)
-        if label is ABSENT or label is None or label == "":
-            continue
-        classes.add(label)
-        if len(classes) > MOST_CLASSES:
-            return guessed
-        if key_of is not None:
-            people.add(key_of.find(row))
+    found = [("", rows_of(path, how, wanted))]
+    if guessed.key_from is not None:
+        found = [(one.name, one.rows(how, wanted)) for one in recordings_of(path, how)]
+    for name, rows in found:
+        for row in rows:
+            label = label_of.find(row)
+            if label is ABSENT or label is None or label == "":
+                continue
+            classes.add(label)
+            if len(classes) > MOST_CLASSES:
+                return guessed
+            people.add(name if key_of is None else key_of.find(row))
     because, known = dict(guessed.because), len(people - {ABSENT, None, ""})
     for what, count in (("label", len(classes)), ("key", known)):
         reason, counted, _ = because.get(what, "").partition(", and ")
         if count and counted:
             because[what] = f"{reason}, and {count:,} different values in the file"
     return guessed._replace(classes=len(classes), people=known, because=because)
+
+
+def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
+    """With the names of a folder's files as keys, where no column may have the key and the names are not dates."""
+    if guessed.files < 2 or guessed.key is not None or guessed.preset is not None or "key" not in guessed.choose:
+        return guessed
+    names = [recording.name for recording in recordings_of(path, how)]
+    if "key" in guessed.candidates or len({*names}) < len(names) or any(map(_DATED.search, names)):
+        return guessed
+    return guessed._replace(key_from="file", choose={what: why for what, why in guessed.choose.items() if what != "key"})

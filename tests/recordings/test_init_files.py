@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.recordings.init_told import random
+from tests.recordings.init_told import as_csv, random, table
 
 
 def test_semicolons_and_decimal_commas_are_read_and_told(tmp_path, told):
@@ -81,3 +81,26 @@ def test_a_folder_without_recordings_is_one_sentence(tmp_path, told):
         f"{tmp_path}/notes: expected recordings in this folder, files that end in .jsonl, .ndjson, .csv, .tsv, .parquet, "
         ".npz, .json, .cbor, .sqlite; got none."
     ]
+
+
+def test_files_of_people_without_a_column_of_keys_teach_a_population(tmp_path, told):
+    (tmp_path / "people").mkdir()
+    for person in range(5):
+        made = table(60, ts=lambda i: 1_700_000_000_000 + 50 * i, ax=random, ay=random, activity=lambda i: "ab"[i // 30])
+        as_csv(tmp_path / "people" / f"subject_{person}.csv", made)
+    found = told(tmp_path / "people")
+    assert found.out.endswith("--key-from file\n") and "streamjobs fit" in found.out and "[population]" in found.text
+    assert found.says("key the name of each of 5 files", "5 people with labels") and not found.says("choose: key")
+
+
+def test_files_of_months_are_one_stream(tmp_path, told):
+    (tmp_path / "log").mkdir()
+    for month in (1, 2):
+        as_csv(tmp_path / "log" / f"log-2026-0{month}.csv", table(60, ts=lambda i: 1_700_000_000 + 50 * i, a=random))
+    assert told(tmp_path / "log").out.endswith("--key-is me\n")
+
+
+def test_whole_numbers_that_never_fall_and_are_times_are_the_time(tmp_path, told):
+    made = table(60, line=lambda i: f"l{i % 3}", when=lambda i: 1_767_225_600 + 30 * (i // 3), a=random)
+    found = told(as_csv(tmp_path / "a.csv", made))
+    assert (found.source["time"], found.source["time_unit"], found.source["fields"]) == ("when", "s", ["a"])

@@ -89,6 +89,11 @@ def test_a_daily_cycle_is_named_and_its_column_kept(tmp_path, told):
     assert found.source["fields"] == ["a", "warm"] and found.says(sentence) and f"# {sentence}" in found.text
 
 
+def test_one_step_of_level_in_two_days_is_no_daily_cycle(tmp_path, told):
+    level = columns(1200, level=lambda i: 40.0 + 15.0 * (i > 250) + 0.5 * np.cos(7.0 * i))
+    assert not told(jsonl(tmp_path / "a.jsonl", level)).says("a daily cycle")
+
+
 def test_rows_of_numbers_without_labels_have_a_forecast_to_turn_on(tmp_path, told):
     found = told(jsonl(tmp_path / "a.jsonl", columns(600)))
     turned_on = re.sub(r"^# (?=\[forecast\]|ahead|every)", "", found.text, flags=re.MULTILINE)

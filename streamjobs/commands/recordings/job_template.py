@@ -252,6 +252,8 @@ def _key(guessed: "Guess | None", partitions: int) -> str:
         return f"\nkey = {_quoted(guessed.key)}  # {why}{copied}"
     if guessed.key is not None:
         return f"; in the sample: column {_quoted(guessed.key)} ({one_line(guessed.because['key'])})"
+    if guessed.key_from is not None:
+        return f"; in the sample: the name of the file, with --key-from {guessed.key_from}"
     if "key" not in guessed.choose:
         return ""
     return f"\n# key: choose the column to send as the key of records: {one_line(guessed.choose['key'])}"

@@ -196,7 +196,9 @@ def _records(settings: "Settings", sample: Path, guessed: "Guess", how: "How") -
     from streamjobs.recordings.tables import untold
 
     key = guessed.key or next(iter(guessed.candidates.get("key", ())), None)
-    how = dataclasses.replace(with_rate(how, settings), tell=untold, key_is="sample" if key is None else None)
+    how = dataclasses.replace(with_rate(how, settings), tell=untold, key_from=guessed.key_from if key is None else None)
+    if key is None and how.key_from is None:
+        how = dataclasses.replace(how, key_is="sample")
     return records_of(sample, settings.source, key, guessed.start_time, settings.side, how=how)
 
 

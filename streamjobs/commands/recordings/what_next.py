@@ -45,8 +45,11 @@ def what_next(
         first = "[source] still needs time_zone: look for 'choose' in it. Then"
     if copied:
         first += f": streamjobs rekey {shlex.quote(str(file))} --once; then"
+    compare = ""
+    if not taught and not from_topic and guessed is not None and guessed.label is not None and guessed.time is not None:
+        compare = f"; {shlex.join(['streamjobs', 'compare', *replay[2:], '--learners', 'job,rls,krls'])}"
     check = "" if taught else f"streamjobs check {shlex.quote(str(file))}; "  # which would miss the population's file
-    return f"wrote {file}. {first}: {check}{shlex.join(replay)}"
+    return f"wrote {file}. {first}: {check}{shlex.join(replay)}{compare}"
 
 
 def _key_words(guessed: "Guess | None") -> list[str]:
@@ -55,4 +58,6 @@ def _key_words(guessed: "Guess | None") -> list[str]:
         return ["--key", "KEY_COLUMN"]
     if (key := guessed.key or next(iter(guessed.candidates.get("key", ())), None)) is not None:
         return ["--key", key]
+    if guessed.key_from is not None:
+        return ["--key-from", guessed.key_from]
     return ["--key-is", "me"] if "key" in guessed.choose else ["--key", "KEY_COLUMN"]

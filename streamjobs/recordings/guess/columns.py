@@ -1,5 +1,6 @@
 """Guesses column by column what a recording's columns mean: time first, then key, label and what is left for x."""
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -69,6 +70,7 @@ class Guess(NamedTuple):
     time_format: str | None = None  # where it is not ISO 8601
     people: int = 0  # different keys with a label in the whole sample: `survey`
     pause: float | None = None  # seconds between two samples of a key, the median
+    key_from: str | None = None  # file: the names of the sample's files are the keys
 
 
 class Columns:
@@ -137,6 +139,7 @@ class Columns:
         """The column with the event time, or one that counts from somewhere else, and its unit where that is known."""
         named = [c for c in self.columns if says_time(c.name) and c.name not in self.left_out]
         named = named or [c for c in self.columns if c.name in self.texts and c.name not in self.left_out]
+        named = named or [c for c in self.columns if self._counts(c) and unit_since_1970(c) is not None]
         if self.chosen.time is not None:
             named = [c for c in self.columns if c.name == self.chosen.time]
         by = "by its name" if any(says_time(column.name) for column in named) else "by its values"
@@ -178,6 +181,12 @@ class Columns:
         else:
             self.choose["time"] = "no column has the name of a time (time, timestamp, ts, ...)"
         return None, None, None
+
+    def _counts(self, column: Column) -> bool:
+        """Whether whole numbers of a column never fall: without a name of a time, its values may still be times."""
+        numbers = column.values if column.kind == "number" and len(self.rows) >= COUNTER_ROWS else []
+        rises = all(one <= other for one, other in itertools.pairwise(numbers)) and column.distinct > 1
+        return bool(numbers) and rises and not column.missing and plain_name(column.name) not in (*KEYS, *LABELS)
 
     def _unsure(self, what: str, candidates: list[str], why: str) -> None:
         self.choose[what], self.candidates[what] = why, candidates
