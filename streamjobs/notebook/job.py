@@ -12,7 +12,7 @@ from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError
 from streamjobs.notebook.plots import Plot
 from streamjobs.notebook.prototypes import Prototypes, prototypes
-from streamjobs.notebook.rows import rows_of_table, with_index
+from streamjobs.notebook.rows import rows_of_table, with_index, with_times
 from streamjobs.notebook.tables import rows_of_lines, to_dataframe
 from streamjobs.own_learners import load_own_learners
 from streamjobs.recordings.files import records_of, records_of_rows
@@ -24,6 +24,7 @@ from streamjobs.replay.writing import line_of
 from streamjobs.settings.composition import Composition, composition_of
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.sections import SINKS, Settings
+from streamjobs.settings.times import zone_of
 
 if TYPE_CHECKING:
     import pandas
@@ -221,7 +222,11 @@ class Job:
         settings, how = self._job.settings, How(key_is=key_is)
         if isinstance(data, (str, Path)):
             return records_of(Path(data), settings.source, key, time, settings.side, how=how)
-        return records_of_rows(rows_of_table(data), settings.source, key, time, settings.side, how)
+        rows, source = rows_of_table(data), settings.source
+        if source.time is not None and source.time_format is not None:
+            zone = None if source.time_zone is None else zone_of(source.time_zone)
+            rows = with_times(rows, source.time, zone, source.time_format)
+        return records_of_rows(rows, source, key, time, settings.side, how)
 
 
 def _with_all_tables(composition: Composition) -> Composition:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.tables import Row, plain_time
+from streamjobs.settings.times import in_format
 
 EXPECTED = "a DataFrame, a mapping of column names to arrays, or rows as dicts"
 
@@ -54,6 +55,13 @@ def with_index(data: Any, time: str) -> tuple[Any, str | None]:
         times = column if dated else times
     taken = {name: index.get_level_values(number) for number, name in enumerate(names) if name is not None}
     return (data.assign(**taken), times) if taken else (data, None)
+
+
+def with_times(rows: Iterable[Row], name: str, zone: tzinfo | None, form: str) -> Iterator[Row]:
+    """The rows with dates of this column in the format that the job reads."""
+    for row in rows:
+        value = row.get(name)
+        yield {**row, name: in_format(value, zone, form)} if isinstance(value, str) else row
 
 
 def _columns(data: Any) -> dict[str, Any] | None:

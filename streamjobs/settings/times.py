@@ -51,6 +51,23 @@ def example_of(form: str) -> str:
     return text
 
 
+def in_format(text: str, zone: tzinfo | None, form: str) -> str | float:
+    """A date and time in ISO 8601 as the format writes it; other texts as they are. zone: of the format's times.
+
+    >>> in_format("2025-10-24T12:05:00+00:00", zone_of("Europe/Berlin"), "%d.%m.%Y %H:%M")
+    '24.10.2025 14:05'
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    if moment.tzinfo is not None and zone is not None:
+        moment = moment.astimezone(zone)
+    if form == EXCEL:
+        return (moment.replace(tzinfo=None) - _DAY_ZERO.replace(tzinfo=None)) / timedelta(days=1)
+    return moment.strftime(form)
+
+
 def seconds_since_1970(text: str | float, zone: tzinfo | None, form: str | None = None) -> float:
     """Of a date and time in ISO 8601 or the format, to the microsecond. zone: of times without one.
 

@@ -193,6 +193,15 @@ def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("form", ["%d.%m.%Y %H:%M:%S.%f", "excel"])
+def test_dates_of_a_table_are_read_by_a_job_whose_records_write_them_otherwise(tmp_path: Path, form: str) -> None:
+    one = pandas.DataFrame([row for row in table() if row["person"] == "p1"])
+    expected = len(Job(job_file(tmp_path, JOB)).replay(one, key="person").lines("predictions"))
+    other = JOB.replace('time = "ts"', f'time = "ts"\ntime_format = "{form}"\ntime_zone = "Europe/Berlin"')
+    dated = one.assign(ts=pandas.to_datetime(one["ts"], unit="s", utc=True))
+    assert len(Job(job_file(tmp_path, other)).replay(dated, key="person").lines("predictions")) == expected > 20
+
+
 def test_a_table_of_one_key_needs_no_column_and_its_index_may_have_the_times(tmp_path: Path) -> None:
     one = pandas.DataFrame([row for row in table() if row["person"] == "p1"])
     job = Job(job_file(tmp_path, JOB))
