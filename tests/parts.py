@@ -2,7 +2,7 @@
 
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def _on_another_processor() -> tuple[Part, ...]:
     """The tests of what LAPACK and BLAS compute, as on an x86-64 processor without AVX-512."""
     names = ("okfeb", "okfeb_reference", "okfe", "speed", "wrkpca", "sketching", "batch", "chain")
     files = (f"tests/learners/test_{name}.py" for name in names)
-    folders = ("tests/processor", "tests/golden", *files, "tests/core/test_advance.py", "tests/fit/test_serving.py")
+    folders = ("tests/processor", "tests/golden", *files, "tests/fit/test_serving.py")
     part = Part("processor", folders, fast=False, environment={CORE_TYPE: "Haswell"})
     return (part,) if platform.machine() == "x86_64" else ()
 
@@ -89,14 +89,21 @@ PARTS = (
 )
 
 
-def together(parts: list[Part]) -> list[Part]:
-    """The parts of pytest as one: what they import and the compiled loops they use are loaded once (25 s of processor)."""
-    members = tuple(part for part in parts if part.folders and not part.options)
+NUMERIC = ("checks", "learners", "core")  # they use the same compiled loops
+
+
+def together(parts: list[Part], name: str = "tests", names: Container[str] | None = None) -> list[Part]:
+    """The parts of pytest as one: what they import and the compiled loops they use are loaded once (25 s of processor).
+
+    name: of the one part.  names: of the parts that become one; None: all.
+    """
+    members = tuple(part for part in parts if part.folders and not part.options and (names is None or part.name in names))
     if len(members) < 2:
         return parts
     folders = tuple(folder for part in members for folder in part.folders)
-    one = Part("tests", folders, within_seconds=sum(part.within_seconds for part in members), members=members)
-    return [part for part in parts if part not in members] + [one]
+    one = Part(name, folders, within_seconds=sum(part.within_seconds for part in members), members=members)
+    first = parts.index(members[0])
+    return [*parts[:first], *(part for part in parts[first:] if part not in members), one]
 
 
 LANES = 1 + max(part.lane for part in PARTS)

@@ -55,7 +55,9 @@ def test_prototypes_are_chosen_where_classes_are_no_half_spaces():
     assert linear.every.mean() < 0.9 and linear.width == 2 and choice.best.width == 40
 
 
-def test_the_written_job_is_the_job_with_the_best_and_can_be_fitted(tmp_path, capsys):
+def test_the_written_job_is_the_job_with_the_best_and_can_be_fitted(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(choosing, "PROTOTYPES", choosing.PROTOTYPES | {"budget": 40})
+    monkeypatch.setattr(choosing, "CONVOLUTIONS", 20)
     recordings, path = as_csv(tmp_path / "people.csv", list(rows())), job_file(tmp_path, JOB + "delta = 50.0  # ours\n")
     chosen = tmp_path / "chosen.toml"
     assert command("choose", path, "--input", recordings, "--write", chosen, "--json") == 0

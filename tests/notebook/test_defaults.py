@@ -18,7 +18,7 @@ NEEDS = ("Chain", "SPEED", "SparseSPEED")  # settings without a default
 REGRESSORS = [name for name, one in sklearn.ESTIMATORS.items() if one._entry.task == "regression" and name not in NEEDS]
 
 
-@pytest.mark.parametrize("shift", [11, 12])
+@pytest.mark.parametrize("shift", [11, pytest.param(12, marks=pytest.mark.long)])
 def test_no_regressor_loses_to_the_mean_on_standardised_data(shift: int) -> None:
     """Noisy data that chose no default: a curve in three of five columns."""
     random = np.random.default_rng(shift)
