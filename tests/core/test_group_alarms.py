@@ -1,0 +1,81 @@
+"""Alarms of keys that alarm together: one alarm of the group, with the keys in it."""
+
+import numpy as np
+import pytest
+
+from algorithms.common.protocol import SettingError
+from streamjobs.core.messages import Output, Stored
+from streamjobs.core.sensor_alarms import open_now
+from streamjobs.errors import ConfigError
+from streamjobs.stages.events.group import Grouped
+from streamjobs.stages.events.stuck import LEAST
+from tests.core.alarm_jobs import NAMES, Fleet, alarms, job, rows_of
+from tests.core.streams import START, record
+
+GROUP = {"silent": "10m", "stuck": True, "group": 0.1, "group_within": "40s"}
+
+
+def hall(keys: int = 30, n: int = 400) -> list[Stored]:
+    """A sample of each key every second. Seven sensors stop at about the same time, and later seven others together."""
+    random = np.random.default_rng(17)
+    stops = {key: [(200 + 2 * key, 260)] for key in range(7)} | {key: [(290, 400)] for key in range(10, 17)}
+    records: list[Stored] = []
+    for step in range(n):
+        for key in range(keys):
+            x = random.normal(size=3)
+            if any(a <= step < b for a, b in stops.get(key, ())):
+                x[1] = 0.5
+            body = dict(zip(NAMES, x.tolist(), strict=True), ts=START + step + key / 100)
+            records.append(record(len(records), f"k{key:02}".encode(), body))
+    return records
+
+
+def groups(outputs: list[Output]) -> list[dict]:
+    return [one for one in alarms(outputs) if one["watch"] == "group"]
+
+
+def test_keys_that_alarm_together_are_one_group_alarm_with_the_keys_in_it() -> None:
+    outputs = Fleet(job(alarms=GROUP)).apply(hall())
+    first, ended, *more = groups(outputs)
+    assert first["start"] == pytest.approx(START + 208 + LEAST - 1, abs=1), "with the fifth key"
+    assert (first["open"], first["keys_alarmed"], first["keys"]) == (True, 5, [f"k{key:02}" for key in range(5)])
+    assert (ended["id"], ended["open"], ended["outcome"]) == (first["id"], False, "recovered")
+    assert ended["keys"] == [f"k{key:02}" for key in range(7)]
+    assert ended["end"] == pytest.approx(START + 204 + LEAST - 1 + 40, abs=1), "when fewer than five are left"
+    assert [(one["open"], one["keys_alarmed"]) for one in more] == [(True, 5), (False, 7)]
+    assert {one["id"] for one in more} != {first["id"]}
+    assert all("keys" not in one for one in alarms(outputs) if one["watch"] != "group")
+    assert sum(one["open"] for one in alarms(outputs) if one["watch"] == "stuck") == 14
+
+
+def test_a_tenth_of_many_keys_is_more_than_five() -> None:
+    assert not groups(Fleet(job(alarms=GROUP | {"group": 0.3})).apply(hall()))
+    assert len(groups(Fleet(job(alarms=GROUP | {"group": 0.2})).apply(hall()))) == 4
+
+
+def test_the_open_group_follows_from_the_stored_states() -> None:
+    one = job(alarms=GROUP)
+    records = hall(keys=18)
+    whole = Fleet(one)
+    expected = rows_of(whole.apply(records))
+    whole.checkpoint()
+    assert len(groups(whole_outputs := Fleet(one).apply(records))) == 4 and rows_of(whole_outputs) == expected
+    worker, got, shown = Fleet(one), [], set[str]()
+    for at in range(0, len(records), 7):
+        got += rows_of(worker.apply(records[at : at + 7]))
+        worker.checkpoint()
+        worker.crash()
+        shown |= {alarm.id for alarm in open_now(one, worker.live, 100)[1] if alarm.watch == "group"}
+    assert got == expected
+    assert worker.store == whole.store
+    assert shown == {alarm["id"] for alarm in groups(whole_outputs)}
+
+
+def test_group_needs_silent() -> None:
+    with pytest.raises(ConfigError, match="group needs silent"):
+        job(alarms={"stuck": True, "group": 0.1})
+
+
+def test_the_stage_of_a_group_names_what_it_takes() -> None:
+    with pytest.raises(SettingError, match="share"):
+        Grouped(share=0.0)
