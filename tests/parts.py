@@ -51,7 +51,7 @@ def _on_another_processor() -> tuple[Part, ...]:
     names = ("okfeb", "okfeb_reference", "okfe", "speed", "wrkpca", "sketching", "batch", "chain")
     files = (f"tests/learners/test_{name}.py" for name in names)
     folders = ("tests/processor", "tests/golden", *files, "tests/fit/test_serving.py")
-    part = Part("processor", folders, fast=False, environment={CORE_TYPE: "Haswell"})
+    part = Part("processor", folders, fast=False, either=True, environment={CORE_TYPE: "Haswell"})
     return (part,) if platform.machine() == "x86_64" else ()
 
 
@@ -66,26 +66,27 @@ PARTS = (
     Part("checks", ("tests/checks",)),
     Part("learners", ("tests/learners", "tests/reference", "tests/golden")),
     Part("core", ("tests/stages", "tests/core")),
-    *_on_another_processor(),
-    Part("guard", ("tests/guard",)),
-    Part("fuzz", ("tests/fuzz",), fast=False),
-    Part("worker", ("tests/kafka", "tests/worker", "tests/maintenance", "tests/schema_registry")),
-    Part("page", ("tests/page",), fast=False),
+    Part("brokers", _files("tests/brokers", "a-q"), fast=False, lane=1, within_seconds=1200),
+    Part("brokers2", _files("tests/brokers", "r-z"), fast=False, lane=2, within_seconds=1200),
+    # Those that wait for brokers and browsers first, and short ones last: then both processors have work to the end.
+    Part("faults", ("tests/faults",), fast=False, either=True, within_seconds=900),
     Part(
         "commands",
         ("tests/settings", "tests/recordings", "tests/replay", "tests/commands", "tests/process"),
         either=True,
         within_seconds=1200,
     ),
-    Part("fit", ("tests/fit",), either=True),
-    Part("outputs", ("tests/outputs",), either=True),
-    Part("notebook", ("tests/notebook",), either=True),
-    Part("deploy", ("tests/deploy",), fast=False, either=True),
-    Part("paper", ("papers",), fast=False, either=True),
+    Part("worker", ("tests/kafka", "tests/worker", "tests/maintenance", "tests/schema_registry"), either=True),
     Part("bench", ("tests/bench",), fast=False, either=True),
-    Part("brokers", _files("tests/brokers", "a-q"), fast=False, lane=1, within_seconds=1200),
-    Part("brokers2", _files("tests/brokers", "r-z"), fast=False, lane=2, within_seconds=1200),
-    Part("faults", ("tests/faults",), fast=False, either=True, within_seconds=900),
+    Part("fit", ("tests/fit",), either=True),
+    Part("page", ("tests/page",), fast=False, either=True),
+    Part("notebook", ("tests/notebook",), either=True),
+    Part("paper", ("papers",), fast=False, either=True),
+    Part("guard", ("tests/guard",), either=True),
+    *_on_another_processor(),
+    Part("deploy", ("tests/deploy",), fast=False, either=True),
+    Part("fuzz", ("tests/fuzz",), fast=False, either=True),
+    Part("outputs", ("tests/outputs",), either=True),
 )
 
 
