@@ -110,7 +110,12 @@ def test_an_expected_key_on_another_partition_stops_the_worker() -> None:
 
 
 @pytest.mark.parametrize(
-    "sections", [{}, {"drift": DRIFT, "alarms": SILENT | {"stuck": True}}, {"alarms": EXPECTED | {"stuck": True}}]
+    "sections",
+    [
+        pytest.param({}, marks=pytest.mark.long),
+        {"drift": DRIFT, "alarms": SILENT | {"stuck": True}},
+        {"alarms": EXPECTED | {"stuck": True}},
+    ],
 )
 def test_who_is_silent_follows_from_the_stored_states(sections: dict) -> None:
     """A crash after every record, and batches of any size, change no byte."""
