@@ -2,13 +2,15 @@
 
 import math
 from collections import deque
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
 from streamjobs.core.messages import BatchRows, Letter, Report, ShownAlarm
 
-MOST_BATCHES = 256  # between two looks, which come once a second
+MOST_BATCHES = 2048  # between two looks, which come once a second
 MOST_ROWS = 1000  # of a batch: its newest ones
+MOST_KEPT = 20_000  # rows between two looks, the newest: a backlog does not wait for a page that may have no viewer
 MOST_EVENTS = 200  # alarms, and dead letters, between two looks
 
 
@@ -34,6 +36,7 @@ class Feed:
         self._alarms: deque[tuple[float, ShownAlarm]] = deque(maxlen=MOST_EVENTS)
         self._letters: deque[tuple[float, Letter]] = deque(maxlen=MOST_EVENTS)
         self._delays: deque[float] = deque(maxlen=4 * MOST_BATCHES)
+        self._kept = 0  # rows of `_batches`; off by a batch when both threads set it at once, until the next look
         self._now = 0.0  # time.time() of the last look
 
     def take(self, report: Report) -> None:
@@ -43,8 +46,12 @@ class Feed:
         self.labels += report.labels
         self.measured += report.measured
         self.squared += report.squared
-        for batch in report.batches:
-            self._batches.append(_newest(batch))
+        for batch in map(_newest, report.batches):
+            self._batches.append(batch)
+            self._kept += len(batch.keys)
+        while self._kept > MOST_KEPT and len(self._batches) > 1:
+            with suppress(IndexError):  # the page has just taken them all
+                self._kept -= len(self._batches.popleft().keys)
         for alarm in report.alarms:
             self._alarms.append((self._now, alarm))
         for letter in report.letters:
@@ -54,7 +61,7 @@ class Feed:
 
     def look(self, now: float) -> Taken:
         """Everything that has come since the last look; called in the page's thread."""
-        self._now = now
+        self._now, self._kept = now, 0
         return Taken(_emptied(self._batches), _emptied(self._alarms), _emptied(self._letters), _emptied(self._delays))
 
 
