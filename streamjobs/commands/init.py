@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from streamjobs.commands.console import note, say
+from streamjobs.commands.console import counted, note, say
 from streamjobs.commands.recordings.job_template import MOST_LEFT_OUT, USUAL_NAME, Written, job_file_text, name_of, one_line
 from streamjobs.commands.recordings.options import FILES, Decimal, Separator, how_of
 from streamjobs.commands.recordings.what_next import what_next
@@ -190,7 +190,7 @@ def _surveyed(sample: Path, guessed: "Guess", how: "How") -> "tuple[Guess, int]"
     from streamjobs.recordings.tables import untold
 
     how = dataclasses.replace(how, preset=guessed.preset and guessed.preset.name, tell=untold)
-    return profiled(sample, survey(sample, guessed, how), how)
+    return profiled(sample, survey(sample, guessed, how), how, lambda rows: counted(rows, "rows of the sample read"))
 
 
 def _of_preset(name: str) -> "Callable[[Chosen], Guess]":

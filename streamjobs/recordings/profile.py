@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.times import EXCEL, seconds_since_1970, zone_of
 
+Count = Callable[[Iterable[Mapping[str, Any]]], Iterable[Mapping[str, Any]]]
 LOOK_AT = 1_000_000  # rows of the file
 KEYS = 20  # the first keys of the file
 NUMBERS = 2_000_000  # numbers that are kept
@@ -37,12 +38,15 @@ class Profile(NamedTuple):
     most_rows: int  # of a key
 
 
-def profiled(path: Path, guessed: Guess, how: How = HOW) -> tuple[Guess, int]:
-    """The guess without the fields that a detector cannot watch, and the most rows of a key. Reads LOOK_AT rows."""
+def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) -> tuple[Guess, int]:
+    """The guess without the fields that a detector cannot watch, and the most rows of a key. Reads LOOK_AT rows.
+
+    count: passes the rows on, and may report how many there were.
+    """
     if not guessed.fields or "fields" in guessed.choose:
         return guessed, 0
     wanted = [*guessed.fields, *filter(None, (guessed.key, guessed.time))]
-    found = profile_of(rows_of(path, how, wanted), guessed)
+    found = profile_of(count(rows_of(path, how, wanted)), guessed)
     return without_unsteady(guessed, found), found.most_rows
 
 

@@ -45,7 +45,7 @@ def test_the_job_of_a_fleet_with_a_falling_battery_keeps_its_false_alarms_and_fi
     sample = made.write(tmp_path / "fleet.jsonl")
     found = told(sample)
     assert found.source["fields"] == ["temperature", "humidity"]
-    assert found.says(f"watch = {WATCH} raised", "of 20 keys", "false_alarms allows")
+    assert found.says(f"watch = {WATCH} raised", "of 20 keys", "more rows are the warm-up", "false_alarms allows")
     false, faulty = alarms_of(found.file, sample, made)
     assert false <= 2 * 50 * 3000 / STATED, "with the battery it has more than 400"
     assert len(faulty) >= 5, "with the battery it finds 3 at most"
@@ -70,6 +70,17 @@ def columns(n: int, **also: Any) -> list[dict[str, Any]]:
         }
         for i in range(n)
     ]
+
+
+def test_a_long_sample_is_counted_while_it_is_read(tmp_path, told, monkeypatch):
+    monkeypatch.setattr("streamjobs.commands.console.PROGRESS_EVERY", 0.0)
+    found = told(jsonl(tmp_path / "a.jsonl", columns(200)))
+    assert found.says("200 rows of the sample read ...")
+
+
+def test_rows_of_the_warm_up_are_named():
+    tried = Tried("columns", 15, 60, Counter(), 0.006, Counter(), warming=8580)
+    assert "of 15 keys and 60 rows (8,580 more rows are the warm-up); false_alarms" in str(tried)
 
 
 def test_columns_that_stand_still_or_follow_another_are_left_out(tmp_path, told):

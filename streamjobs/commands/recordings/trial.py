@@ -1,15 +1,16 @@
 """Tries the [drift] that `init` writes on its sample, as `drift tune` does, and chooses what to watch by it."""
 
+import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from streamjobs.commands.console import compile_loops, note
+from streamjobs.commands.console import compile_loops, counted, note
 from streamjobs.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Tried(NamedTuple):
     alarms: Counter[str]  # by key
     stated: float  # alarms that false_alarms allows on so many rows
     named: Counter[str]  # columns in the alarms
+    warming: int = 0  # rows of all keys before that
 
     @property
     def fits(self) -> bool:
@@ -53,9 +55,11 @@ class Tried(NamedTuple):
     def __str__(self) -> str:
         most = ", ".join(f"{name} {count:,}" for name, count in self.named.most_common(MOST_NAMED)) if not self.fits else ""
         alarms = f"{self.alarms.total():,} alarm{'s' * (self.alarms.total() != 1)}"
+        warm = f" ({self.warming:,} more rows are the warm-up)" if self.warming else ""
         return (
             f"on the sample, watch = {json.dumps(self.watch)} raised {alarms} in {len(self.alarms):,} of {self.keys:,} keys "
-            f"and {self.rows:,} rows; false_alarms allows {self.stated:.2g}" + (f"; columns in them: {most}" if most else "")
+            f"and {self.rows:,} rows{warm}; false_alarms allows {self.stated:.2g}"
+            + (f"; columns in them: {most}" if most else "")
         )
 
 
@@ -97,11 +101,11 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
     try:
         own = job_of(file)
         assert own.settings.drift is not None
-        records = list(_of_first_keys(_records(own.settings, sample, guessed, how)))
+        note("trying [drift] on the sample ...")
+        records = list(_records(own.settings, sample, guessed, how))
     except ConfigError as error:
         return Trial([], str(error))
     found: list[Tried] = []
-    note(f"trying [drift] on {len(records):,} records of the sample ...")
     for way in alarm_rates.ways(own.settings, predicts=False):
         if way.drift.watch not in (own.settings.drift.watch, "columns", "ls_error") or not way.stated or way.drift.reference:
             continue
@@ -167,13 +171,14 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
     from streamjobs.replay import alarm_rates
     from streamjobs.replay.engine import Replay
 
-    keys, named, alarms, rows = set[str](), Counter[str](), Counter[str](), 0
+    keys, named, alarms, rows, warming = set[str](), Counter[str](), Counter[str](), 0, 0
 
     def take(output: "Output") -> None:
-        nonlocal rows
+        nonlocal rows, warming
         if output.sink != "drift" or output.value is None:
             return
         row = msgspec.json.decode(output.value, type=alarm_rates.DriftRow)
+        warming += row.warming_up
         if not row.warming_up:
             rows += 1
             keys.add(row.key)
@@ -185,30 +190,37 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
     Replay(job).run(records, take, lambda tally: None)
     between = alarm_rates.stated_by(job.composition)
     assert between is not None
-    return Tried(way.drift.watch, len(keys), rows, alarms, rows / between, named)
+    return Tried(way.drift.watch, len(keys), rows, alarms, rows / between, named, warming)
 
 
 def _records(settings: "Settings", sample: Path, guessed: "Guess", how: "How") -> Iterator["Stored"]:
     import dataclasses
 
     from streamjobs.commands.recordings.options import with_rate
-    from streamjobs.recordings.files import records_of
+    from streamjobs.recordings.files import records_of, records_of_rows, rows_of
     from streamjobs.recordings.tables import untold
+    from streamjobs.settings.paths import column_path
 
     key = guessed.key or next(iter(guessed.candidates.get("key", ())), None)
     how = dataclasses.replace(with_rate(how, settings), tell=untold, key_from=guessed.key_from if key is None else None)
     if key is None and how.key_from is None:
         how = dataclasses.replace(how, key_is="sample")
-    return records_of(sample, settings.source, key, guessed.start_time, settings.side, how=how)
+    if key is None or guessed.preset is not None:
+        return itertools.islice(
+            records_of(sample, settings.source, key, guessed.start_time, settings.side, how=how), RECORDS
+        )
+    rows = _of_first_keys(counted(rows_of(sample, how), "rows of the sample read"), column_path(key).find)
+    return records_of_rows(rows, settings.source, key, guessed.start_time, settings.side, how)
 
 
-def _of_first_keys(records: Iterable["Stored"]) -> Iterator["Stored"]:
-    keys, count = set[bytes | None](), 0
-    for number, record in enumerate(records):
-        if record.key not in keys and len(keys) < KEYS:
-            keys.add(record.key)
-        if record.key in keys:
+def _of_first_keys(rows: Iterable[dict[str, Any]], key_of: Callable[[dict[str, Any]], Any]) -> Iterator[dict[str, Any]]:
+    keys, count = set[Any](), 0
+    for number, row in enumerate(rows):
+        key = key_of(row)
+        if isinstance(key, Hashable) and key not in keys and len(keys) < KEYS:
+            keys.add(key)
+        if isinstance(key, Hashable) and key in keys:
             count += 1
-            yield record
+            yield row
         if count == RECORDS or number == LOOK_AT:
             return
