@@ -28,10 +28,8 @@ from streamjobs.commands import (
     tune,
 )
 from streamjobs.commands import run as worker
-from streamjobs.commands.drift import relearn
-from streamjobs.commands.outputs import export
 from streamjobs.commands.recordings import produce
-from streamjobs.commands.workbench import check_learner, plot, settings, size
+from streamjobs.commands.workbench import check_learner, export, plot, relearn, settings
 from streamjobs.errors import StreamjobsError
 from streamjobs.process import use_one_thread
 
@@ -61,7 +59,6 @@ for group in (
         demo,
         init,
         check,
-        size,
         settings,
         check_learner,
         describe,

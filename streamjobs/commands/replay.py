@@ -199,7 +199,7 @@ def of_forecasts(job: "Job", tally: "Tally") -> dict[str, Any]:
 def as_workers_have_it(job: "Job", source: str) -> "Job":
     """With the input topic's life, and the unit of times that workers have decided; else the first record decides that."""
     from streamjobs.kafka.preflight import kept_life, kept_time_unit
-    from streamjobs.settings.time_units import AUTO
+    from streamjobs.settings.types import AUTO
 
     if source not in ("topic", f"topic:{job.settings.source.topic}"):
         return job

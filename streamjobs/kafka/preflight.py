@@ -28,7 +28,7 @@ from streamjobs.kafka.topic_id import (
 )
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
-from streamjobs.settings.time_units import AUTO
+from streamjobs.settings.types import AUTO
 
 ENDS_WITHIN = 30.0  # seconds; electing a leader takes some of them
 IDS_WITHIN = 3.0  # seconds until every node knows a topic that was just created

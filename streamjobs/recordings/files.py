@@ -22,9 +22,8 @@ from streamjobs.recordings.tables import HOW, LINES, How, Row, lines_of_file, ro
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.presets import preset_of
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.time_units import AUTO, unit_of
 from streamjobs.settings.times import EXCEL, example_of, seconds_since_1970, zone_of
-from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
+from streamjobs.settings.types import AUTO, TIME_UNITS, UNIT_NAMES, unit_of
 
 SECONDS = {unit: 1 / per_second for unit, per_second in TIME_UNITS.items()}  # of each unit
 TABLE = "the table"  # how messages name rows at hand

@@ -5,8 +5,8 @@ from typing import Literal
 from pydantic import Field, PrivateAttr, model_validator
 
 from streamjobs.settings.sensors import SensorsSection, sensors_of
-from streamjobs.settings.time_units import JUDGED
 from streamjobs.settings.types import (
+    JUDGED,
     MOST_NUMBERS,
     Bytes,
     Categories,

@@ -11,6 +11,8 @@ from streamjobs.settings.times import example_of, zone_of
 DURATION = r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)\s*"
 SIZE = r"\s*([0-9]+)\s*(B|KB|MB|GB)\s*"
 TIME_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # of event times: units per second
+AUTO = "auto"  # [source] time_unit: the first number decides
+JUDGED = (1e8, 1e11)  # seconds since 1970, 1973-03-03 to 5138-11-16: of each unit, numbers that no other one has
 MOST_NUMBERS = 4096  # numbers of a sample
 POPULATION = "population"  # as a reference: what [population] knows
 UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
@@ -175,3 +177,15 @@ Secret = Annotated[SecretStr, Field(min_length=1)]
 def secret(what: str) -> Any:
     """A setting that comes from the environment only and is never printed."""
     return Field(default=None, description=f"{what}; from the environment only", json_schema_extra={"secret": True})
+
+
+def unit_of(number: object) -> str | None:
+    """The unit in which a number is a time from 1973-03-03 to 5138-11-16; None for what is not a number, or none such.
+
+    >>> unit_of(1_700_000_000), unit_of(1.7e12), unit_of(1_700_000_000_000_000), unit_of(17e17), unit_of(12.5)
+    ('s', 'ms', 'us', 'ns', None)
+    """
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        return None
+    first, end = JUDGED
+    return next((unit for unit, scale in TIME_UNITS.items() if first * scale <= number < end * scale), None)

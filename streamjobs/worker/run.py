@@ -26,7 +26,7 @@ from streamjobs.process import exit_at_once_on_signals, load_lapack, return_larg
 from streamjobs.settings.false_alarms import detector_name
 from streamjobs.settings.learners import with_name
 from streamjobs.settings.sections import Settings
-from streamjobs.settings.time_units import AUTO
+from streamjobs.settings.types import AUTO
 from streamjobs.worker import logs
 from streamjobs.worker.failures import TimeoutAtStop, exit_code, failure_line, with_place
 from streamjobs.worker.health import Health

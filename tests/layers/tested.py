@@ -6,7 +6,7 @@ TESTED = {
     "streamjobs.__main__": "tests/process/test_signals.py",
     "streamjobs.commands": "tests/commands/test_commands.py",
     "streamjobs.commands.dlq": "tests/brokers/test_dashboards.py",
-    "streamjobs.commands.drift.relearn": "tests/brokers/test_changed_drift.py",
+    "streamjobs.commands.workbench.relearn": "tests/brokers/test_changed_drift.py",
     "streamjobs.commands.fit": "tests/fit/test_command.py",
     "streamjobs.commands.recordings": "tests/recordings/test_init.py",
     "streamjobs.commands.run": "tests/brokers/test_worker_starting.py",

@@ -15,8 +15,7 @@ from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError, SetupError
 from streamjobs.kafka.topic_id import Origin, decided_time_unit, time_unit_of
 from streamjobs.settings.load import settings_from
-from streamjobs.settings.time_units import JUDGED, unit_of
-from streamjobs.settings.types import TIME_UNITS
+from streamjobs.settings.types import JUDGED, TIME_UNITS, unit_of
 from tests.core.streams import samples, settings
 
 SOURCE = {"topic": "imu", "fields": ["ax", "ay", "az"], "time": "ts", "label": "activity"}

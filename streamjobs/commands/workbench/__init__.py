@@ -1,1 +1,1 @@
-"""Commands for a job at the desk: sizes, settings, pictures of outputs, checks of a user's own learner."""
+"""Commands for a job at the desk: settings, exports and pictures of outputs, new references, own learners."""

@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from streamjobs.commands.console import AsJson, JobFile, job_of, say, show
 from streamjobs.errors import ConfigError
-from streamjobs.settings.toml import toml
 
 if TYPE_CHECKING:
     from streamjobs.settings.sections import Settings
@@ -64,6 +63,7 @@ def schema(
 def config_show(job_file: JobFile, as_json: AsJson = False) -> None:
     """Print every setting of a job, including defaults and the environment; secrets are masked."""
     from streamjobs.settings.sections import SINKS
+    from streamjobs.settings.toml import toml
 
     job = job_of(job_file)
     table = masked(job.settings)

@@ -23,8 +23,7 @@ from streamjobs.core.messages import Headers, Keyed, Record, Unread
 from streamjobs.errors import RecordError
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.time_units import JUDGED
-from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
+from streamjobs.settings.types import JUDGED, TIME_UNITS, UNIT_NAMES
 
 _key, _value = operator.attrgetter("key"), operator.attrgetter("value")
 _timestamp, _headers = operator.attrgetter("timestamp"), operator.attrgetter("headers")

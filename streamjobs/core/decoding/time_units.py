@@ -17,7 +17,7 @@ from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import Record, Unread
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.time_units import AUTO, unit_of
+from streamjobs.settings.types import AUTO, unit_of
 
 
 def time_judge(source: SourceSection) -> Callable[[Record], str | None]:

@@ -9,7 +9,7 @@ from streamjobs.settings.environment import PREFIX
 from streamjobs.settings.rules.broker import PLAINTEXT
 from streamjobs.settings.sentences import hidden
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.time_units import AUTO
+from streamjobs.settings.types import AUTO
 
 Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it)
 

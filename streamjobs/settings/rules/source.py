@@ -7,8 +7,7 @@ from algorithms.common.settings import suggestion
 from streamjobs.settings.rules.sinks import LONGEST_TOPIC
 from streamjobs.settings.sections import WindowSection
 from streamjobs.settings.source import REKEYED, SourceSection
-from streamjobs.settings.time_units import AUTO
-from streamjobs.settings.types import MOST_NUMBERS
+from streamjobs.settings.types import AUTO, MOST_NUMBERS
 
 Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it)
 
