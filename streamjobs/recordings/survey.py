@@ -3,8 +3,11 @@
 import re
 from pathlib import Path
 
+from streamjobs.recordings.columns import plain_name
 from streamjobs.recordings.files import recordings_of, rows_of
 from streamjobs.recordings.guess.columns import MOST_CLASSES, Guess
+from streamjobs.recordings.guess.x import quoted_names
+from streamjobs.recordings.sides import NAMES, Mirror, Sides
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
 
@@ -24,7 +27,7 @@ def windowed(guessed: Guess) -> bool:
 
 
 def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
-    """The guess with the classes and people of all rows; unchanged without classes to count.
+    """The guess with the classes, people and sides of all rows; unchanged without classes to count.
 
     More than MOST_CLASSES different labels are not counted further.
     """
@@ -33,6 +36,8 @@ def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
         return guessed
     wanted = [name for name in (guessed.label, guessed.key) if name is not None]
     label_of, classes, people = column_path(guessed.label), set[object](), set[object]()
+    sides = _sides(guessed)
+    wanted += [] if sides is None else sides.wanted
     key_of = None if guessed.key is None else column_path(guessed.key)
     found = [("", rows_of(path, how, wanted))]
     if guessed.key_from is not None:
@@ -45,13 +50,18 @@ def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
             classes.add(label)
             if len(classes) > MOST_CLASSES:
                 return guessed
-            people.add(name if key_of is None else key_of.find(row))
+            person = name if key_of is None else key_of.find(row)
+            people.add(person)
+            if sides is not None:
+                sides.add(row, person, label)
     because, known = dict(guessed.because), len(people - {ABSENT, None, ""})
     for what, count in (("label", len(classes)), ("key", known)):
         reason, counted, _ = because.get(what, "").partition(", and ")
         if count and counted:
             because[what] = f"{reason}, and {count:,} different values in the file"
-    return guessed._replace(classes=len(classes), people=known, because=because)
+    guessed = guessed._replace(classes=len(classes), people=known, because=because)
+    mirror = None if sides is None or not teaches(guessed) else sides.mirror()
+    return guessed if mirror is None else _mirrored(guessed, mirror)
 
 
 def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
@@ -62,3 +72,24 @@ def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     if "key" in guessed.candidates or len({*names}) < len(names) or any(map(_DATED.search, names)):
         return guessed
     return guessed._replace(key_from="file", choose={what: why for what, why in guessed.choose.items() if what != "key"})
+
+
+def _sides(guessed: Guess) -> Sides | None:
+    """Of the column that is named as a side of the body, if there is one."""
+    if not guessed.fields or "fields" in guessed.choose:
+        return None
+    name = next((one for one in guessed.left_out if plain_name(one) in NAMES), None)
+    return None if name is None else Sides(name, guessed.fields)
+
+
+def _mirrored(guessed: Guess, mirror: Mirror) -> Guess:
+    why = f"where the sensor is worn, {mirror.when!r} or {mirror.other!r}"
+    if not mirror.known:
+        why += (
+            "; [window] mirror turns one side into the other, but too few people wear it on both to see which signs change"
+        )
+    elif mirror.columns:
+        why += f": [window] mirror changes the signs of {quoted_names(mirror.columns)}"
+    else:
+        why += "; no column changes its sign between the two, so mirror is not needed"
+    return guessed._replace(mirror=mirror if mirror.columns else None, left_out=guessed.left_out | {mirror.field: why})

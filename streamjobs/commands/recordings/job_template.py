@@ -203,7 +203,15 @@ def _statistics(guessed: "Guess") -> str:
     accelerates = len(guessed.fields) >= 3 and all(one.rpartition(".")[2].lower().startswith("a") for one in fields[:3])
     kind = "rich+gravity" if accelerates else "rich"
     also = "; gravity: the first three are acceleration" if accelerates else ""
-    return f'\nstatistics = "{kind}"  # simple | rich | gravity | rich+gravity{also}'
+    return f'\nstatistics = "{kind}"  # simple | rich | gravity | rich+gravity{also}{_mirror(guessed)}'
+
+
+def _mirror(guessed: "Guess") -> str:
+    """The line of [window] for a sensor that is worn on either side of the body."""
+    if (mirror := guessed.mirror) is None:
+        return ""
+    table = toml({"window": {"mirror": {"field": mirror.field, "when": mirror.when, "columns": mirror.columns}}})
+    return f"\n{table.splitlines()[1]}  # a sensor on the {one_line(mirror.when)}, as if on the {one_line(mirror.other)}"
 
 
 def _preset(guessed: "Guess | None") -> str:

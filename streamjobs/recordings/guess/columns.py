@@ -23,6 +23,7 @@ from streamjobs.recordings.columns import (
 from streamjobs.recordings.exports import TIME
 from streamjobs.recordings.files import SECONDS
 from streamjobs.recordings.guess.x import X, quoted_names, x_of
+from streamjobs.recordings.sides import Mirror
 from streamjobs.settings.presets import Preset
 from streamjobs.settings.times import example_of
 from streamjobs.settings.types import UNIT_NAMES
@@ -71,6 +72,7 @@ class Guess(NamedTuple):
     people: int = 0  # different keys with a label in the whole sample: `survey`
     pause: float | None = None  # seconds between two samples of a key, the median
     key_from: str | None = None  # file: the names of the sample's files are the keys
+    mirror: Mirror | None = None  # of a sensor that is worn on either side: `survey`
 
 
 class Columns:

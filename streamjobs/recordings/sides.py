@@ -1,0 +1,75 @@
+"""A sensor that is worn on either side of the body: which columns change their sign from one side to the other.
+
+Left and right are mirror images, so the means of a column on both sides, of one person at one activity each, are about
+equal or about opposite. The cosine between the two, over people and activities, says which.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from algorithms.common.protocol import Array
+from streamjobs.settings.paths import column_path
+
+NAMES = ("side", "arm", "wrist", "hand", "leg", "foot", "ankle", "pocket")
+CLEAR, DEVIATIONS = 0.4, 3.0  # a cosine below -CLEAR, and so many deviations of noise below 0: the sign changes
+
+
+class Mirror(NamedTuple):
+    """What [window] mirror is to be."""
+
+    field: str
+    when: str  # the value of the side that is turned into the other
+    other: str
+    columns: list[str]  # that change their sign
+    known: bool  # enough people wear the sensor on both sides
+
+
+class Sides:
+    """Sums over samples by person, activity and side. field: the column with the side; fields: the numbers of x."""
+
+    def __init__(self, field: str, fields: Sequence[str]) -> None:
+        self.field, self.fields = field, list(fields)
+        self._side, self._numbers = column_path(field), [column_path(name) for name in fields]
+        self._sums: dict[tuple[str, object, object], list[float]] = {}
+
+    @property
+    def wanted(self) -> list[str]:
+        return [self.field, *self.fields]
+
+    def add(self, row: dict[str, Any], person: object, activity: object) -> None:
+        side, values = self._side.find(row), [path.find(row) for path in self._numbers]
+        if not isinstance(side, str) or not all(isinstance(value, float | int) for value in values):
+            return
+        sums = self._sums.setdefault((side, person, activity), [0.0] * (len(values) + 1))
+        for n, value in enumerate(values):
+            sums[n] += value
+        sums[-1] += 1
+
+    def mirror(self) -> Mirror | None:
+        """None if there are not two sides."""
+        sides = sorted({side for side, _, _ in self._sums})
+        if len(sides) != 2:
+            return None
+        when, turned = sides
+        one, other = ({place[1:]: _mean(sums) for place, sums in self._sums.items() if place[0] == side} for side in sides)
+        both = [place for place in one if place in other]
+        clear = max(CLEAR, DEVIATIONS / math.sqrt(max(1, len(both))))
+        if clear >= 1:
+            return Mirror(self.field, when, turned, [], False)
+        cosines = _cosines(np.array([one[place] for place in both]), np.array([other[place] for place in both]))
+        opposite = [name for name, cosine in zip(self.fields, cosines.tolist(), strict=True) if cosine < -clear]
+        return Mirror(self.field, when, turned, opposite, True)
+
+
+def _mean(sums: list[float]) -> list[float]:
+    return [value / sums[-1] for value in sums[:-1]]
+
+
+def _cosines(A: Array, B: Array) -> Array:
+    """Between the columns of A and B (pairs, fields); 0 where a column is 0."""
+    norms = np.sqrt((A * A).sum(axis=0) * (B * B).sum(axis=0))
+    cosines: Array = np.divide((A * B).sum(axis=0), norms, out=np.zeros(A.shape[1]), where=norms > 0)
+    return cosines
