@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from algorithms import Learner
 from algorithms.common.protocol import State
@@ -29,6 +29,9 @@ from streamjobs.stages.population.reference import PopulationReference
 from streamjobs.stages.population.reject import Rejection
 from streamjobs.stages.stage import JobStage, Shape
 
+if TYPE_CHECKING:
+    from streamjobs.stages.population.directions import Directions
+
 SEED_BYTES = 6
 
 
@@ -46,6 +49,7 @@ class Job(NamedTuple):
     check: StateCheck  # of stored states
     population: Population | None
     convolutions: Convolved | None  # of windows, as the population has them
+    directions: "Directions | None"  # that the head sees, as the population has them
     rejection: Rejection | None  # when the class of a row is unknown
     population_reference: PopulationReference | None  # what [drift] compares rows with, if that is the population's
     task: str  # classification | regression | none
@@ -119,6 +123,7 @@ class Job(NamedTuple):
             check=StateCheck(own, template),
             population=others,
             convolutions=None if others is None else others.convolutions,
+            directions=None if others is None else others.directions,
             rejection=others.reject if others is not None and composition.reject is not None else None,
             population_reference=others.reference if others is not None and composition.between is not None else None,
             task=composition.task,

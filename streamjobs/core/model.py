@@ -35,6 +35,8 @@ def run_learners(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Array,
     X = scaled if mapped is None else mapped.features
     if job.composition.keeps_input:
         X = np.hstack([scaled, X])
+    if job.directions is not None:
+        X = job.directions.rows(X)
     out = steps.learner.advance(live.work[LEARNER], slots, X, Y, rows.learn)
     share = job.learner.adapted_share(out)
     if mapped is not None:

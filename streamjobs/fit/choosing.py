@@ -5,23 +5,26 @@ and the choice that is applied to a person, follow from the figures of the other
 costs. Nothing is chosen that recognises fewer windows than a linear head.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from algorithms.common.protocol import Array
+from streamjobs.fit import directions as directions_of
 from streamjobs.fit.inner import Inner, head_of, served, sums_of
 from streamjobs.fit.learning import Learned, Recipe, convolved, scaling_from
 from streamjobs.fit.recordings import Recordings, shuffled, worth
 from streamjobs.fit.transitions import filtered, learn_transitions
 from streamjobs.stages import statistics
+from streamjobs.stages.population.directions import Directions
 from streamjobs.stages.smoothing import Smoothing, Transitions
 
 CONVOLUTIONS = 200
 PROTOTYPES = {"name": "random_prototypes", "budget": 300}
 SMOOTH = 0.3
+FEW = (128, 64)  # directions, for maps of more than twice as many numbers: states of about 90 and 35 KB
 CLOSE = 0.01  # of accuracy: the cheapest candidate may be this far below the best
 MAPS = ("linear", "prototypes", "both")  # what a head sees: the scaled windows, the map's features, or one after the other
 FILTERS = ("smooth", "hmm")
@@ -32,11 +35,13 @@ class Candidate(NamedTuple):
     map: str
     filter: str
     convolutions: int = 0
+    directions: int = 0
 
     @property
     def name(self) -> str:
         more = "+convolutions" if self.convolutions else ""
-        return f"{self.statistics}{more}, {self.map}, {self.filter}"
+        few = f" in {self.directions}" if self.directions else ""
+        return f"{self.statistics}{more}, {self.map}{few}, {self.filter}"
 
 
 class Judged(NamedTuple):
@@ -78,27 +83,31 @@ def choose(
     late: int,
     progress: Callable[[], None] = lambda: None,
     switch: float = 0.0,
+    few: bool = True,
 ) -> Choice:
     """Compare all candidates; recipe: with the map of the prototypes; switch: the job's own chance of one, 0: none.
 
-    `progress` is called after each person and set."""
+    few: whether directions are compared too. `progress` is called after each person and set.
+    """
     judged: list[Judged] = []
-    scores: dict[tuple[str, int, str], list[Inner]] = {}
-    widths: dict[tuple[str, int, str], int] = {}
+    scores: dict[tuple[str, int, str, int], list[Inner]] = {}
+    widths: dict[tuple[str, int, str, int], int] = {}
+    last = list(columns)[-1]
     for person in np.unique(data.person).tolist():
         whole, _ = convolved(data, data.person != person, recipe.convolving)
         for kind, own in columns.items():
             part = whole._replace(X=np.ascontiguousarray(whole.X[:, own]))
-            for name, inner, width in _left_out(part, person, recipe, late):
-                scores.setdefault((*kind, name), []).append(inner)
-                widths[*kind, name] = width
+            counts = FEW if few and kind == last else ()
+            for name, count, inner, width in _left_out(part, person, recipe, late, counts):
+                scores.setdefault((*kind, name, count), []).append(inner)
+                widths[*kind, name, count] = width
             progress()
-    for (statistic, more, name), people in scores.items():
-        width = widths[statistic, more, name]
+    for (statistic, more, name, count), people in scores.items():
+        width = widths[statistic, more, name, count]
         size = recipe.head.state_bytes(width, len(data.names))
         for follows in FILTERS:
             every, half, fresh = np.array(_figures(people, follows, switch)).T
-            judged.append(Judged(Candidate(statistic, name, follows, more), every, half, fresh, width, size))
+            judged.append(Judged(Candidate(statistic, name, follows, more, count), every, half, fresh, width, size))
     judged.sort(key=lambda one: (one.candidate.map != "linear", one.width))
     return _chosen(judged)
 
@@ -120,8 +129,13 @@ def _best(every: Array) -> int:
     return int(every.mean(axis=1).argmax())
 
 
-def _left_out(data: Recordings, person: int, recipe: Recipe, late: int) -> list[tuple[str, Inner, int]]:
-    """A person's scores by the heads of the others on each map, and how many numbers that head sees."""
+def _left_out(
+    data: Recordings, person: int, recipe: Recipe, late: int, few: Sequence[int]
+) -> list[tuple[str, int, Inner, int]]:
+    """A person's scores by the heads of the others on each map and in so many directions, and how many numbers it sees.
+
+    few: numbers of directions, the largest first, for maps of many numbers; the directions of each begin those of the next.
+    """
     assert recipe.map is not None
     others = shuffled(data, data.person != person, [0, person])
     scaling = scaling_from(others, recipe)
@@ -129,7 +143,9 @@ def _left_out(data: Recordings, person: int, recipe: Recipe, late: int) -> list[
     order = np.random.default_rng(0).permutation(len(X))
     mapping, _ = recipe.map.run(recipe.map.init(dim=X.shape[1], targets=0, seed=0), X[order])
     whole = np.hstack([X, recipe.map.transform(mapping, X)])
-    sums = sums_of(whole, others.activity, len(data.names))
+    assert others.person is not None
+    classes, people = len(data.names), others.person
+    sums = sums_of(whole, others.activity, classes)
     own = shuffled(data, data.person == person, [1, person, 0], late)
     mine = recipe.scaled(scaling, own.X)
     seen = np.hstack([mine, recipe.map.transform(mapping, mine)])
@@ -137,11 +153,19 @@ def _left_out(data: Recordings, person: int, recipe: Recipe, late: int) -> list[
     which = {"linear": np.arange(width), "prototypes": np.arange(width, total), "both": np.arange(total)}
     found = []
     for name, columns in which.items():
-        head = head_of(recipe.teacher, [sums.of(columns)])
+        counts: Sequence[int] = (0,)
         stream = own._replace(X=np.ascontiguousarray(seen[:, columns]))
-        found.append(
-            (name, served(recipe, "gated", Learned(scaling, None, head, others.people), stream, person), len(columns))
-        )
+        if few and classes <= few[-1] and len(columns) > 2 * few[0]:
+            counts, Z = (0, *few), np.ascontiguousarray(whole[:, columns])
+            all_ = directions_of.learn(Z, others.activity, people, few[0], 1 / recipe.teacher.delta)
+        for count in counts:
+            part = sums.of(columns)
+            if count:
+                less = Directions(np.ascontiguousarray(all_.matrix[:, :count]), all_.offset[:count])
+                part, stream = sums_of(less.rows(Z), others.activity, classes), own._replace(X=less.rows(seen[:, columns]))
+            learned = Learned(scaling, None, head_of(recipe.teacher, [part]), others.people)
+            served_ = served(recipe, "gated", learned, stream, person)
+            found.append((name, count, served_, count or len(columns)))
     return found
 
 
@@ -164,10 +188,11 @@ def tables_of(candidate: Candidate, table: Mapping[str, Any], task: Mapping[str,
         task = {name: value for name, value in task.items() if name != "lasts"}
     window = {**table["window"], "statistics": candidate.statistics}
     window |= {"convolutions": candidate.convolutions} if candidate.convolutions or "convolutions" in window else {}
+    few: dict[str, dict[str, Any]] = {"population": {"directions": candidate.directions}} if candidate.directions else {}
     if candidate.map == "linear":
-        return {"window": window, "learner": {"name": "rls", **task, **follows}}
+        return {"window": window, **few, "learner": {"name": "rls", **task, **follows}}
     also = {"input": True} if candidate.map == "both" else {}
-    return {"window": window, "learner": {**PROTOTYPES, **also}, "head": {"name": "rls", **task, **follows}}
+    return {"window": window, **few, "learner": {**PROTOTYPES, **also}, "head": {"name": "rls", **task, **follows}}
 
 
 def as_text(choice: Choice) -> str:

@@ -243,13 +243,14 @@ def refuse_too_little(data: Recordings) -> None:
 def recipe_of(composition: Composition) -> Recipe:
     """The stages of a job with [population] behind its windows."""
     smoothing, head = composition.smoothing, cast(GatedRls, composition.learner)  # [population] allows no other head
-    windows, dim = composition.windows, composition.dim
+    windows, dim, population = composition.windows, composition.dim, composition.settings.population
     recipe = Recipe(
         composition.scaling,
         composition.map,
         head,
         input=composition.keeps_input,
         boosts=composition.boosts,
+        directions=(population.directions if population is not None else None) or 0,
         convolving=Convolving(windows.convolutions, windows.nominal, dim) if windows and windows.convolutions else None,
     )
     if smoothing is None:
@@ -343,6 +344,7 @@ def population_of(data: Recordings, composition: Composition, recipe: Recipe, le
         scaling=learned.scaling,
         map=learned.map,
         head=learned.head,
+        directions=learned.directions,
     )
     return made._replace(transitions=recipe.filter, boost=BOOST * learned.people if recipe.boosts else None)
 

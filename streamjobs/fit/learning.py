@@ -14,6 +14,7 @@ from streamjobs.core.state.population import Convolved
 from streamjobs.fit.recordings import Recordings, Stream, arriving
 from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.names import CLASS_COUNTS, SMOOTHING
+from streamjobs.stages.population.directions import Directions
 from streamjobs.stages.smoothing import Smoothing, Transitions
 from streamjobs.stages.stage import Shape
 
@@ -41,11 +42,12 @@ class Recipe:
     input: bool = False  # the head sees the scaled windows, and then what the map makes of them
     boosts: bool = False  # the head's `boost` follows the number of people
     convolving: Convolving | None = None  # what windows have in addition to their statistics
+    directions: int = 0  # numbers that the head sees in place of all; 0: all
 
     @property
     def population(self) -> str:
         """The same for recipes that learn the same population."""
-        return f"{self.scaling!r} {self.map!r} {self.input!r} {self.teacher!r}"
+        return f"{self.scaling!r} {self.map!r} {self.input!r} {self.teacher!r} {self.directions}"
 
     @property
     def teacher(self) -> Rls:
@@ -53,7 +55,7 @@ class Recipe:
         return Rls(intercept=self.head.intercept, delta=self.head.delta, forgetting=self.head.forgetting)
 
     def mapped(self, state: Any, scaled: Array) -> Array:
-        """What the head sees of scaled windows; state: of the map."""
+        """What the head sees of scaled windows, without directions; state: of the map."""
         if self.map is None:
             return scaled
         found = self.map.transform(state, scaled)
@@ -70,6 +72,7 @@ class Learned(NamedTuple):
     map: Any  # None without one
     head: RlsState
     people: int = 0  # who taught
+    directions: Directions | None = None
 
 
 def convolved(data: Recordings, teaches: Array, convolving: Convolving | None) -> tuple[Recordings, Convolved | None]:
@@ -103,16 +106,23 @@ def learned_from(others: Stream, recipe: Recipe, classes: int) -> Learned:
     if mapping is not None:
         order = np.random.default_rng(0).permutation(len(X))
         state, _ = mapping.run(mapping.init(dim=X.shape[1], targets=0, seed=0), X[order])
-    Z = recipe.mapped(state, X)
+    Z, found = recipe.mapped(state, X), None
+    if recipe.directions:
+        from streamjobs.fit import directions
+
+        assert others.person is not None, "windows of several people"
+        found = directions.learn(Z, others.activity, others.person, recipe.directions, 1 / recipe.teacher.delta)
+        Z = found.rows(Z)
     teacher = recipe.teacher
     begin = teacher.init(dim=Z.shape[1], targets=classes, seed=0)
     head, _ = teacher.run(begin, Z, targets_of(others.activity.astype(float), classes))
-    return Learned(scaling, state, head, others.people)
+    return Learned(scaling, state, head, others.people, found)
 
 
 def features(learned: Learned, recipe: Recipe, X: Array) -> Array:
     """What the head sees of windows."""
-    return recipe.mapped(learned.map, recipe.scaled(learned.scaling, X))
+    Z = recipe.mapped(learned.map, recipe.scaled(learned.scaling, X))
+    return Z if learned.directions is None else learned.directions.rows(Z)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from streamjobs.settings.toml import toml
 from streamjobs.stages import statistics
 
 FOLLOWS = ("smooth", "filter")  # what candidates set themselves
-OWN = ("statistics", "convolutions")  # of [window]
+OWN = {"window": ("statistics", "convolutions"), "population": ("directions",)}  # of sections that stay otherwise
 HEADS = ("rls", "gated_rls")
 
 
@@ -30,7 +30,7 @@ class Proposed(NamedTuple):
 
 def propose(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], None]) -> Proposed:
     """Compare and choose; nothing is written. Raises ConfigError and SetupError as `fit_job` does."""
-    table, _, _ = table_of(asked)
+    table, _, stated = table_of(asked)
     kept = _of_head(table)
     before = composition_from(table, os.environ, str(asked.job))
     dim, (least, most) = before.dim, statistics.CONVOLVED
@@ -38,6 +38,7 @@ def propose(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
     kind = statistics.BOTH if dim >= statistics.LEAST_GRAVITY else "rich"
     whole = {name: part for name, part in table.items() if name not in ("head", "drift")}
     whole |= choosing.tables_of(Candidate(kind, "prototypes", "hmm", more), table, kept)
+    whole["population"] = {name: value for name, value in table["population"].items() if name != "directions"}
     composition = composition_from(whole, os.environ, str(asked.job))
     recipe = recipe_of(composition)
     assert recipe.filter is not None
@@ -48,7 +49,7 @@ def propose(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
         people = len(set(read.data.person.tolist()))
         progress.stage("leaving each person out", people * len(columns))
         with_map = choosing.with_map(recipe, composition.map)
-        choice = choosing.choose(read.data, columns, with_map, late, progress.step, recipe.filter.switch)
+        choice = choosing.choose(read.data, columns, with_map, late, progress.step, recipe.filter.switch, stated)
     best, cheapest = (choosing.tables_of(one.candidate, table, kept) for one in (choice.best, choice.cheapest))
     lines = None if choice.cheapest is choice.best else toml(cheapest)
     return Proposed(choice, toml(best), lines, with_tables(asked.job, best))
@@ -68,20 +69,24 @@ def with_tables(job: Path, tables: Mapping[str, Mapping[str, Any]]) -> str:
     Raises ConfigError if the file is written in a way that leaves no line to replace.
     """
     before = job.read_text(encoding="utf-8")
-    own = {name: tables["window"][name] for name in OWN if name in tables["window"]}
+    own = {
+        section: {name: part for name, part in tables.get(section, {}).items() if name in OWN[section]} for section in OWN
+    }
     lines: list[str] = []
     section = ""
     for old in rewritten(before, tables).splitlines():
         if old.strip().startswith("["):
             section = old.strip().strip("[]").partition("]")[0]
             lines.append(old)
-            lines += toml({"window": own}).splitlines()[1:] if section == "window" else []
-        elif not (section == "window" and old.partition("=")[0].strip() in own):
+            lines += toml({section: own[section]}).splitlines()[1:] if section in OWN else []
+        elif old.partition("=")[0].strip() not in OWN.get(section, ()):
             lines.append(old)
     text = "\n".join(lines) + "\n"
     contents = tomllib.loads(before)
-    expected = {name: part for name, part in contents.items() if name != "head"}
-    window = {**contents["window"], **own}
-    if tomllib.loads(text) != {**expected, **tables, "window": window}:
+    expected = {**{name: part for name, part in contents.items() if name != "head"}, **tables}
+    for section, names in OWN.items():
+        kept = {name: part for name, part in contents.get(section, {}).items() if name not in names}
+        expected[section] = kept | own[section]
+    if tomllib.loads(text) != {name: part for name, part in expected.items() if part or name in contents}:
         raise ConfigError(f"{job}: its sections cannot be replaced without changing the rest; copy what is printed.")
     return text

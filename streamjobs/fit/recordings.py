@@ -57,6 +57,7 @@ class Stream(NamedTuple):
     recording: Array  # (n,)
     late: int = LATE  # windows between one and its label
     people: int = 1  # the windows are of so many
+    person: Array | None = None  # (n,) where they are of several
 
     @property
     def fresh(self) -> Array:
@@ -71,7 +72,8 @@ def shuffled(data: Recordings, chosen: Array, seed: list[int], late: int = LATE)
     ids = np.unique(data.recording[chosen])
     order = np.random.default_rng(seed).permutation(ids)
     rows = np.concatenate([np.flatnonzero(data.recording == one) for one in order])
-    return Stream(data.X[rows], data.activity[rows], data.recording[rows], late, len(np.unique(data.person[chosen])))
+    people, person = len(np.unique(data.person[chosen])), data.person[rows]
+    return Stream(data.X[rows], data.activity[rows], data.recording[rows], late, people, person)
 
 
 def arriving(n: int, late: int = LATE) -> tuple[Array, Array]:

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from algorithms.common.protocol import Array
 from streamjobs.settings.paths import column_path
 
 NAMES = ("side", "arm", "wrist", "hand", "leg", "foot", "ankle", "pocket")
+Array = NDArray[Any]
 CLEAR, DEVIATIONS = 0.4, 3.0  # a cosine below -CLEAR, and so many deviations of noise below 0: the sign changes
 
 

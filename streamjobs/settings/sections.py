@@ -66,8 +66,7 @@ class WindowSection(Section):
         default=0,
         ge=0,
         le=500,
-        description="with [population]: further numbers of a window, which `fit` learns to make of random convolutions of "
-        "its samples, such as 200; 0: none",
+        description="with [population]: numbers of random convolutions of a window, learned by `fit`; 0: none",
     )
     mirror: MirrorSection | None = Field(
         default=None,
@@ -136,14 +135,18 @@ else:  # `from` reads well in a job file, but is a keyword in Python and cannot 
 
 class PopulationSection(Section):
     file: str = Field(
-        description="file that 'streamjobs fit' wrote: scale, map and starting head, learned from other people and shared "
-        "by all keys"
+        description="file of 'streamjobs fit': scale, map and starting head of other people, shared by all keys"
     )
     replaces: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = Field(
         default=None,
         description="fingerprints of earlier populations, as 'streamjobs state migrate' prints them: keys of these "
-        "populations keep offsets, signal and waiting rows, and start over with the head of the new population; "
-        "absent: the worker refuses such keys",
+        "populations keep offsets, signal and waiting rows, and start over with the new head; absent: they are refused",
+    )
+    directions: int | None = Field(
+        default=None,
+        ge=2,
+        le=1000,
+        description="numbers that the head sees, in which people differ, learned by `fit`; absent: all",
     )
 
 
@@ -186,7 +189,7 @@ class HeadSection(NamedSection):
     filter: Literal["hmm"] | None = Field(
         default=None,
         description="classification with a [population], in place of smooth: hmm: the score is the probability of a class, "
-        "because what a person does mostly goes on; 'streamjobs fit' learns from people left out how much a row counts",
+        "because what a person does mostly goes on; 'streamjobs fit' learns how much a row counts",
     )
     lasts: Seconds | None = Field(
         default=None,

@@ -9,7 +9,7 @@ import pytest
 from algorithms import learner_from
 from algorithms.heads.gated_rls import GatedRls
 from streamjobs.errors import ConfigError
-from streamjobs.fit import choosing
+from streamjobs.fit import choosing, proposing
 from streamjobs.fit.choosing import Candidate, Judged
 from streamjobs.fit.learning import Recipe
 from streamjobs.fit.recordings import Recordings
@@ -51,29 +51,42 @@ def test_prototypes_are_chosen_where_classes_are_no_half_spaces():
     data = Recordings(X, activity, person, recording, ["in", "out"])
     choice = choosing.choose(data, {("rich", 0): slice(None)}, RECIPE, 20)
     assert choice.best.candidate.map == "prototypes" and choice.estimate.mean() > 0.95
-    linear = next(one for one in choice.judged if one.candidate == ("rich", "linear", "hmm", 0))
+    linear = next(one for one in choice.judged if one.candidate == Candidate("rich", "linear", "hmm"))
     assert linear.every.mean() < 0.9 and linear.width == 2 and choice.best.width == 40
 
 
 def test_the_written_job_is_the_job_with_the_best_and_can_be_fitted(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(choosing, "PROTOTYPES", choosing.PROTOTYPES | {"budget": 40})
     monkeypatch.setattr(choosing, "CONVOLUTIONS", 20)
+    monkeypatch.setattr(choosing, "FEW", (12, 6))
     recordings, path = as_csv(tmp_path / "people.csv", list(rows())), job_file(tmp_path, JOB + "delta = 50.0  # ours\n")
     chosen = tmp_path / "chosen.toml"
     assert command("choose", path, "--input", recordings, "--write", chosen, "--json") == 0
     said = json.loads(capsys.readouterr().out)
-    assert len(said["candidates"]) == 3 * 3 * 2 and said["best"] in [
-        {name: one[name] for name in ("statistics", "map", "filter", "convolutions")} for one in said["candidates"]
+    assert len(said["candidates"]) == 3 * 3 * 2 + 3 * 2 * 2 and said["best"] in [
+        {name: one[name] for name in ("statistics", "map", "filter", "convolutions", "directions")}
+        for one in said["candidates"]
     ]
     table, before = tomllib.loads(chosen.read_text()), tomllib.loads(path.read_text())
     assert table["window"]["statistics"] == said["best"]["statistics"]
     assert table.get("head", table["learner"])["delta"] == 50.0
-    for section in ("job", "source", "population", "scaling"):
+    for section in ("job", "source", "scaling"):
         assert table[section] == before[section]
+    assert table["population"]["file"] == before["population"]["file"]
     assert not (tmp_path / "population.state").exists()
     assert command("fit", chosen, "--input", recordings, "--no-report") == 0
     assert job_of(chosen).population is not None
     assert command("choose", path, "--input", recordings, "--write", chosen) == 2  # it is there already
+
+
+def test_directions_come_into_the_population_of_the_written_job_and_leave_it(tmp_path):
+    path = job_file(tmp_path, JOB)
+    table, before = tomllib.loads(path.read_text()), tomllib.loads(path.read_text())
+    for few in (6, 0):
+        tables = choosing.tables_of(Candidate("rich", "linear", "hmm", 0, few), table, {})
+        path.write_text(proposing.with_tables(path, tables))
+        expected = {**before["population"], "directions": few} if few else before["population"]
+        assert tomllib.loads(path.read_text())["population"] == expected
 
 
 @pytest.mark.long

@@ -20,10 +20,11 @@ from tests.sizes import first_fast
 LINEAR = JOB.replace('name = "ald"\nbudget = 20\n[head]\nname = "rls"\n', 'name = "rls"\n')
 BOTH = JOB.replace("budget = 20", "budget = 20\ninput = true")
 CONVOLVED = LINEAR.replace("rate = 10.0", "rate = 10.0\nconvolutions = 12")
+DIRECTED = LINEAR.replace('file = "{file}"', 'file = "{file}"\ndirections = 5')
 FILTER = LINEAR.replace("smooth = 0.3", 'filter = "hmm"')
 
 
-@pytest.mark.parametrize("text", first_fast([FILTER, CONVOLVED, JOB, LINEAR, BOTH]))
+@pytest.mark.parametrize("text", first_fast([FILTER, DIRECTED, CONVOLVED, JOB, LINEAR, BOTH]))
 def test_the_worker_decides_as_the_report_does(tmp_path, text):
     """The label of a window comes with it here, which the protocol calls 0 windows late."""
     table = list(rows())
@@ -46,6 +47,7 @@ def test_the_worker_decides_as_the_report_does(tmp_path, text):
         population.map.state if population.map is not None else None,
         population.head.state,
         population.people,
+        population.directions,
     )
     if recipe.filter is not None:
         recipe = replace(recipe, filter=population.transitions)

@@ -25,7 +25,6 @@ TESTED = {
     "streamjobs.core.state.held_stages": "tests/core/test_other_drift.py",
     "streamjobs.demo": "tests/commands/test_on_a_broker.py",
     "streamjobs.demo.crowd": "tests/brokers/test_demo_of_many.py",
-    "streamjobs.fit.proposing": "tests/fit/test_choosing.py",
     "streamjobs.kafka.authorization": "tests/brokers/test_security.py",
     "streamjobs.kafka.strimzi": "tests/deploy/test_files.py",
     "streamjobs.kafka.time_unit": "tests/brokers/test_rekey.py",

@@ -6,13 +6,14 @@ Layout, little-endian:
     header: u32 length, JSON with facts, names, width, people and the three learners' tables (null where there is none), and
         where [head] reject is stated its share and threshold, and whether it has measures, and where [drift] has its
         reference its rows from one false alarm to the next; boost where the job leaves it to the population, and
-        where [head] filter is stated its two numbers; where windows have convolutions the samples and channels of one
+        where [head] filter is stated its two numbers; where windows have convolutions the samples and channels of one;
+        where the head sees directions their number
     arrays: u16 count, then each as in a snapshot: of labels, scaling, map and head in turn, the measures of reject, what
-        [drift] compares with, and the convolutions
+        [drift] compares with, the convolutions, and the directions
     crc32 of all before it
 
 Version 2 is that of a file with measures, 3 of one with a reference, 4 of one with boost or a filter, 5 of one with
-convolutions; all others are of version 1, as earlier releases wrote them. Every setting of a
+convolutions, 6 of one with directions; all others are of version 1, as earlier releases wrote them. Every setting of a
 learner is in its table, so that a later release's defaults change nothing. Never pickle.
 """
 
@@ -39,9 +40,10 @@ from streamjobs.stages.smoothing import Transitions
 from streamjobs.stages.stage import MOST_COUNTED, describe
 
 if TYPE_CHECKING:
+    from streamjobs.stages.population.directions import Directions
     from streamjobs.stages.statistics.convolutions import Convolutions
 
-MAGIC, VERSION, MEASURED, WATCHED, BOOSTED, CONVOLVED = b"SP", 1, 2, 3, 4, 5
+MAGIC, VERSION, MEASURED, WATCHED, BOOSTED, CONVOLVED, DIRECTED = b"SP", 1, 2, 3, 4, 5, 6
 INPUT = "input"  # the fact of a population that has a head for rows and features
 MOST_BOOST = 1e6  # as `gated_rls` takes it
 MOST_BYTES = 1 << 30  # of a file
@@ -87,6 +89,7 @@ class Population(NamedTuple):
     transitions: Transitions | None = None  # of [head] filter; no part of it
     boost: float | None = None  # where the job states none; None: as `gated_rls` has it
     convolutions: "Convolved | None" = None  # where windows have some
+    directions: "Directions | None" = None  # where the head sees combinations of what it would see
 
     @classmethod
     def from_composition(
@@ -99,7 +102,7 @@ class Population(NamedTuple):
         scaling: State,
         map: State,
         head: State,
-        reject: Rejection | None = None,
+        directions: "Directions | None" = None,
     ) -> "Population":
         """What `fit` learned: states of the composition's scaling and map (None where there is none) and of its teacher.
 
@@ -109,7 +112,7 @@ class Population(NamedTuple):
         scale, learned = _taught(composition.scaling, scaling), _taught(composition.map, map)
         counts, taught = np.ascontiguousarray(labels, np.int64), Taught(composition.teacher, head)
         made = cls(dict(composition.facts), list(names), counts, people, composition.width, scale, learned, taught)
-        return _checked(made._replace(reject=reject))
+        return _checked(made._replace(directions=directions))
 
     @property
     def fingerprint(self) -> bytes:
@@ -148,6 +151,7 @@ def encode(population: Population) -> bytes:
             **({"filter": _numbers_of(population.transitions)} if population.transitions is not None else {}),
             **({"boost": population.boost} if population.boost is not None else {}),
             **({"convolutions": population.convolutions[:2]} if population.convolutions is not None else {}),
+            **({"directions": len(population.directions.offset)} if population.directions is not None else {}),
         },
         sort_keys=True,
     ).encode()
@@ -158,6 +162,8 @@ def encode(population: Population) -> bytes:
         version = BOOSTED
     if population.convolutions is not None:
         version = CONVOLVED
+    if population.directions is not None:
+        version = DIRECTED
     parts = [_HEAD.pack(MAGIC, version, 0, len(header)), header, _U16.pack(len(arrays))]
     for array in arrays:
         parts += (array_header(array.dtype, array.shape), array.tobytes())
@@ -179,6 +185,7 @@ class _Header(NamedTuple):
     transitions: Transitions | None
     boost: float | None
     convolved: tuple[int, int] | None  # samples and channels of a window
+    directions: int | None
 
 
 def decode(data: bytes, composition: Composition | None = None, file: str = "") -> Population:
@@ -189,9 +196,9 @@ def decode(data: bytes, composition: Composition | None = None, file: str = "") 
     """
     if len(data) < _HEAD.size + 4 or data[:2] != MAGIC:
         raise SnapshotError(f"expected a population of 'streamjobs fit', got {len(data)} bytes that begin otherwise.")
-    if not VERSION <= data[2] <= CONVOLVED:
+    if not VERSION <= data[2] <= DIRECTED:
         raise SnapshotError(
-            f"population version {data[2]} is unknown to this release, which reads versions {VERSION} to {CONVOLVED}."
+            f"population version {data[2]} is unknown to this release, which reads versions {VERSION} to {DIRECTED}."
         )
     if zlib.crc32(data[:-4]) != _CRC.unpack_from(data, len(data) - 4)[0]:
         raise SnapshotError("the population is damaged: its checksum does not fit its bytes.")
@@ -308,6 +315,8 @@ def _arrays(population: Population) -> list[Array]:
         arrays += population.reference[1:]
     if population.convolutions is not None:
         arrays += population.convolutions.learned
+    if population.directions is not None:
+        arrays += population.directions
     return arrays
 
 
@@ -344,7 +353,7 @@ def _read_header(table: dict[str, Any]) -> _Header:
         samples, dim = table["convolutions"]
         convolved = int(samples), int(dim)
     numbers = int(table["width"]), people, learners, reject, measured, between, transitions, boost, convolved
-    return _Header(facts, names, *numbers)
+    return _Header(facts, names, *numbers, int(table["directions"]) if "directions" in table else None)
 
 
 def _population(header: _Header, arrays: list[Array]) -> Population:
@@ -356,6 +365,8 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
             continue
         if part == "head" and INPUT in header.facts:
             dim += header.width
+        if part == "head" and header.directions is not None:
+            dim = header.directions
         like = learner.init(dim=dim, targets=len(header.names) if part == "head" else 0, seed=0)
         count = len(flatten(like))
         state = unflatten(like, arrays[at : at + count])
@@ -376,6 +387,12 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
         from streamjobs.stages.statistics.convolutions import checked
 
         convolutions, at = Convolved(*header.convolved, checked(arrays[at : at + 5], *header.convolved)), at + 5
+    directions = None
+    if header.directions is not None:
+        from streamjobs.stages.population.directions import Directions
+
+        directions = Directions(*(np.ascontiguousarray(array) for array in arrays[at : at + len(Directions._fields)]))
+        at += len(directions)
     if at != len(arrays) or head is None:
         raise ValueError(f"it holds {len(arrays)} arrays, expected {at} with those of a head")
     return Population(
@@ -392,6 +409,7 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
         header.transitions,
         header.boost,
         convolutions,
+        directions,
     )
 
 
@@ -415,6 +433,8 @@ def _checked(population: Population) -> Population:
         learner, state = taught
         if part == "head" and INPUT in population.facts:
             width += population.width
+        if part == "head" and population.directions is not None:
+            width = _check_directions(population.directions, width)
         if learner.dim(state) != width:
             raise ValueError(f"{part} takes {learner.dim(state)} numbers, what comes before it gives {width}")
         if part == "head" and learner.targets(state) != len(names):
@@ -424,6 +444,16 @@ def _checked(population: Population) -> Population:
             raise ValueError(f"{part} holds numbers that are not finite")
         width = learner.width_for(width)
     return population
+
+
+def _check_directions(directions: "Directions", width: int) -> int:
+    """How many there are; raises ValueError for what `fit` cannot have learned."""
+    count = directions.offset.size
+    for name, array, shape in zip(directions._fields, directions, ((width, count), (count,)), strict=True):
+        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ValueError(f"expected finite numbers {shape} as {name} of directions, got {array.dtype} {array.shape}")
+    directions.rows(np.zeros((1, width)))  # compiles the loop
+    return count
 
 
 def _check_reference(reference: PopulationReference, width: int) -> None:

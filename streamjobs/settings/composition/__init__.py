@@ -366,5 +366,7 @@ def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:
     facts["windows"] = describe(windows) if windows else "none"
     if settings.learner.input:
         facts["input"] = "rows and features"
+    if settings.population is not None and settings.population.directions is not None:
+        facts["directions"] = str(settings.population.directions)
     facts["mirror"] = f"{','.join(mirror.columns)} where {mirror.field} = {mirror.when!r}" if mirror else "none"
     return facts

@@ -1,0 +1,36 @@
+"""Fewer numbers for a person's head: combinations of all that it would see, in which people differ. `fit` learns them.
+
+They keep no state. A head on them says what the population's head says, to rounding, and learns about as much of a person.
+Its state grows with the square of their number, instead of the square of all numbers.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.protocol import Array
+
+
+class Directions(NamedTuple):
+    """From `width` numbers to `count`."""
+
+    matrix: Array  # (width, count)
+    offset: Array  # (count,)
+
+    def rows(self, X: Array) -> Array:
+        """Of rows X (n, width) (n, count); NaN where a number is missing."""
+        out = np.empty((len(X), len(self.offset)))
+        _project(np.ascontiguousarray(X), *self, out)
+        return out
+
+
+@compiled
+def _project(X, matrix, offset, out):
+    for n in range(len(X)):
+        for d in range(offset.size):
+            out[n, d] = offset[d]
+        for i in range(X.shape[1]):
+            x = X[n, i]
+            for d in range(offset.size):
+                out[n, d] += x * matrix[i, d]

@@ -1,0 +1,71 @@
+"""Directions in which people differ: what a head keeps of all numbers, and what a population's file may not say of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from algorithms import learner_from
+from algorithms.heads.gated_rls import GatedRls
+from streamjobs.core.state.population import decode, encode
+from streamjobs.errors import ConfigError, SnapshotError
+from streamjobs.fit.learning import Recipe, features, learned_from
+from streamjobs.fit.recordings import Recordings, shuffled
+from streamjobs.job_files import job_of
+from tests.fit.people import JOB, as_csv, command, job_file, rows
+
+RECIPE = Recipe(learner_from("scaling", {"clip": 5.0}), None, GatedRls(intercept=True))
+DIRECTED = JOB.replace('file = "{file}"', 'file = "{file}"\ndirections = 5')
+
+
+def _people(people=6, width=30, classes=3):
+    """A person's means at an activity differ from others' in 4 of the numbers."""
+    random = np.random.default_rng(8)
+    person, activity = (each.ravel() for each in np.meshgrid(np.arange(people), np.repeat(np.arange(classes), 20)))
+    own = np.zeros((people, classes, width))
+    own[..., :4] = 3 * random.normal(size=(people, classes, 4))
+    X = random.normal(size=(len(person), width)) + own[person, activity] + np.eye(classes, width)[activity]
+    recording = 10 * person + activity
+    return Recordings(X, activity.astype(np.int64), person.astype(np.int64), recording, list("abc"))
+
+
+def test_a_head_on_them_says_what_the_populations_head_says_and_sees_where_people_differ():
+    data = _people()
+    others = shuffled(data, data.person >= 0, [0])
+    few, all_ = (learned_from(others, replace(RECIPE, directions=count), 3) for count in (8, 0))
+    said = [RECIPE.teacher.predict(one.head, features(one, RECIPE, data.X)) for one in (few, all_)]
+    np.testing.assert_allclose(said[0], said[1], atol=1e-3)
+    assert few.head.weights.shape == (8, 3) and all_.head.weights.shape == (30, 3)
+    matrix, differ = few.directions.matrix, np.eye(30)[:, :4]
+    rest = differ - matrix @ np.linalg.lstsq(matrix, differ, rcond=None)[0]
+    assert np.linalg.norm(rest, axis=0).max() < 0.6  # of 1: by chance it is the root of 22 of 30
+
+
+def test_any_split_of_rows_gives_the_same_bits():
+    data = _people()
+    learned = learned_from(shuffled(data, data.person >= 0, [0]), replace(RECIPE, directions=7), 3).directions
+    np.testing.assert_array_equal(np.vstack([learned.rows(data.X[:7]), learned.rows(data.X[7:])]), learned.rows(data.X))
+    assert np.isnan(learned.rows(np.full((1, 30), np.nan))).all()
+
+
+def test_a_file_keeps_them_and_refuses_others(tmp_path):
+    recordings = as_csv(tmp_path / "people.csv", list(rows()))
+    assert command("fit", job_file(tmp_path, DIRECTED), "--input", recordings, "--no-report") == 0
+    stored = (tmp_path / "population.state").read_bytes()
+    population = decode(stored)
+    assert stored[2] == 6 and encode(population) == stored and population.directions is not None
+    job = job_of(tmp_path / "job.toml")
+    assert job.template["learner"].weights.shape[0] == 5
+    for wrong in (population.directions.matrix[:-1], np.nan * population.directions.matrix):
+        with pytest.raises(SnapshotError, match="directions"):
+            decode(encode(population._replace(directions=population.directions._replace(matrix=wrong))))
+    with pytest.raises(ConfigError, match="directions 5; this job has directions none"):
+        job_of(job_file(tmp_path, JOB))
+
+
+def test_too_few_or_too_many_are_refused(tmp_path, capsys):
+    recordings = as_csv(tmp_path / "people.csv", list(rows()))
+    for count in (2, 900):
+        path = job_file(tmp_path, DIRECTED.replace("directions = 5", f"directions = {count}"))
+        assert command("fit", path, "--input", recordings, "--no-report") == 2
+        assert f"got {count}" in capsys.readouterr().err
