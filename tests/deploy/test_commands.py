@@ -1,6 +1,7 @@
 """What deployments need of the command line: compiling ahead, resources for Strimzi, a feed of recordings."""
 
 import json
+import re
 import time
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,7 @@ from streamjobs.demo.mock import MockBroker
 from streamjobs.demo.player import key_of
 from streamjobs.demo.recordings import PAUSE, Sample, samples
 from streamjobs.kafka.topics import changelog
+from tests.deploy.tools import DEPLOY
 
 JOB = '[source]\ntopic = "{topic}"\ndim = 2\n[learner]\nname = "okfeb"\nrank = 2\nbudget = 3\n'
 
@@ -98,3 +100,14 @@ def test_check_compiles_the_loops_of_the_job_if_asked_to(
     assert run(["check", str(tmp_path / "job.toml"), "--compile", "--json"]) == 0
     assert compiled == ["okfeb"]
     assert json.loads(capsys.readouterr().out)["compiled"] == str(cache_root())
+
+
+def test_the_page_says_how_to_upgrade_and_to_roll_back() -> None:
+    text = (
+        (DEPLOY / "README.md").read_text(encoding="utf-8").partition("### Upgrade and roll back")[2].partition("\n### ")[0]
+    )
+    upgrade, _, back = text.partition("**To roll back**")
+    steps = re.findall(r"`streamjobs ([a-z ]+?) job\.toml", upgrade)
+    assert (
+        steps == ["state export", "check", "state verify"] and "`streamjobs state import job.toml before.copy --all`" in back
+    )
