@@ -43,6 +43,7 @@ class Judged(NamedTuple):
     right: float  # share of right decisions among the windows that are not unknown
     right_before: float  # the same of all windows
     activities: list[LeftOut]
+    people: list[float]  # of each person the share of windows of activities left out that are unknown, mean of activities
 
     @property
     def unknown(self) -> float:
@@ -76,15 +77,18 @@ def learn_rejection(
     above, unknown = _unlike(everybody, share)
     rejection = Rejection(share, above, measures.learn(everybody, _factor_of_all(data, recipe)))
     people = [float(unknown[everybody.person == one].mean()) for one in np.unique(everybody.person)]
-    left = []
+    left, by_person = [], dict[int, list[float]]()
     for absent in np.unique(data.activity).tolist() if activities and len(np.unique(data.activity)) > 2 else ():
         found = _left_out(data, recipe, absent, late, progress)
         known, (_, said) = found.truth >= 0, _unlike(found, share)
         control = crossed(found.person, known, distance(found.scores, found.chosen), share)
+        for one in np.unique(found.person[~known]).tolist():
+            by_person.setdefault(one, []).append(float(said[~known & (found.person == one)].mean()))
         shares = (float(part.mean()) for part in (said[~known], control[~known], said[known]))
         left.append(LeftOut(data.names[absent], int((~known).sum()), *shares))
     right = everybody.chosen == everybody.truth
-    return Judged(rejection, float(unknown.mean()), max(people), float(right[~unknown].mean()), float(right.mean()), left)
+    figures = float(unknown.mean()), max(people), float(right[~unknown].mean()), float(right.mean())
+    return Judged(rejection, *figures, left, [_mean(shares) for shares in by_person.values()])
 
 
 def _factor_of_all(data: Recordings, recipe: Recipe) -> Array:
@@ -197,6 +201,9 @@ def as_text(judged: Judged) -> str:
             f"Of activities that were not taught, each left out in turn, {judged.unknown:.1%} of the windows are unknown "
             f"(by the scores' distance from an answer alone {judged.by_answer:.1%}): {each}."
         )
+        lines.append(
+            f"Of a single person {min(judged.people):.1%} to {max(judged.people):.1%}: expect this range of new people."
+        )
     return "\n".join(lines)
 
 
@@ -209,5 +216,6 @@ def as_table(judged: Judged) -> dict[str, Any]:
         "worst_person": judged.worst,
         "right": judged.right,
         "right_of_all": judged.right_before,
+        "people_of_activities_left_out": judged.people,
         "activities_left_out": [one._asdict() for one in judged.activities],
     }

@@ -13,7 +13,7 @@ from streamjobs.core.state.population import decode, encode
 from streamjobs.errors import SnapshotError
 from streamjobs.fit.measures import factor_of
 from streamjobs.fit.recordings import Recordings
-from streamjobs.fit.rejection import learn_rejection
+from streamjobs.fit.rejection import as_text, learn_rejection
 from streamjobs.job_files import job_of
 from streamjobs.recordings.files import records_of
 from streamjobs.replay.engine import Replay
@@ -170,6 +170,9 @@ def test_the_promise_holds_for_people_left_out_and_more_is_found_than_by_the_sco
     (beside,) = (one for one in judged.activities if one.activity == "d")
     assert beside.unknown > 0.5 and beside.by_answer < 0.1
     assert judged.unknown > judged.by_answer
+    people = len(np.unique(data.person))
+    assert len(judged.people) == people and min(judged.people) < judged.unknown < max(judged.people)
+    assert f"Of a single person {min(judged.people):.1%} to {max(judged.people):.1%}" in as_text(judged)
 
 
 def test_a_population_written_before_the_measures_rejects_by_the_answer_as_it_did(
