@@ -104,3 +104,8 @@ def test_whole_numbers_that_never_fall_and_are_times_are_the_time(tmp_path, told
     made = table(60, line=lambda i: f"l{i % 3}", when=lambda i: 1_767_225_600 + 30 * (i // 3), a=random)
     found = told(as_csv(tmp_path / "a.csv", made))
     assert (found.source["time"], found.source["time_unit"], found.source["fields"]) == ("when", "s", ["a"])
+
+
+def test_the_spans_of_a_window_follow_the_pause_of_a_slow_sensor(tmp_path, told):
+    found = told(as_csv(tmp_path / "a.csv", table(60, ts=lambda i: 1_700_000_000 + 60 * i, a=random)))
+    assert '# length = "20m"\n# hop = "10m"\n' in found.text

@@ -316,7 +316,9 @@ def _window(rate: float, windowed: bool, guessed: "Guess | None") -> str:
     why = f"; choose: {one_line(guessed.choose['rate'])}" if guessed is not None and "rate" in guessed.choose else ""
     if guessed is not None and "rate" in guessed.because:
         why = f": {one_line(guessed.because['rate'])}"
-    second = 1.0 if windowed or guessed is None or guessed.rate is None else float(f"{WINDOW_ROWS / 2 / rate:.2g}")
+    second = 1.0
+    if not windowed and guessed is not None and guessed.rate is not None:
+        second = float(f"{WINDOW_ROWS / 2 * (guessed.pause or 1 / rate):.2g}")  # a rate has two digits
     spans = f'length = "{_span(2 * second)}"', f'hop = "{_span(second)}"'
     lines += [*spans, f"rate = {rate:g}  # Hz, of the sensor{why}"]
     return "\n".join(lines if windowed else [f"# {line}" for line in lines])
