@@ -74,10 +74,9 @@ def compare(
         curves = {one.name: one.curve for one in [*done.learners, *done.controls] if one.curve}
         draw(lambda: pictures.error_curves(curves, _measure(done)), drawn, "--picture")
     if as_json:
-        told = [one._asdict() for one in done.learners], [one._asdict() for one in done.controls]
-        show(
-            {"measure": _measure(done), "delay": done.delay, "labels": done.labels, "learners": told[0], "controls": told[1]}
-        )
+        compared, controls = ([one._asdict() for one in each] for each in (done.learners, done.controls))
+        measured = {"measure": _measure(done), "delay": done.delay, "labels": done.labels}
+        show({**measured, "learners": compared, "controls": controls})
     else:
         _print(done)
 

@@ -220,12 +220,12 @@ def _print_details(about: dict[str, Any]) -> None:
     for part, count in about["prototypes"].items():
         say(f"  prototypes {count:,} of {part}")
     for name, bandwidth in about["bandwidths"].items():
-        told = (
+        sentence = (
             "not chosen yet: rows wait"
             if bandwidth is None
             else f"{bandwidth:.4g}, chosen; stored samples are divided by it"
         )
-        say(f"  bandwidth  of {name}: {told}")
+        say(f"  bandwidth  of {name}: {sentence}")
     for name, fields in about["drift"].items():
         text = ", ".join(f"{field} {value:.4g}" for field, value in fields.items() if value is not None and field != "seed")
         say(f"  {name:<10} {text}")

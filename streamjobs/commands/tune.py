@@ -214,9 +214,9 @@ def _row_of(one: "Judged") -> tuple[Any, ...]:
 
 
 def _told_of(one: "Judged") -> dict[str, Any]:
-    told = one._asdict()
-    del told["way"]
-    return {"watch": one.way.name, "drift": one.way.drift.model_dump(exclude_defaults=True), **told}
+    figures = one._asdict()
+    del figures["way"]
+    return {"watch": one.way.name, "drift": one.way.drift.model_dump(exclude_defaults=True), **figures}
 
 
 def _progress() -> "Callable[[int, str], None]":
@@ -254,8 +254,8 @@ def _print(tuned: "Tuned", best: "Trial", snippet: str, candidates: int) -> None
     if linear is not None:
         say()
         better = "less than the job's" if (linear.errors.first or 0.0) < (best.errors.first or 0.0) else "not less"
-        told = f"on the first part {_number(linear.errors.first)}, {better}; on the rest {_number(linear.errors.rest)}"
-        say(f"# a linear head, {settings_told(linear.changed)}: {told}")
+        compared = f"on the first part {_number(linear.errors.first)}, {better}; on the rest {_number(linear.errors.rest)}"
+        say(f"# a linear head, {settings_told(linear.changed)}: {compared}")
 
 
 def _number(error: float | None) -> str:
@@ -265,16 +265,16 @@ def _number(error: float | None) -> str:
 def _json(tuned: "Tuned", best: "Trial", chosen: dict[str, Any]) -> dict[str, Any]:
     from streamjobs.replay.tuning import LINEAR
 
-    def told(trial: "Trial | None") -> dict[str, Any] | None:
+    def table_of(trial: "Trial | None") -> dict[str, Any] | None:
         return None if trial is None else {"what": trial.whose, "changed": trial.changed, **trial.errors._asdict()}
 
     return {
         "measure": "rmse" if tuned.task == "regression" else "error rate",
         "labels": {"first": tuned.labels[0], "rest": tuned.labels[1]},
         "finished": tuned.finished,
-        "trials": [told(trial) for trial in tuned.trials],
+        "trials": [table_of(trial) for trial in tuned.trials],
         "baselines": {name: errors._asdict() for name, errors in tuned.baselines.items()},
-        "chosen": told(best),
-        "linear": told(tuned.best(LINEAR)),
+        "chosen": table_of(best),
+        "linear": table_of(tuned.best(LINEAR)),
         "settings": chosen,
     }

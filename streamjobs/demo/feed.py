@@ -38,7 +38,7 @@ def feed(url: str, seconds: float | None) -> int:
     refused: list[str] = []
     acknowledged = 0
 
-    def told(error: KafkaError | None, _: Message) -> None:
+    def count_sent(error: KafkaError | None, _: Message) -> None:
         nonlocal acknowledged
         if error is None:
             acknowledged += 1
@@ -57,7 +57,7 @@ def feed(url: str, seconds: float | None) -> int:
             break
         value = json.dumps({**sample.body, "ts": round(begun + at, 3)})
         part = NEW.index(sample.person) % partitions
-        producer.produce(topic, key=key_of(sample.person), value=value, partition=part, on_delivery=told)
+        producer.produce(topic, key=key_of(sample.person), value=value, partition=part, on_delivery=count_sent)
     left = producer.flush(FLUSH_WITHIN)
     if refused or left:
         reason = refused[0] if refused else f"no answer within {FLUSH_WITHIN:.0f} s"

@@ -111,14 +111,14 @@ def _running(stage: Stage, *threads: Background, browser: bool) -> Iterator[subp
 def _followed(worker: subprocess.Popen[bytes], stage: Stage, sender: Sender, counter: Counter) -> None:
     """Start both, and print a line now and then until everything sent was answered."""
     log, console = stage.log, stage.screen.console
-    began = told = time.monotonic()
+    began = reported_at = time.monotonic()
     counter.start()
     sender.start()
     while sender.is_alive() or time.monotonic() - counter.last < SETTLED:
         _check(worker, log, sender, counter)
         time.sleep(FRAME)
-        if (now := time.monotonic()) - told >= TELL_EVERY:
-            told = now
+        if (now := time.monotonic()) - reported_at >= TELL_EVERY:
+            reported_at = now
             console.print(_told(now - began, sender, counter))
     took = counter.last - began
     console.print(

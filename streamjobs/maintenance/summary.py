@@ -106,17 +106,17 @@ def details_of(job: Job, entry: Entry, states: dict[str, Any], names: list[str],
     stored = fields(states)
     if job.untaught is not None and snapshot.leaves_out(entry.data):
         stored = [one._replace(bytes=0) if at in job.untaught.left_out else one for at, one in enumerate(stored)]
-    told: dict[str, Any] = {}
+    more: dict[str, Any] = {}
     if job.steps.forecasts is not None:
         from streamjobs.core.events.forecasts import outlook
 
-        told["forecasts"] = outlook(job, states[FORECASTS])
-        told["forecasts"]["columns"] = [
-            {name: finite_or_none(one) for name, one in column.items()} for column in told["forecasts"]["columns"]
+        more["forecasts"] = outlook(job, states[FORECASTS])
+        more["forecasts"]["columns"] = [
+            {name: finite_or_none(one) for name, one in column.items()} for column in more["forecasts"]["columns"]
         ]
     return {
         **line,
-        **told,
+        **more,
         "offsets": {f"{topic}[{partition}]": offset for (topic, partition), offset in offsets.items()},
         "ls_error_over": mean[1] if mean is not None else None,
         "classes": {name: int(labelled[c]) for c, name in enumerate(names) if c < len(labelled)},

@@ -29,8 +29,8 @@ def rows_of_table(data: Any) -> Iterator[Row]:
         return _dicts(data)
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name!r} {length:,}" for name, length in list(lengths.items())[:5])
-        raise ConfigError(f"expected columns of one length; got {told}.")
+        shown = ", ".join(f"{name!r} {length:,}" for name, length in list(lengths.items())[:5])
+        raise ConfigError(f"expected columns of one length; got {shown}.")
     lists = [_cells(column) for column in columns.values()]
     return (dict(zip(columns, cells, strict=True)) for cells in zip(*lists, strict=True))
 

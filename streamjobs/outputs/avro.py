@@ -25,13 +25,13 @@ def _record(schema: dict[str, Any], name: str) -> dict[str, Any]:
     fields = []
     for field, of_field in schema["properties"].items():
         kind = _type(of_field, f"{name}_{field}")
-        told: dict[str, Any] = {"name": field, "type": kind, "doc": of_field.get("description", "")}
+        member: dict[str, Any] = {"name": field, "type": kind, "doc": of_field.get("description", "")}
         if field not in schema["required"]:
             union = kind if isinstance(kind, list) else [kind]
-            told |= {"type": ["null", *(one for one in union if one != "null")], "default": None}
+            member |= {"type": ["null", *(one for one in union if one != "null")], "default": None}
         elif isinstance(kind, list) and kind[0] == "null":
-            told["default"] = None
-        fields.append(told)
+            member["default"] = None
+        fields.append(member)
     return {"type": "record", "name": name, "doc": schema.get("description", ""), "fields": fields}
 
 

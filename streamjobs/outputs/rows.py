@@ -79,19 +79,19 @@ class Table:
     def rows(self, records: Iterable[Given]) -> Iterator[dict[str, Any]]:
         """A row for each record that did not come before. Raises ConfigError for one that this job does not send."""
         for timestamp, key, value, headers in records:
-            told = _first(headers)
-            if ID not in told:
+            named = _first(headers)
+            if ID not in named:
                 self.foreign += 1
                 continue
-            identity = told[ID].decode("utf-8", "backslashreplace")
+            identity = named[ID].decode("utf-8", "backslashreplace")
             if self.repeats.seen(identity):
                 continue
-            row = self._letter(key, value, told) if self.sink == "dlq" else self._row(identity, value, told)
+            row = self._letter(key, value, named) if self.sink == "dlq" else self._row(identity, value, named)
             if row is not None:
                 self.count += 1
                 yield {"output_id": identity, "time": timestamp, **row}
 
-    def _row(self, identity: str, value: bytes | None, told: dict[str, bytes]) -> dict[str, Any] | None:
+    def _row(self, identity: str, value: bytes | None, named: dict[str, bytes]) -> dict[str, Any] | None:
         try:
             fields = _decode(value or b"")
         except msgspec.DecodeError:
@@ -99,7 +99,7 @@ class Table:
         if not isinstance(fields, dict):
             self.foreign += 1
             return None
-        stated = told.get(SCHEMA, b"").decode("utf-8", "backslashreplace")
+        stated = named.get(SCHEMA, b"").decode("utf-8", "backslashreplace")
         if stated != schema_name(self.sink):
             raise ConfigError(
                 f"export: the record {identity} has the schema {stated or 'of an older release'}; this release reads "
@@ -109,20 +109,20 @@ class Table:
             self.others |= fields.keys() - self.fields.keys()
         return {name: fields.get(name) for name in self.fields}
 
-    def _letter(self, key: bytes | None, value: bytes | None, told: dict[str, bytes]) -> dict[str, Any] | None:
-        if not told.keys() >= set(LETTER_HEADERS):
+    def _letter(self, key: bytes | None, value: bytes | None, named: dict[str, bytes]) -> dict[str, Any] | None:
+        if not named.keys() >= set(LETTER_HEADERS):
             self.foreign += 1
             return None
         row: dict[str, Any] = {"key": None if key is None else key.decode("utf-8", "backslashreplace")}
         for name in _LETTER:
-            text = told[f"streamjobs-error-{name}"].decode("utf-8", "backslashreplace")
+            text = named[f"streamjobs-error-{name}"].decode("utf-8", "backslashreplace")
             row[name] = int(text) if name in _NUMBERS and text.lstrip("-").isdigit() else text
         return {**row, "value": value}
 
 
 def _first(headers: Headers) -> dict[str, bytes]:
     """Headers by name; a letter's own come before those of its record."""
-    told: dict[str, bytes] = {}
+    named: dict[str, bytes] = {}
     for name, value in headers:
-        told.setdefault(name, value or b"")
-    return told
+        named.setdefault(name, value or b"")
+    return named

@@ -175,8 +175,8 @@ def _units(names: Sequence[str], rows: Sequence[Sequence[str]], decimal: str) ->
         return None
     units = {name: cell for name, cell in zip(names, first, strict=False) if cell}
     of_numbers = [name for name, cells in _columns(names, rows[1:]) if cells and all(_reads(one, decimal) for one in cells)]
-    told = [units[name] for name in of_numbers if name in units]
-    return units if told and not all(unit.lower() in NOTHING for unit in told) else None
+    stated = [units[name] for name in of_numbers if name in units]
+    return units if stated and not all(unit.lower() in NOTHING for unit in stated) else None
 
 
 def _columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, list[str]]]:

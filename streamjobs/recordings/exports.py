@@ -124,18 +124,18 @@ def rows_of_export(one: Exported, how: How = HOW, wanted: Sequence[str] | None =
     rate = how.rate or (float(f"{fastest:.2g}") if fastest else 1.0)
     listed = ", ".join(f"{track.name} {track.rate:.3g} Hz" if track.rate else track.name for track in tracks)
     how.tell(where, f"read as an export of {one.preset.tool}: {listed}, merged by time to {rate:g} Hz")
-    text_at, told, moment = _events(one, how), Merged(), _moment(one)
-    for time, row in merge(tracks, rate, told):
+    text_at, seams, moment = _events(one, how), Merged(), _moment(one)
+    for time, row in merge(tracks, rate, seams):
         yield {TIME: moment(time), **row, **text_at(time)}
-    if told.late > 2 / rate:
-        how.tell(where, f"the last sensor begins {told.late:.3g} s after the first; rows begin with it")
+    if seams.late > 2 / rate:
+        how.tell(where, f"the last sensor begins {seams.late:.3g} s after the first; rows begin with it")
     for track in tracks:
         if track.empty:
-            how.tell(where, f"{track.name} pauses: {track.empty:,} of {told.rows:,} rows have no values of it")
+            how.tell(where, f"{track.name} pauses: {track.empty:,} of {seams.rows:,} rows have no values of it")
         if track.back:
             how.tell(where, f"{track.name}: {track.back:,} samples are not later than the one before, and left out")
-    if told.gaps:
-        how.tell(where, f"all sensors pause together for {told.gaps / rate:.3g} s, without rows in between")
+    if seams.gaps:
+        how.tell(where, f"all sensors pause together for {seams.gaps / rate:.3g} s, without rows in between")
 
 
 def _as_measured(one: Exported, track: Track, how: How) -> Iterator[Row]:

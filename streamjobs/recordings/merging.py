@@ -101,14 +101,14 @@ class Merged:
     late: float = 0.0  # s from the first sensor's first sample to the first row
 
 
-def merge(tracks: Sequence[Track], rate: float, told: Merged) -> Iterator[tuple[int, dict[str, Any]]]:
+def merge(tracks: Sequence[Track], rate: float, merged: Merged) -> Iterator[tuple[int, dict[str, Any]]]:
     """(time in ns, columns) `rate` times a second, from when all sensors have begun until one of them ends.
 
     tracks: begun, one or more. A sensor in a gap has None in its columns.
     """
     firsts = [track.after.time for track in tracks if track.after is not None]
     start, number = max(firsts), 0
-    told.late = (start - min(firsts)) / SECOND
+    merged.late = (start - min(firsts)) / SECOND
     while True:
         time = start + round(number * SECOND / rate)
         number += 1
@@ -116,16 +116,16 @@ def merge(tracks: Sequence[Track], rate: float, told: Merged) -> Iterator[tuple[
         if any(track.ended and values is None for track, values in zip(tracks, found, strict=True)):
             return
         if all(values is None for values in found):
-            told.gaps += 1
+            merged.gaps += 1
             # A clock that jumped by years leaves more times without values than anybody waits for.
             ahead = min(track.after.time for track in tracks if track.after is not None)
             none = math.floor((ahead - start) / SECOND * rate) - 1
             if none > number:
-                told.gaps, number = told.gaps + none - number, none
+                merged.gaps, number = merged.gaps + none - number, none
             continue
         row: dict[str, Any] = {}
         for track, values in zip(tracks, found, strict=True):
             track.empty += values is None
             row.update(zip(track.columns, values or [None] * len(track.columns), strict=True))
-        told.rows += 1
+        merged.rows += 1
         yield time, row

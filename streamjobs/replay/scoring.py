@@ -81,11 +81,11 @@ def baselines(task: str, rows: Sequence[Row], share: float, delay: float) -> dic
 
 def controls(task: str, rows: Sequence[Row], delay: float) -> dict[str, list[Row]]:
     """The rows with what the simplest rules say of them."""
-    told = list(known(rows, delay))
+    pairs = list(known(rows, delay))
     most = "mean of the labels so far" if task == "regression" else "most frequent label so far"
     return {
-        "last label": [row._replace(said=last) for row, (last, _) in told],
-        most: [row._replace(said=mean) for row, (_, mean) in told],
+        "last label": [row._replace(said=last) for row, (last, _) in pairs],
+        most: [row._replace(said=mean) for row, (_, mean) in pairs],
     }
 
 

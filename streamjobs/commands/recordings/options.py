@@ -83,11 +83,11 @@ def milliseconds(option: str, text: str | None) -> int | None:
 
 def _once() -> Callable[[str, str], None]:
     """Prints the notes on a file, each once if many files have the same."""
-    told: set[str] = set()
+    reported: set[str] = set()
 
     def tell(where: str, text: str) -> None:
-        if text not in told:
-            told.add(text)
+        if text not in reported:
+            reported.add(text)
             note(f"{where}: {text}")
 
     return tell

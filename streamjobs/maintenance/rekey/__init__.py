@@ -208,7 +208,7 @@ class _Copy:
         await self._assign()
         ends = await self.consumer.end_offsets([Place(self.known.source, number) for number in range(self.partitions)])
         at_once = min(reader.MAX_AT_ONCE, self.settings.state.checkpoint_records)
-        told_at, told = time.monotonic(), 0
+        logged_at, logged = time.monotonic(), 0
         while not stop.is_set():
             polled = await self.consumer.getmany(*self._with_room(), timeout_ms=reader.POLL_MS, max_records=at_once)
             for place, records in ((place, records) for place, records in polled.items() if records):
@@ -219,8 +219,8 @@ class _Copy:
                 await self._commit()
             if once and all(self._position(place.partition) >= end for place, end in ends.items()):
                 break
-            if time.monotonic() - told_at > TELL_EVERY and told < self.copied + self.letters:
-                told_at, told = time.monotonic(), self.copied + self.letters
+            if time.monotonic() - logged_at > TELL_EVERY and logged < self.copied + self.letters:
+                logged_at, logged = time.monotonic(), self.copied + self.letters
                 tell(self.progress())
             await self._take_new_partitions()
         if self._pending:
