@@ -201,8 +201,9 @@ def as_text(judged: Judged) -> str:
             f"Of activities that were not taught, each left out in turn, {judged.unknown:.1%} of the windows are unknown "
             f"(by the scores' distance from an answer alone {judged.by_answer:.1%}): {each}."
         )
+        lowest, median, highest = np.quantile(judged.people, (0, 0.5, 1))
         lines.append(
-            f"Of a single person {min(judged.people):.1%} to {max(judged.people):.1%}: expect this range of new people."
+            f"Of a single person {lowest:.1%} to {highest:.1%}, the median {median:.1%}: new people differ as much."
         )
     return "\n".join(lines)
 
