@@ -148,7 +148,7 @@ def test_a_few_keys_with_faults_do_not_decide_what_is_watched():
     assert tried(a=30, b=40, c=5).fits and not tried(a=30, b=40, c=8).fits
 
 
-@pytest.mark.parametrize(("pause", "length"), [(300, "100m"), (1, "20s"), (7200, "39h")])
+@pytest.mark.parametrize(("pause", "length"), [(300, "100m"), (1, "20s"), (7200, "40h")])
 def test_the_window_in_the_comments_fits_the_pause_between_rows(tmp_path, told, pause, length):
     made = [{**row, "ts": START + pause * (n // 2)} for n, row in enumerate(columns(80))]
     found = told(jsonl(tmp_path / "a.jsonl", made))
