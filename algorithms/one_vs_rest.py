@@ -12,7 +12,6 @@ go through its loop once for each class, in one call. The loss is the sum over t
 whether any class stored the row or let one go.
 """
 
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
@@ -20,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import NO_BASIS, Array, Basis, Learner, Outputs, State, reject, require, unknown
-from algorithms.common.workspace import Together, Work, Workspace
+from algorithms.common.workspace import Together, Work, Workspace, numbered, states_of
 
 MOST_CLASSES = 1024
 CHUNK_NUMBERS = 1 << 18  # most numbers of the rows that go through together, 2 MB
@@ -29,12 +28,6 @@ _CLASS = "class_"
 
 class SharedState(NamedTuple):
     learner: State  # of the binary learner, with a target for each class
-
-
-@functools.cache
-def states_of(classes: int) -> Any:
-    """The state where every class has its own: a field `class_0`, `class_1`, .. each, the binary learner's state."""
-    return NamedTuple("OneVsRestState", [(f"class_{number}", State) for number in range(classes)])  # type: ignore[misc]
 
 
 class SharedWork(Together):
@@ -66,9 +59,7 @@ class OneVsRestWork:
             one.arrays = tuple(array[number * each : (number + 1) * each] for array in self.together.arrays)
 
     def __getattr__(self, name: str) -> Workspace:
-        if not _of_class(name):
-            raise AttributeError(name)
-        return self.classes[int(name[len(_CLASS) :])]
+        return self.classes[numbered(name, _CLASS)]
 
     def __iter__(self) -> Iterator[Array]:
         return iter(self.arrays)
@@ -129,8 +120,7 @@ class OneVsRest(Learner):
             reject(self, "learner", "a binary learner; this one takes all classes by itself", own)
 
     def __getattr__(self, name: str) -> Learner:
-        if not _of_class(name):  # the parts of a composite's state have learners of their names
-            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        numbered(name, _CLASS)  # the parts of a composite's state have learners of their names
         return self.learner
 
     @property
@@ -152,7 +142,7 @@ class OneVsRest(Learner):
             reject(self, "classes", f"the number of targets ({targets}, at most {MOST_CLASSES}), or 0", self.classes)
         if self.shares:
             return SharedState(self.learner.init(dim=dim, targets=targets, seed=seed))
-        return states_of(targets)(*(self.learner.init(dim=dim, targets=1, seed=seed) for _ in range(targets)))
+        return states_of(targets, _CLASS)(*(self.learner.init(dim=dim, targets=1, seed=seed) for _ in range(targets)))
 
     def dim(self, state: State) -> int:
         return self.learner.dim(state[0])
@@ -216,10 +206,6 @@ class OneVsRest(Learner):
         out.loss[:] = each.loss.reshape(n, classes).sum(axis=1)
         out.admitted[:] = each.admitted.reshape(n, classes).max(axis=1)
         out.evicted[:] = each.evicted.reshape(n, classes).max(axis=1)
-
-
-def _of_class(name: str) -> bool:
-    return name.startswith(_CLASS) and name[len(_CLASS) :].isdigit()
 
 
 def _parts(work: Any) -> list[Workspace]:

@@ -18,7 +18,8 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from algorithms.forecast import experts
-from algorithms.forecast.forecast import DUE, DUE_NAIVE, FIRST_INTERVAL, INSIDE, Forecast
+from algorithms.forecast.forecast import Forecast
+from algorithms.forecast.table import DUE, DUE_NAIVE, FIRST_INTERVAL, INSIDE
 from papers import mackey_glass
 from papers.common import line, options, verdict
 from papers.recordings import phone_signal

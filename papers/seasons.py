@@ -19,7 +19,8 @@ from importlib.util import find_spec
 import numpy as np
 
 from algorithms.common.protocol import Array
-from algorithms.forecast.forecast import VALUE, Forecast
+from algorithms.forecast.forecast import Forecast
+from algorithms.forecast.table import VALUE
 from papers.common import line, options
 
 SEASON, JUDGED_FROM = 12, 60

@@ -1,7 +1,8 @@
 """States of many keys side by side: every field of a state is an array with a leading slot axis."""
 
+import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,29 @@ class Together:
     def grow(self, slots: int) -> None:
         for part in self.parts:
             part.grow(slots)
+
+
+@functools.cache
+def states_of(parts: int, part: str = "part_") -> Any:
+    """The state of so many learners: a field `part_0`, `part_1`, .. each."""
+    return NamedTuple("SeveralState", [(f"{part}{number}", Any) for number in range(parts)])  # type: ignore[misc]
+
+
+def numbered(name: str, part: str = "part_") -> int:
+    """3 of `part_3`; raises AttributeError for other names."""
+    number = name[len(part) :]
+    if not (name.startswith(part) and number.isdigit()):
+        raise AttributeError(name)
+    return int(number)
+
+
+class SeveralWork(Together):
+    """A workspace of each learner, `part_0`, .."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        return self.parts[numbered(name)]
 
 
 class Slot:

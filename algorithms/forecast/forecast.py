@@ -19,21 +19,18 @@ import numpy as np
 
 from algorithms.common import lagged_rls
 from algorithms.common.compiled import compiled
-from algorithms.common.lagged_rls import DELTA, LAGS, NO_SPREAD_RELATIVE
+from algorithms.common.lagged_rls import DELTA, LAGS
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import Array, Basis, Outputs
 from algorithms.common.triangle import packed, unpacked
 from algorithms.common.workspace import Slot
 from algorithms.forecast import experts as of_experts
 from algorithms.forecast import intervals
 from algorithms.forecast.experts import NEAR, SAMPLES
-from algorithms.forecast.intervals import EXPERTS, FIRST, HALF, OWN, PLAIN, ROW, SCALE, UNIT, WIDTHS
+from algorithms.forecast.intervals import EXPERTS, FIRST, HALF, WIDTHS
+from algorithms.forecast.table import FARTHEST, MADE, ROW, UNIT, Ahead, fill, shortened
 
 NAMES = ("naive", "seasonal naive", "average .1", "average .3", "mean of 300", "RLS, values", "RLS, steps", "QKLMS, steps")
-VALUE, NAIVE, RATIO, DUE, DUE_NAIVE, FIRST_INTERVAL = range(6)  # fields of a forecast in `features`,
-LOW, HIGH, INSIDE = range(3)  # and of each of its intervals
-MOST_AHEAD = 10_000
-FARTHEST = 1e70  # largest |x|
 OF_VALUES, OF_STEPS, OF_300, AVERAGES = range(4)  # of `level`
 AVERAGED = (0.1, 0.3)  # rates
 TRIANGLES, WHOLE = ("value_P", "step_P"), ("value_whole", "step_whole")  # fields of the state, and of a workspace
@@ -60,13 +57,13 @@ class ForecastState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast(Learner):
+class Forecast(Ahead):
     """Features: for each column and horizon the value to come, with intervals, and how good earlier ones were.
 
     >>> learner, wave = Forecast(ahead=(1, 5)), np.sin(np.arange(600.0))[:, None]
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), wave)
     >>> table = learner.table(out.features, 1)[500, 0]
-    >>> table[:, VALUE].round(2), wave[[501, 505], 0].round(2), (table[:, RATIO] < 0.2).all().item()
+    >>> table[:, 0].round(2), wave[[501, 505], 0].round(2), (table[:, 2] < 0.2).all().item()  # VALUE, RATIO
     (array([-1.  ,  0.71]), array([-1.  ,  0.71]), True)
     """
 
@@ -78,29 +75,11 @@ class Forecast(Learner):
     coverage: tuple[float, ...] = (0.8, 0.95)  # between 0 and 1, ascending; shares of rows inside their intervals
 
     def __post_init__(self) -> None:
-        ahead, coverage = self.ahead, self.coverage
-        good = len(ahead) > 0 and ahead[0] >= 1 and ahead[-1] <= MOST_AHEAD and sorted({*ahead}) == [*ahead]
-        require(self, "ahead", good, f"rows from 1 to {MOST_AHEAD:,}, ascending")
-        require(self, "season", self.season == 0 or self.season >= 2, "2 rows or more, or 0 for none")
-        good = len(coverage) > 0 and all(0 < share < 1 for share in coverage) and sorted({*coverage}) == [*coverage]
-        require(self, "coverage", good, "shares between 0 and 1, ascending")
-
-    @property
-    def fields(self) -> int:
-        """Numbers of one forecast in the features."""
-        return FIRST_INTERVAL + 3 * len(self.coverage)
-
-    def width_for(self, dim: int) -> int:
-        return dim * len(self.ahead) * self.fields
-
-    def table(self, features: Array, dim: int) -> Array:
-        """The features as (n, dim, horizons, fields): VALUE, NAIVE (the last value), RATIO (running error over the naive
-        one's), DUE and DUE_NAIVE (what was foreseen for this row), then LOW, HIGH and INSIDE of each coverage."""
-        return features.reshape(len(features), dim, len(self.ahead), self.fields)
+        self.check()
 
     def init(self, *, dim: int, targets: int, seed: int) -> ForecastState:
         horizons, most, many = len(self.ahead), self.ahead[-1], len(self.coverage)
-        back = max(_back(rows, self.season) for rows in self.ahead)
+        back = max(self.backs())
         inputs = LAGS + 1 + (2 if self.season else 0)
         taps, P = [], []
         for size in (LAGS + 1, inputs):
@@ -164,22 +143,7 @@ class Forecast(Learner):
         return features, each.reshape(n, X.shape[1], len(self.ahead), len(NAMES))
 
     def outlook(self, state: ForecastState, most: int) -> tuple[Array, Array, Array]:
-        """What a state knows: the newest values (dim, n), filled ones too, n at most `most`; the numbers of rows ahead (m,),
-        at most `most` of them, that a forecast exists for; and the newest forecast for each, (dim, m, 1 + 2 coverages): the
-        value, then low and high of each coverage. NaN where there is none yet."""
-        newest, room = state.clock - 1, state.values.shape[1]
-        past = np.arange(max(0, state.clock - min(room, most)), state.clock)
-        coming = np.unique(np.linspace(1, self.ahead[-1], min(most, self.ahead[-1])).round().astype(np.int64))
-        coming = np.union1d(coming, np.array(self.ahead))
-        k = np.searchsorted(self.ahead, coming)
-        ahead, made_at = np.array(self.ahead)[k], newest + coming - np.array(self.ahead)[k]
-        made = state.made[:, np.cumsum([0, *self.ahead])[k] + (newest + coming) % ahead]  # (dim, m, fields)
-        known = (made[:, :, ROW] == made_at) & (made_at >= 0)
-        value = np.where(known, made[:, :, intervals.VALUE], np.nan)[:, :, None]
-        half = np.where(made[:, :, HALF:] >= 0.0, made[:, :, HALF:], np.nan)
-        bounds = np.stack([value - half, value + half], axis=3).reshape(*known.shape, -1)
-        table = np.concatenate([value, bounds], axis=2)
-        return state.values[:, past % room], coming, table
+        return self.outlook_of(state.clock, state.values, state.made, HALF, most)
 
     def shares(self, state: ForecastState) -> Array:
         """The shares of the experts in the next forecast, (dim, horizons, 8)."""
@@ -190,11 +154,7 @@ class Forecast(Learner):
         return shares
 
     def _rows(self, work, slots, X, skipped, learn, features, each) -> None:  # type: ignore[no-untyped-def]
-        ahead = np.array(self.ahead, np.int64)
-        back = np.array([_back(rows, self.season) for rows in self.ahead], np.int64)
-        rates = np.maximum(0.03, 0.05 / np.sqrt(ahead))  # of the tracked quantiles
-        plan = ahead, back, rates, np.array(self.coverage)
-        _loop(tuple(work), slots, X, skipped, learn, features, each, self.season, plan)
+        _loop(tuple(work), slots, X, skipped, learn, features, each, self.season, self.plan())
 
 
 @compiled
@@ -209,11 +169,6 @@ def _unpack(triangles, whole):
     for i in range(whole.shape[0]):
         for k in range(whole.shape[1]):
             whole[i, k] = unpacked(triangles[i, k], whole.shape[2])
-
-
-def _back(ahead: int, season: int) -> int:
-    """Rows of the fewest seasons after which the row to come is known."""
-    return season * -(-ahead // season) if season else 0
 
 
 @compiled
@@ -234,7 +189,7 @@ def _loop(work, slots, X, skipped, learn, features, each, season, plan):
         if missing(X[n]):
             continue
         learns, row = learn[n] & 1, clock[key]
-        gap = _shortened(skipped[n], all_values.shape[2], season) if seen[key] > 0 else 0
+        gap = shortened(skipped[n], all_values.shape[2], season) if seen[key] > 0 else 0
         for i in range(dim):
             x = min(max(X[n, i], -FARTHEST), FARTHEST)
             column = (all_values[key, i], all_level[key, i], all_past[key, i], all_gaps[key, i], all_made[key, i])
@@ -249,7 +204,7 @@ def _loop(work, slots, X, skipped, learn, features, each, season, plan):
                 step_part = (step_part[0].copy(), step_part[1].copy())
                 near_part = (near_part[0].copy(), near_part[1].copy())
             if gap > 0:
-                _fill(column[0], row, gap, season)
+                fill(column[0], row, gap, season)
             wide = features.shape[1] // dim
             own = features[n, i * wide : (i + 1) * wide]
             parts = column, scores, value_part, step_part, near_part
@@ -269,22 +224,6 @@ def _loop(work, slots, X, skipped, learn, features, each, season, plan):
         if learns:
             clock[key] = row + gap + 1
             seen[key] += 1
-
-
-@compiled
-def _shortened(skipped, room, season):
-    """Missing rows without whole seasons (or, without one, rows) that change nothing any more."""
-    most = room + season
-    if skipped <= most:
-        return max(skipped, 0)
-    return most if season == 0 else skipped - (skipped - most + season - 1) // season * season
-
-
-@compiled
-def _fill(values, row, gap, season):
-    room, last = len(values), values[(row - 1) % len(values)]
-    for r in range(row, row + gap):
-        values[r % room] = values[(r - season) % room] if 0 < season <= r else last
 
 
 @compiled
@@ -318,12 +257,12 @@ def _column(x, row, rows, season, parts, plan, rooms, look, own, first_each, eac
         if kept[ROW] == row - rows_ahead and row >= rows_ahead:
             then, unit = row - rows_ahead, kept[UNIT]
             naive, at_then = values[then % room], past[then % len(past)]
-            field[DUE], field[DUE_NAIVE] = kept[intervals.VALUE], naive
-            for c in range(coverage.size):
-                if kept[HALF + c] >= 0.0:
-                    inside = abs(kept[intervals.VALUE] - x) <= kept[HALF + c]
-                    field[FIRST_INTERVAL + 3 * c + INSIDE] = 1.0 if inside else 0.0
-            counts[k, 0] = intervals.judge(x, naive, kept, losses[k], errors[k], first[k], counts[k, 0], coverage, rates[k])
+            made_value, halves = kept[MADE], kept[HALF:]
+            intervals.note_due(x, naive, made_value, halves, field)
+            intervals.lose(x, kept, losses[k], counts[k, 0])
+            counts[k, 0] = intervals.judge(
+                x, naive, made_value, halves, errors[k], first[k], counts[k, 0], coverage, rates[k]
+            )
             known = 0 < 2 * season <= then
             of_experts.look(values, then, at_then, back[k], rows_ahead, unit, known, levels, steps, near)
             if at_then[of_experts.SPREAD] > 0.0:
@@ -354,16 +293,7 @@ def _column(x, row, rows, season, parts, plan, rooms, look, own, first_each, eac
             value += shares[j] * foreseen[j]
             if each.size:
                 each[first_each + k * len(shares) + j] = foreseen[j]
-        kept[ROW], kept[UNIT], kept[intervals.VALUE] = row, unit, value
-        ready = counts[k, 0] >= FIRST
-        for c in range(coverage.size):
-            half = errors[k, WIDTHS + c] * errors[k, SCALE] + NO_SPREAD_RELATIVE * abs(value)  # with room for rounding
-            kept[HALF + c] = half if ready else -1.0
-            if ready:
-                field[FIRST_INTERVAL + 3 * c + LOW] = value - kept[HALF + c]
-                field[FIRST_INTERVAL + 3 * c + HIGH] = value + kept[HALF + c]
-        field[VALUE], field[NAIVE] = value, x
-        if ready and errors[k, PLAIN] > 0.0:
-            field[RATIO] = errors[k, OWN] / errors[k, PLAIN]
+        kept[ROW], kept[UNIT], kept[MADE] = row, unit, value
+        intervals.note(value, x, counts[k, 0] >= FIRST, kept[HALF:], errors[k], field)
     for i in range(3):
         past[row % len(past), i] = now[i]

@@ -4,9 +4,10 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.lagged_rls import NO_SPREAD_RELATIVE
+from algorithms.forecast import table
 from algorithms.forecast.experts import DISCOUNT, NAIVE, cut
 
-ROW, UNIT, VALUE, EXPERTS, HALF = 0, 1, 2, 3, 11  # of what is kept of a forecast; HALF and on: half widths
+EXPERTS, HALF = 3, 11  # of what is kept of a forecast, behind `table.MADE`; HALF and on: half widths
 OWN, PLAIN, SCALE, TOP, WIDTHS = 0, 1, 2, 3, 4  # of the errors of a horizon; WIDTHS and on: tracked quantiles
 FIRST = 20  # errors before the first interval
 CUT, CUT_FROM = 50.0, 30  # running means at which errors are cut for their mean, and errors before that
@@ -19,16 +20,21 @@ FADES = 0.995  # of the largest size of an error, a row
 
 
 @compiled
-def judge(x, naive, made, losses, errors, first, judged, coverage, rate):
-    """The value x has come that `made` foresaw. Gives how many were judged. The naive forecast was `naive`."""
-    error, plain, scale = abs(made[VALUE] - x), abs(naive - x), errors[SCALE]
-    if error <= NO_SPREAD_RELATIVE * abs(x):  # rounding, of a sensor that stands still
-        error = 0.0
+def lose(x, made, losses, judged):
+    """The experts' discounted errors with the value x that `made` foresaw."""
     usual = losses[NAIVE] / losses[-1] if judged > CUT_FROM else 0.0
     for j in range(HALF - EXPERTS):
         one = abs(made[EXPERTS + j] - x)
         losses[j] = DISCOUNT * losses[j] + (min(one, WILD * usual) if usual > 0.0 else one)
     losses[-1] = DISCOUNT * losses[-1] + 1.0
+
+
+@compiled
+def judge(x, naive, value, halves, errors, first, judged, coverage, rate):
+    """The value x has come. Gives how many were judged. It was forecast as `value`, with half widths, and as `naive`."""
+    error, plain, scale = abs(value - x), abs(naive - x), errors[SCALE]
+    if error <= NO_SPREAD_RELATIVE * abs(x):  # rounding, of a sensor that stands still
+        error = 0.0
     judged += 1
     slow = max(1.0 / judged, 1.0 / MEMORY)
     errors[OWN] += slow * (error - errors[OWN])
@@ -36,10 +42,10 @@ def judge(x, naive, made, losses, errors, first, judged, coverage, rate):
 
     size = min(error / scale, FARTHEST) if scale > 0.0 else (FARTHEST if error > 0.0 else 0.0)
     again = size >= FARTHEST and errors[TOP] >= AGAIN * FARTHEST and judged > CUT_FROM
-    if judged > FIRST and made[HALF] >= 0.0:
+    if judged > FIRST and halves[0] >= 0.0:
         errors[TOP] = max(size, FADES * errors[TOP])
         for c in range(coverage.size):
-            missed = 1.0 if error > made[HALF + c] else 0.0
+            missed = 1.0 if error > halves[c] else 0.0
             wider = errors[WIDTHS + c] + rate * errors[TOP] * (missed - 1.0 + coverage[c])
             errors[WIDTHS + c] = min(max(wider, 0.0), WIDEST)
     if again:
@@ -71,3 +77,26 @@ def begin(errors, first, coverage):
         below = int(place)
         above = min(below + 1, FIRST - 1)
         errors[WIDTHS + c] = sizes[below] + (place - below) * (sizes[above] - sizes[below])
+
+
+@compiled
+def note_due(x, naive, value, halves, field):
+    """Write what was forecast for the value x."""
+    field[table.DUE], field[table.DUE_NAIVE] = value, naive
+    for c in range(halves.size):
+        if halves[c] >= 0.0:
+            field[table.FIRST_INTERVAL + 3 * c + table.INSIDE] = 1.0 if abs(value - x) <= halves[c] else 0.0
+
+
+@compiled
+def note(value, naive, ready, halves, errors, field):
+    """Write a forecast with its intervals, and fill its half widths: -1 where it is not ready."""
+    for c in range(halves.size):
+        half = errors[WIDTHS + c] * errors[SCALE] + NO_SPREAD_RELATIVE * abs(value)  # with room for rounding
+        halves[c] = half if ready else -1.0
+        if ready:
+            field[table.FIRST_INTERVAL + 3 * c + table.LOW] = value - half
+            field[table.FIRST_INTERVAL + 3 * c + table.HIGH] = value + half
+    field[table.VALUE], field[table.NAIVE] = value, naive
+    if ready and errors[PLAIN] > 0.0:
+        field[table.RATIO] = errors[OWN] / errors[PLAIN]

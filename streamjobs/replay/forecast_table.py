@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.protocol import Array
-from algorithms.forecast.forecast import FIRST_INTERVAL, HIGH, LOW, NAMES, VALUE, Forecast
+from algorithms.forecast.forecast import NAMES, Forecast
+from algorithms.forecast.table import FIRST_INTERVAL, HIGH, LOW, VALUE
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Record
 from streamjobs.replay.engine import Replay
@@ -29,7 +30,7 @@ class Line(NamedTuple):
 
 
 class Worth(NamedTuple):
-    lines: list[Line]  # ours first, by rows ahead
+    lines: list[Line]  # by rows ahead: the job's own first, the weighted experts, and each of them
     covered: dict[tuple[int, float], float]  # rows ahead, coverage stated -> share of the values inside
     rows: int  # that were judged, one row ahead (or the fewest), over all keys and fields
     needed: dict[int, int | None]  # rows ahead -> rows after which ours is surely better, or worse, than the last value
@@ -55,7 +56,7 @@ def worth(job: Job, records: Iterable[Record]) -> Worth:
     assert stage is not None
     listening = Listening(**{one.name: getattr(stage, one.name) for one in fields(stage) if one.init})
     Replay(job.with_stages(forecasts=listening)).run(records, lambda output: None, lambda tally: None)
-    found = [_errors(stage.learner, X, skipped) for X, skipped in _by_key(listening)]
+    found = [_errors(stage, X, skipped) for X, skipped in _by_key(listening)]
     return _table(stage.learner, found)
 
 
@@ -72,17 +73,23 @@ def _by_key(stage: Listening) -> Iterator[tuple[Array, Array]]:
 
 
 class _Errors(NamedTuple):
-    sizes: Array  # (judged rows, 9) of one column and horizon: ours, then each expert's
+    sizes: Array  # (judged rows, 9, or 10 with a learner) of one column and horizon, as the lines
     inside: Array  # (judged rows, coverages) NaN before the first interval
 
 
-def _errors(model: Forecast, X: Array, skipped: Array) -> list[list[_Errors]]:
+def _errors(stage: Forecasts, X: Array, skipped: Array) -> list[list[_Errors]]:
     """By column and horizon, for one key."""
-    start = model.init(dim=X.shape[1], targets=0, seed=0)
-    features, each = model.experts(start, X, skipped)
-    table, clock = model.table(features, X.shape[1]), np.cumsum(skipped + 1)
+    asked: Any = stage.learner
+    dim, model = len(stage.columns), asked
+    if asked.has_learners:
+        model = Forecast(ahead=asked.ahead, season=asked.season, coverage=asked.coverage)
+    features, each = model.experts(model.init(dim=dim, targets=0, seed=0), X[:, :dim], skipped)
+    table, clock = model.table(features, dim), np.cumsum(skipped + 1)
+    if asked.has_learners:
+        each = np.concatenate([table[:, :, :, VALUE, None], each], axis=3)
+        table = asked.forecasts(asked.init(dim=X.shape[1], targets=dim, seed=0), X, skipped)
     found: list[list[_Errors]] = []
-    for i in range(X.shape[1]):
+    for i in range(dim):
         found.append([])
         for k, ahead in enumerate(model.ahead):
             at = np.searchsorted(clock, clock + ahead)
@@ -95,15 +102,19 @@ def _errors(model: Forecast, X: Array, skipped: Array) -> list[list[_Errors]]:
     return found
 
 
-def _table(model: Forecast, found: list[list[list[_Errors]]]) -> Worth:
-    lines, rows = [], []
+def _table(model: Any, found: list[list[list[_Errors]]]) -> Worth:
+    names: tuple[str, ...] = (OURS, *NAMES)
+    naive, rows = 1, []
+    if model.has_learners:
+        names, naive = (model.learner.name, *names), 2
+    lines = []
     covered: dict[tuple[int, float], float] = {}
     needed: dict[int, int | None] = {}
     for k, ahead in enumerate(model.ahead):
         series = [columns[k] for key in found for columns in key]
         rows.append(sum(len(one.sizes) for one in series))
-        for place, what in enumerate((OURS, *NAMES)):
-            error, within = _ratio(series, place)
+        for place, what in enumerate(names):
+            error, within = _ratio(series, place, naive)
             lines.append(Line(what, ahead, error, within))
             if place == 0:
                 needed[ahead] = None
@@ -117,15 +128,15 @@ def _table(model: Forecast, found: list[list[list[_Errors]]]) -> Worth:
     return Worth(lines, covered, min(rows, default=0), needed)
 
 
-def _ratio(series: list[_Errors], place: int) -> tuple[float | None, float | None]:
+def _ratio(series: list[_Errors], place: int, plain_place: int) -> tuple[float | None, float | None]:
     """Mean error over the last value's, every series in units of its own, and two standard errors of it."""
     own, plain = [], []
     for one in series:
-        naive = one.sizes[:, 1].mean() if len(one.sizes) else 0.0
+        naive = one.sizes[:, plain_place].mean() if len(one.sizes) else 0.0
         if naive > 0.0:
             blocks = np.arange(0, len(one.sizes), BLOCK)
             own.append(np.add.reduceat(one.sizes[:, place], blocks) / naive)
-            plain.append(np.add.reduceat(one.sizes[:, 1], blocks) / naive)
+            plain.append(np.add.reduceat(one.sizes[:, plain_place], blocks) / naive)
     if not own:
         return None, None
     a, b = np.concatenate(own), np.concatenate(plain)

@@ -21,7 +21,7 @@ def read_learners(sections: Mapping[str, Any], places: Places) -> tuple[dict[str
     """The learners of [learner], [head] and [drift] that could be made, and every problem, one sentence each.
 
     By name: "learner", "head", the "chain" of both, "detector" (of further watches "detector loss"), "extractor",
-    "beside 0" for the first control. A section that is there but not valid is None.
+    "beside 0" for the first control, "forecast". A section that is there but not valid is None.
     """
     learners: dict[str, Learner] = {}
     problems: list[str] = []
@@ -38,6 +38,11 @@ def read_learners(sections: Mapping[str, Any], places: Places) -> tuple[dict[str
         _chain(places, learners, problems)
     if drift is not None:
         _read_drift(drift, sections.get("window"), places, learners, problems)
+    if (forecast := sections.get("forecast")) is not None and forecast.learner is not None:
+        name, own = with_name(forecast.learner)
+        if name in LEARNERS and "intercept" in _fields(name):
+            own.setdefault("intercept", True)
+        _make("forecast", "forecast", name, own, places, learners, problems)
     return learners, problems
 
 

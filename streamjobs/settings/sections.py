@@ -222,12 +222,11 @@ WatchName = Literal["ls_error", "loss", "columns", "innovations", "rows"]
 class DriftSection(Section):
     extractor: dict[str, Any] | None = Field(
         default=None,
-        description="separate learner with the LS error to watch: a table with its name and settings, such as okfeb with "
-        "role = 'track'; absent: the [learner]",
+        description="learner with the LS error to watch: a table with name and settings; absent: the [learner]",
     )
     detector: str | dict[str, Any] | None = Field(
         default=None,
-        description="drift detector: its name, or a table with its name and settings; absent: column_chart for columns, "
+        description="drift detector: its name, or a table with settings; absent: column_chart for columns, "
         "conformal for others with false_alarms, page_hinkley without; with reference: reference_chart for "
         "columns, reference_level for others; with reference = 'population': glr_chart",
     )
@@ -239,15 +238,13 @@ class DriftSection(Section):
     )
     reference: FirstRows | None = Field(
         default=None,
-        description="which rows of each key are normal, such as 'first 400 rows' or 'first 2h' of event time: after these "
-        "rows, extractor and detector stop learning, and an alarm lasts until the values are back; 'population': "
-        "rows like the rows just before them, with limits from 'streamjobs fit' and watch = 'columns'; needs "
-        "false_alarms; absent: extractor and detector continue to learn",
+        description="normal rows of each key, such as 'first 400 rows' or 'first 2h' of event time: then extractor and "
+        "detector stop learning, and an alarm lasts until the values are back; 'population': rows like those just before, "
+        "with limits from 'streamjobs fit' and watch = 'columns'; needs false_alarms; absent: they continue to learn",
     )
     reference_from: Literal["own", "start_from"] = Field(
         default="own",
-        description="which rows are normal for a new key: its own first rows, or those of the state in [state] start_from, "
-        "so that it is watched from its first row on",
+        description="normal rows of a new key: its own first, or those of [state] start_from, so that it is watched at once",
     )
     relearn_after: RowsOrTime | None = Field(
         default=None,
@@ -264,14 +261,13 @@ class DriftSection(Section):
     beside: list[str | dict[str, Any]] = Field(
         default=[],
         description="controls, such as last_points and running_mean: the same detector also watches their LS "
-        "errors; names, or tables as of extractor",
+        "errors; names, or tables",
     )
     idle: int = Field(
         default=10,
         ge=0,
         le=1_000_000,
-        description="an idle sensor is not drift: samples that repeat the previous one more often than this, and their "
-        "windows, are not watched; 0: all are watched",
+        description="samples that repeat the previous one more often than this, and their windows, are not watched; 0: all",
     )
 
     @property
@@ -326,17 +322,24 @@ class ForecastSection(Section):
         description="fields, or numbers of windows such as temp_mean; absent: all, of windows the means",
     )
     ahead: list[int | str] = Field(
-        default=[1], description="how far ahead, ascending: rows, or times such as '1h' where rows come at equal intervals"
+        default=[1], description="how far ahead, ascending: rows, or with equal intervals times such as '1h'"
     )
     season: int | str | None = Field(
         default=None,
-        description="rows of a season, or a time; 0: none; absent: a day, if rows come at equal intervals and it has "
-        "4 to 2880",
+        description="rows of a season, or a time; 0: none; absent: a day, if it has 4 to 2880",
     )
     every: Seconds | None = Field(
-        default=None, description="interval of a key's rows (duration, or seconds); absent: [window] hop, or any intervals"
+        default=None, description="interval of a key's rows (duration, or seconds); absent: [window] hop, or any"
     )
-    coverage: list[float] = Field(default=[0.8, 0.95], description="shares of rows inside intervals")
+    learner: str | dict[str, Any] | None = Field(
+        default=None,
+        description="learner that predicts numbers: name, or table with settings; absent: eight experts",
+    )
+    inputs: list[str] | None = Field(
+        default=None, description="with learner: fields that each forecast uses; absent: its own"
+    )
+    lags: int | None = Field(default=None, ge=1, le=1000, description="with learner: latest values of each input; absent: 8")
+    coverage: list[float] = Field(default=[0.8, 0.95], description="shares of rows inside")
 
 
 class SinksSection(Section):
@@ -381,9 +384,7 @@ SINKS = ("features", "predictions", "drift", "alarms", "bouts", "forecasts", "dl
 
 
 class StateSection(Section):
-    store: Literal["rocksdb", "memory"] = Field(
-        default="rocksdb", description="local store of states; memory is for tests only"
-    )
+    store: Literal["rocksdb", "memory"] = Field(default="rocksdb", description="local store of states; memory: for tests")
     directory: str = Field(default="state", description="folder of the local store")
     checkpoint: Seconds = Field(default=1.0, description="longest time between two checkpoints (duration, or seconds)")
     checkpoint_records: int = Field(default=20_000, ge=1, description="most records of a partition between two checkpoints")
@@ -394,7 +395,7 @@ class StateSection(Section):
     )
     replay: Seconds = Field(
         default=10.0,
-        description="processor time that a crash may cost in applying records again, without outputs; states are written as "
+        description="processor time that a crash may cost in applying records again; states are written as "
         "seldom as it allows (duration, or seconds); 0s, and with [alarms] silent: with each checkpoint",
     )
     cache: Bytes = Field(
@@ -405,7 +406,7 @@ class StateSection(Section):
         description="keys idle longer than this in event time start over, and their state is removed (duration, or "
         "seconds); absent: never",
     )
-    start_from: str | None = Field(default=None, description="exported state file that new keys start from")
+    start_from: str | None = Field(default=None, description="exported state that new keys start from")
 
 
 class MetricsSection(Section):

@@ -5,7 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from algorithms.forecast.forecast import DUE, NAIVE, RATIO, VALUE, Forecast
+from algorithms import learner_from
+from algorithms.forecast.filters import FilterForecast
+from algorithms.forecast.forecast import Forecast
+from algorithms.forecast.table import DUE, NAIVE, RATIO, VALUE
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
@@ -66,16 +69,20 @@ def test_every_row_has_the_numbers_of_the_learner_alone() -> None:
     assert last["ratio"] is not None and last["intervals"][0]["low"] < last["value"] < last["intervals"][0]["high"]
 
 
-@pytest.mark.parametrize("of", ["samples", "windows", "people"])
+LEARNED = SECTION | {"learner": {"name": "krls", "budget": 8}, "inputs": ["ax", "ay"], "lags": 3}
+
+
+@pytest.mark.parametrize("of", ["samples", "windows", "people", "learner"])
 def test_a_crash_after_every_record_changes_no_byte(of: str) -> None:
     """With late labels, which must not change a forecast."""
     if of == "people":
         one = job_of_people(labels={"wait": "10s"}, forecast={"ahead": [1, 2]})
         records = late_labels(samples(360), after=6.0)
     else:
-        window = None if of == "samples" else {"length": "1s", "hop": "500ms", "rate": 10.0}
-        section = SECTION if of == "samples" else {"fields": ["ax", "ay_log_sd"], "ahead": ["500ms", 4]}
-        one, records = job(window=window, forecast=section), samples(300)
+        window = {"length": "1s", "hop": "500ms", "rate": 10.0} if of == "windows" else None
+        section = SECTION if window is None else {"fields": ["ax", "ay_log_sd"], "ahead": ["500ms", 4]}
+        section = LEARNED if of == "learner" else section
+        one, records = job(window=window, forecast=section), samples(60 if of == "learner" else 300)
     whole = Worker(one)
     expected = [row for row in values(whole.apply(records)) if row[0] == "forecasts"]
     whole.checkpoint()
@@ -149,10 +156,11 @@ def test_states_are_read_with_without_and_with_another_forecast() -> None:
         job(),
         job(forecast=None),
         job(forecast={"ahead": [1, 2, 3]}),
+        job(forecast=LEARNED),
         job(drift={"watch": "columns"}, forecast=SECTION),
     ]
-    for writer in kinds[:3]:
-        for reader in kinds[:3]:
+    for writer in kinds[:4]:
+        for reader in kinds[:4]:
             old = Worker(writer)
             old.apply(samples(300))
             old.checkpoint()
@@ -161,9 +169,29 @@ def test_states_are_read_with_without_and_with_another_forecast() -> None:
             new.checkpoint()
             states, _, _ = decode_snapshot(reader, new.store[b"p0"])
             if reader is not kinds[1]:
-                assert states["forecasts"].learner.seen == (200 if reader is writer else 100)
-    relearned, _, _ = decode_snapshot(kinds[3], stored(kinds[0]), drift_anew=True)
+                learner = states["forecasts"].learner
+                seen = learner.series.seen if reader is kinds[3] else learner.seen
+                assert seen == (200 if reader is writer else 100)
+    relearned, _, _ = decode_snapshot(kinds[4], stored(kinds[0]), drift_anew=True)
     assert relearned["forecasts"].learner.seen == 100
+    without, _, _ = decode_snapshot(kinds[4], stored(kinds[3]), drift_anew=True)
+    assert without["forecasts"].learner.seen == 0
+
+
+def test_a_learner_forecasts_from_the_columns_that_it_is_given() -> None:
+    """The numbers are those of `FilterForecast` alone, with a column that is not forecast among the inputs."""
+    section = {**LEARNED, "fields": ["az"], "ahead": [1, 3]}
+    made = job(forecast=section)
+    records = samples(900)
+    told = forecasts(Worker(made).apply(records))
+    rows = [json.loads(one.value) for one in records[::3]]
+    X = np.array([[row["az"], row["ax"], row["ay"]] for row in rows])
+    learner = learner_from("krls", {"budget": 8})
+    model = FilterForecast(learner=learner, ahead=(1, 3), lags=3, inputs=(1, 2))
+    table = model.forecasts(model.init(dim=3, targets=1, seed=made.seed_of(b"p0")), X)
+    got = [[(of["value"], of["naive"], of["ratio"], of["due"]) for of in one["forecasts"]] for one in told]
+    assert np.array_equal(np.array(got, float), table[:, 0][:, :, [VALUE, NAIVE, RATIO, DUE]], equal_nan=True)
+    assert [(of["column"], of["rows"]) for of in told[0]["forecasts"]] == [("az", 1), ("az", 3)]
 
 
 def stored(one: Job) -> bytes:
@@ -202,6 +230,12 @@ def test_a_job_needs_no_learner() -> None:
         ({"forecast": {"fields": ["ax", "ax"]}}, "fields must differ"),
         ({"forecast": {"fields": []}}, "fields must name at least one number"),
         ({"forecast": {"ahead": list(range(1, 101))}}, "a row has 256 forecasts at most"),
+        ({"forecast": {"learner": "okfeb"}}, "learner must be one that predicts numbers, such as krls or rls; okfeb gives"),
+        ({"forecast": {"learner": "pegasos"}}, "rls; pegasos predicts classes"),
+        ({"forecast": {"learner": "klms"}}, "klms stores every sample with these settings"),
+        ({"forecast": {"learner": {"name": "krls", "bugdet": 3}}}, "unknown setting 'bugdet' for krls; did you mean"),
+        ({"forecast": {"inputs": ["ax"]}}, "inputs needs learner, such as 'rls'"),
+        ({"forecast": {"learner": "rls", "inputs": ["bx"]}}, "inputs: 'bx' is not one of the numbers of a row"),
         ({"forecast": {"every": "1s"}, "window": {"length": "1s", "rate": 10.0}}, "every has no meaning with [window]"),
         (
             {"sinks": {"forecasts": "f"}, "learner": {"name": "okfeb"}},

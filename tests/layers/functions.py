@@ -33,6 +33,8 @@ COMPILED = {
     "algorithms.drift.row_tail._loop": (50, 10),
     "algorithms.drift.window_ratio._loop": (30, 10),
     "algorithms.forecast.experts.look": (30, 10),
+    "algorithms.forecast.filters._look": (70, 9),
+    "algorithms.forecast.filters._see": (20, 11),
     "algorithms.forecast.forecast._column": (80, 11),
     "algorithms.forecast.forecast._loop": (60, 9),
     "algorithms.forecast.intervals.judge": (40, 9),

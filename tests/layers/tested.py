@@ -22,7 +22,6 @@ TESTED = {
     "streamjobs.core.live.stored_samples": "tests/notebook/test_prototypes.py",
     "streamjobs.core.live.undo": "tests/core/test_careful.py",
     "streamjobs.core.predictions": "tests/outputs/test_schema.py",
-    "streamjobs.core.state.held_stages": "tests/core/test_other_drift.py",
     "streamjobs.demo": "tests/commands/test_on_a_broker.py",
     "streamjobs.demo.crowd": "tests/brokers/test_demo_of_many.py",
     "streamjobs.kafka.authorization": "tests/brokers/test_security.py",

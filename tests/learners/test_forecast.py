@@ -8,19 +8,8 @@ import pytest
 from algorithms import SettingError, learner_from
 from algorithms.common.protocol import LEARN_HEAD, Array
 from algorithms.forecast import experts, intervals
-from algorithms.forecast.forecast import (
-    DUE,
-    DUE_NAIVE,
-    FIRST_INTERVAL,
-    HIGH,
-    INSIDE,
-    LOW,
-    NAIVE,
-    NAMES,
-    RATIO,
-    VALUE,
-    Forecast,
-)
+from algorithms.forecast.forecast import NAMES, Forecast
+from algorithms.forecast.table import DUE, DUE_NAIVE, FIRST_INTERVAL, HIGH, INSIDE, LOW, NAIVE, RATIO, VALUE
 from streamjobs.learner_checks.case import Case
 from streamjobs.learner_checks.suite import CHECKS
 

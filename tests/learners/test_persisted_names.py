@@ -9,7 +9,9 @@ from algorithms import LEARNERS
 from algorithms.auto_bandwidth import BandwidthChoice
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Stage
+from algorithms.forecast.filters import FilterForecast, Series
 from algorithms.forecast.forecast import Forecast
+from streamjobs.core.state.held_stages import OtherForecasts
 from streamjobs.core.state.untaught import SeenStage
 from streamjobs.replay.forecast_table import Listening as ForecastsListening
 from streamjobs.replay.learner_rows import Listening
@@ -115,6 +117,9 @@ STAGE_NAMES = {
     Kernel: "Kernel",
     BandwidthChoice: "BandwidthChoice",
     Forecast: "Forecast",
+    FilterForecast: "FilterForecast",
+    Series: "Series",
+    OtherForecasts: "OtherForecasts",
 }
 
 

@@ -1,6 +1,7 @@
 """`tune` of a job with [forecast]: the table of its forecasts, their experts and the last value on a recording."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -57,6 +58,15 @@ def test_forecasts_are_compared_with_their_experts_and_the_last_value(files, cap
     assert found["rows"] == 500 + 490 - 4 - 4 - 4  # the latest of both keys, and those whose value is missing
     assert {(one["ahead"], one["stated"]) for one in found["covered"]} == {(1, 0.8), (1, 0.95), (4, 0.8), (4, 0.95)}
     assert all(abs(one["covered"] - one["stated"]) < 0.1 for one in found["covered"])
+
+
+def test_a_learner_is_compared_with_the_experts_in_its_place(files, capsys):
+    job = Path(files[1])
+    job.write_text(job.read_text().replace("[forecast]", "[forecast]\nlearner = 'rls'"))
+    assert command(*files, "--json") == 0
+    lines = json.loads(capsys.readouterr().out)["forecasts"]
+    assert [line["what"] for line in lines[:3]] == ["rls", "weighted experts", "naive"] and len(lines) == 2 * 10
+    assert lines[2]["error"] == 1.0 and lines[0]["error"] < 0.9 and lines[0]["error"] != lines[1]["error"]
 
 
 def test_the_table_says_how_many_rows_it_needs(files, capsys):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from algorithms.common.protocol import Array
-from algorithms.forecast.forecast import DUE, DUE_NAIVE, FIRST_INTERVAL, HIGH, INSIDE, LOW, NAIVE, RATIO, VALUE
+from algorithms.forecast.table import DUE, DUE_NAIVE, FIRST_INTERVAL, HIGH, INSIDE, LOW, NAIVE, RATIO, VALUE
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record, Report
 from streamjobs.core.output_records import Ahead, Forecast, Interval, encoded, output_headers

@@ -1,7 +1,8 @@
 """The stages with a state in a snapshot: the present job may have stages that the writing job did not have."""
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from streamjobs.core.state.snapshot import Snapshot, array_counts, table_of
 from streamjobs.stages.alarms import Alarms
@@ -87,12 +88,25 @@ def _of_others(name: str, description: Any) -> JobStage:
         from algorithms.forecast.forecast import Forecast
         from streamjobs.stages.events.forecasts import Forecasts
 
-        return Forecasts(learner=Forecast())
+        arrays = re.search(r" of (\d{1,5}) arrays$", str(description))  # `Forecasts.description`
+        return OtherForecasts(int(arrays[1])) if arrays else Forecasts(learner=Forecast())
     if name == STUCK:
         former = StuckWithoutRests()
         return former if description == former.description() else StuckSensors()
     others: dict[str, JobStage] = {BOUTS: Bouts(shortest=0.0), SILENT: SilentKeys(), GROUP: Grouped()}
     return others[name]
+
+
+class OtherForecasts(JobStage):
+    """In a snapshot, so many arrays that this job does not read."""
+
+    persisted_name: ClassVar[str] = "OtherForecasts"  # never stored
+
+    def __init__(self, arrays: int) -> None:
+        self.arrays = arrays
+
+    def begin(self, shape: Shape, seed: int) -> Any:
+        return (0,) * self.arrays
 
 
 def of_arrays(

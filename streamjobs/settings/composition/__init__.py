@@ -170,7 +170,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         stuck=None if settings.alarms is None else _stuck(settings.alarms),
         silent=None if settings.alarms is None else _silent(settings.alarms),
         group=None if settings.alarms is None else _group(settings.alarms),
-        forecasts=None if settings.forecast is None else _forecasts(settings),
+        forecasts=None if settings.forecast is None else _forecasts(settings, learners.get("forecast")),
         facts=_facts(settings, windows),
         model=model,
         sinks=_sinks(settings, gives_features=kind == "features" or settings.head is not None, predicts=task != "none"),
@@ -327,12 +327,12 @@ def _bouts(settings: Settings, windows: Windows | None) -> "Bouts | None":
     )
 
 
-def _forecasts(settings: Settings) -> "Forecasts | None":
+def _forecasts(settings: Settings, learner: Learner | None) -> "Forecasts | None":
     if settings.forecast is None or settings.sinks.forecasts == "":
         return None
     from streamjobs.settings.rules.forecast import forecasts_of
 
-    return forecasts_of(settings.forecast, settings.source, settings.window)
+    return forecasts_of(settings.forecast, settings.source, settings.window, learner)
 
 
 def _stuck(alarms: AlarmsSection) -> "StuckSensors | None":

@@ -78,7 +78,8 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
     if (forecast := parts.get("forecast")) and source:
         from streamjobs.settings.rules.forecast import forecast_contradictions  # few jobs have it
 
-        rules.append(forecast_contradictions(forecast, source, parts.get("window")))
+        if forecast.learner is None or "forecast" in learners:
+            rules.append(forecast_contradictions(forecast, source, parts.get("window"), learners.get("forecast")))
     if (sinks := parts.get("sinks")) and source:
         rules.append(sinks_contradictions(sinks, source, parts, learners))
     return itertools.chain.from_iterable(rules)

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from algorithms.common.protocol import SettingError
+from algorithms.common.protocol import Learner, SettingError
 from algorithms.common.settings import suggestion
+from algorithms.forecast.filters import FilterForecast
 from algorithms.forecast.forecast import Forecast
 from streamjobs.settings.sections import ForecastSection, WindowSection
 from streamjobs.settings.source import SourceSection
@@ -26,31 +27,50 @@ class Refused(SettingError):
 
 
 def forecast_contradictions(
-    forecast: ForecastSection, source: SourceSection, window: WindowSection | None
+    forecast: ForecastSection, source: SourceSection, window: WindowSection | None, learner: Learner | None
 ) -> Iterator[tuple[tuple[str, str], str]]:
     if source.width is None:  # another rule reports it
         return
     try:
-        forecasts_of(forecast, source, window)
+        forecasts_of(forecast, source, window, learner)
     except Refused as problem:
         yield ("forecast", problem.setting), problem.sentence
 
 
-def forecasts_of(forecast: ForecastSection, source: SourceSection, window: WindowSection | None) -> Forecasts:
-    """The stage of these sections. Raises Refused."""
+def forecasts_of(
+    forecast: ForecastSection, source: SourceSection, window: WindowSection | None, learner: Learner | None
+) -> Forecasts:
+    """The stage of these sections; learner: that of [forecast]. Raises Refused."""
     every = _every(forecast, source, window)
-    columns = _columns(forecast, source, window)
+    columns = _columns("fields", forecast.fields, source, window)
+    inputs: list[int] = []
+    for setting in ("inputs", "lags"):
+        if learner is None and getattr(forecast, setting) is not None:
+            raise Refused(setting, f"{setting} needs learner, such as 'rls'; the experts forecast each field by itself.")
+    if forecast.inputs is not None:
+        inputs = _columns("inputs", forecast.inputs, source, window)
+    others = [one for one in inputs if one not in columns]
     ahead = [_rows("ahead", one, every) for one in forecast.ahead]
     season = _season(forecast.season, every)
     try:
-        learner = Forecast(ahead=tuple(ahead), season=season, coverage=tuple(forecast.coverage))
+        model: Forecast | FilterForecast = Forecast(ahead=tuple(ahead), season=season, coverage=tuple(forecast.coverage))
+        if learner is not None:
+            seen = tuple((columns + others).index(one) for one in inputs)
+            model = FilterForecast(
+                learner=learner,
+                ahead=model.ahead,
+                season=season,
+                coverage=model.coverage,
+                lags=8 if forecast.lags is None else forecast.lags,
+                inputs=seen,
+            )
     except SettingError as problem:
-        sentence = str(problem).removeprefix("Forecast: ")
+        sentence = str(problem).partition(": ")[2]
         raise Refused(sentence.partition(" ")[0], sentence) from None
     if len(columns) * len(ahead) > MOST_FORECASTS:
         many = f"{len(columns)} columns and {len(ahead)} numbers of rows ahead"
         raise Refused("fields", f"a row has {MOST_FORECASTS} forecasts at most; got {many}. Set fields, or fewer in ahead.")
-    return Forecasts(learner=learner, columns=tuple(columns), every=every)
+    return Forecasts(learner=model, columns=tuple(columns), every=every, others=tuple(others))
 
 
 def _every(forecast: ForecastSection, source: SourceSection, window: WindowSection | None) -> float:
@@ -68,28 +88,29 @@ def _every(forecast: ForecastSection, source: SourceSection, window: WindowSecti
     return forecast.every or 0.0
 
 
-def _columns(forecast: ForecastSection, source: SourceSection, window: WindowSection | None) -> list[int]:
+def _columns(setting: str, named: Sequence[str] | None, source: SourceSection, window: WindowSection | None) -> list[int]:
+    """Places of these numbers in a row; None: those of every field."""
     assert source.width is not None
     fields = source.column_names(source.width)
     known = fields if window is None else statistic_names(fields, window.statistics)
-    if forecast.fields is None:
+    if named is None:
         coded = {column for column, field in source.columns if field in source.categories_of}
         wanted: Sequence[str] = [field for field in fields if field not in coded]
     else:
-        wanted = forecast.fields
+        wanted = named
     if not wanted:
-        raise Refused("fields", "fields must name at least one number of a row; got none.")
+        raise Refused(setting, f"{setting} must name at least one number of a row; got none.")
     found = []
     for name in wanted:
         place = name if name in known else f"{name}_mean"
         if place not in known:
             hint = " Such numbers of windows have no means of single fields." if name in fields else suggestion(name, known)
-            raise Refused("fields", f"fields: {name!r} is not one of the numbers of a row{hint}")
+            raise Refused(setting, f"{setting}: {name!r} is not one of the numbers of a row{hint}")
         if name in source.categories_of:
-            raise Refused("fields", f"fields: {name!r} has categories, which are not forecast; remove it.")
+            raise Refused(setting, f"{setting}: {name!r} has categories, which are not forecast; remove it.")
         found.append(known.index(place))
     if len(set(found)) < len(found):
-        raise Refused("fields", f"fields must differ; got {list(wanted)!r:.80}.")
+        raise Refused(setting, f"{setting} must differ; got {list(wanted)!r:.80}.")
     return found
 
 

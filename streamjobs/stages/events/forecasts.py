@@ -1,4 +1,4 @@
-"""Forecasts: what each key's columns will be, from their own past, by the learner `algorithms.forecast`.
+"""Forecasts: what each key's columns will be, from their own past, by the experts or learners of `algorithms.forecast`.
 
 Rows that come late have no forecast and change none. Where rows come at equal intervals, rows that are missing between two
 rows count: the learner fills them. The times of rows decide how many are missing, so a state has the newest row's time.
@@ -14,9 +14,10 @@ from algorithms.common.blas import ONE_THREAD
 from algorithms.common.compiled import compiled
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Stage, unknown
 from algorithms.common.workspace import Together
-from algorithms.forecast.forecast import Forecast, ForecastState
+from algorithms.forecast.filters import FilterForecast
+from algorithms.forecast.forecast import Forecast
 from streamjobs.stages.rows import Rows
-from streamjobs.stages.stage import JobStage, Shape
+from streamjobs.stages.stage import JobStage, Shape, describe
 
 MOST_SKIPPED = 1 << 40  # missing rows that are counted
 
@@ -33,7 +34,7 @@ class Clock(Stage):
 
 
 class ForecastsState(NamedTuple):
-    learner: ForecastState
+    learner: Any  # `ForecastState` or `FilterState`
     clock: ClockState
 
 
@@ -65,12 +66,20 @@ class Forecasts(JobStage):
     survives = True
     finite = True
 
-    learner: Forecast
+    learner: Forecast | FilterForecast
     columns: tuple[int, ...] = (0,)
     every: float = 0.0
+    others: tuple[int, ...] = ()  # numbers of a row that only a `FilterForecast` sees
 
     def begin(self, shape: Shape, seed: int) -> ForecastsState:
-        return ForecastsState(self.learner.init(dim=len(self.columns), targets=0, seed=seed), ClockState(0.0))
+        dim, targets = len(self.columns) + len(self.others), len(self.columns)
+        return ForecastsState(self.learner.init(dim=dim, targets=targets, seed=seed), ClockState(0.0))
+
+    def description(self) -> str:
+        """With the number of arrays of a state where the settings decide it, so that jobs with others can leave them out."""
+        if not self.learner.has_learners:
+            return describe(self)
+        return f"{describe(self)} of {_arrays(self.begin(Shape(1, 1, 1, 0), 0))} arrays"
 
     def warm_up(self, state: ForecastsState, shape: Shape) -> None:
         work, slots = self.workspace(state), np.zeros(1, np.int64)
@@ -96,7 +105,7 @@ class Forecasts(JobStage):
 
     def given(self, work: ForecastsWork, rows: Rows) -> tuple[Array, Array]:
         """What the learner gets: X (n, columns), NaN for rows without a forecast, and the rows missing before each."""
-        X = np.ascontiguousarray(rows.X[:, self.columns])
+        X = np.ascontiguousarray(rows.X[:, self.columns + self.others])
         X[rows.learn & LEARN_EXTRACTOR == 0] = np.nan
         skipped = np.zeros(len(X), np.int64)
         if self.every > 0.0:
@@ -111,6 +120,10 @@ class Forecasts(JobStage):
         with ONE_THREAD:
             self.learner.rows(work.learner, rows.slots, X, skipped, np.ones(len(X), np.int8), features)
         return self.learner.table(features, dim)
+
+
+def _arrays(state: Any) -> int:
+    return sum(_arrays(value) if isinstance(value, tuple) else 1 for value in state)
 
 
 @compiled

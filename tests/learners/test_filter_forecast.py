@@ -1,0 +1,83 @@
+"""Forecasts by a registered learner: what it learns and sees, gaps, batches, states."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from algorithms import LEARNERS, SettingError, learner_from
+from algorithms.common.protocol import Array
+from algorithms.forecast.filters import FilterForecast
+from algorithms.forecast.table import DUE, FIRST_INTERVAL, INSIDE, VALUE
+from streamjobs.core.state.snapshot import flatten, unflatten
+
+
+def model(name: str = "rls", settings: dict[str, Any] | None = None, **own: Any) -> FilterForecast:
+    return FilterForecast(learner=learner_from(name, settings or {}), **own)
+
+
+def follower(n: int) -> Array:
+    """A wandering column, and one that has its values three rows later."""
+    noise, ahead = np.random.default_rng(3).normal(size=n), np.zeros(n)
+    for t in range(1, n):
+        ahead[t] = 0.9 * ahead[t - 1] + noise[t]
+    return np.column_stack([np.r_[np.zeros(3), ahead[:-3]], ahead])
+
+
+def ratio(table: Array, values: Array, ahead: int = 1) -> float:
+    value, naive = (np.abs(table[300:-ahead, 0, 0, at] - values[300 + ahead :]).mean() for at in (VALUE, VALUE + 1))
+    return float(value / naive)
+
+
+def test_another_column_is_of_use_where_it_is_an_input() -> None:
+    X = follower(900)
+    alone, both = (model(inputs=inputs) for inputs in ((), (0, 1)))
+    tables = [one.forecasts(one.init(dim=2, targets=1, seed=0), X) for one in (alone, both)]
+    assert ratio(tables[0], X[:, 0]) > 0.8 and ratio(tables[1], X[:, 0]) < 0.2
+    assert abs(tables[0][100:, 0, 0, FIRST_INTERVAL + INSIDE].mean() - 0.8) < 0.05
+
+
+def test_a_learner_gets_the_latest_steps_and_learns_the_step_that_has_come() -> None:
+    """The same numbers as of rls itself on a plain embedding."""
+    x = follower(400)[:, 1]
+    one = model(lags=2, ahead=(2,))
+    table = one.forecasts(one.init(dim=1, targets=1, seed=0), x[:, None])[:, 0, 0]
+    series = [one.forecasts(one.init(dim=1, targets=1, seed=0), x[:n, None])[-1, 0, 0, VALUE] for n in (200, 399)]
+    assert series == [table[199, VALUE], table[398, VALUE]], "no forecast knows a later row"
+    assert np.array_equal(table[2:, DUE], table[:-2, VALUE]), "a forecast comes due after two rows"
+
+
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_any_learner_that_predicts_numbers_forecasts_or_is_refused(name: str) -> None:
+    try:
+        learner = learner_from(name, {"budget": 8} if "budget" in getattr(LEARNERS[name], "__slots__", ()) else {})
+    except SettingError:
+        pytest.skip("needs settings")
+    try:
+        one = FilterForecast(learner=learner, lags=3, ahead=(1, 2))
+    except SettingError as problem:
+        assert "learner must be one " in str(problem) and name in str(problem)
+        return
+    x, start = follower(60), one.init(dim=2, targets=2, seed=0)
+    whole = one.forecasts(start, x)
+    assert np.isfinite(whole[:, :, :, VALUE]).all()
+    work, out = one.workspace(start, slots=2), np.full((60, one.width_for(2)), np.nan)
+    one.load(work, 1, start)
+    for at in range(60):
+        row = slice(at, at + 1)
+        one.rows(work, np.ones(1, np.int64), x[row], np.zeros(1, np.int64), np.ones(1, np.int8), out[row])
+        if at == 30:  # written and read back
+            state = one.save(work, 1, start)
+            state = unflatten(start, [np.array(array) for array in flatten(state)])
+            work = one.workspace(start, slots=2)
+            one.load(work, 1, state)
+    assert np.array_equal(one.table(out, 2), whole, equal_nan=True)
+
+
+def test_rows_that_are_missing_are_not_judged() -> None:
+    x, one = follower(300), model(ahead=(1, 5), lags=4)
+    skipped = np.zeros(300, np.int64)
+    skipped[200] = 3
+    table = one.forecasts(one.init(dim=2, targets=1, seed=0), x, skipped)[:, 0]
+    assert np.isnan(table[200, 0, DUE]) and table[200, 1, DUE] == table[198, 1, VALUE]
+    assert np.isnan(one.forecasts(one.init(dim=2, targets=1, seed=0), np.where(skipped[:, None], np.nan, x))[200]).all()
