@@ -18,7 +18,11 @@ from streamjobs.replay.learner_rows import Listening
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.clip_targets import ClipTargets
+from streamjobs.stages.events.bouts import Bouts
 from streamjobs.stages.events.forecasts import Clock, Forecasts
+from streamjobs.stages.events.group import Grouped
+from streamjobs.stages.events.silent import SilentKeys
+from streamjobs.stages.events.stuck import StuckSensors, StuckWithoutRests
 from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.fill import Fill
 from streamjobs.stages.idle import Idle
@@ -101,6 +105,11 @@ STAGE_NAMES = {
     Order: "Order",
     Clock: "Clock",
     Forecasts: "Forecasts",
+    Bouts: "Bouts",
+    SilentKeys: "SilentKeys",
+    StuckSensors: "StuckSensors",
+    StuckWithoutRests: "StuckWithoutRests",
+    Grouped: "Grouped",
     Windows: "Windows",
     LateLabels: "Waiting",
     ClipTargets: "ClipTargets",

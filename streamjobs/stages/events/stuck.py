@@ -156,12 +156,14 @@ class StuckSensors(JobStage):
 class StuckWithoutRests(StuckSensors):
     """Reads the states of before columns could rest. A key that has one begins a new state."""
 
+    persisted_name: ClassVar[str] = "StuckWithoutRests"  # never stored
+
     def begin(self, shape: Shape, seed: int) -> Any:
         held = StuckSensors.begin(self, shape, seed)
         return StateWithoutRests(*(getattr(held, field) for field in StateWithoutRests._fields))
 
     def description(self) -> str:
-        return f"{self.persisted_name}()"
+        return f"{StuckSensors.persisted_name}()"
 
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
         yield Demand("run", "numbers from 0", every(work["run"][slots] >= 0))
