@@ -122,12 +122,15 @@ def _with_children(pid: int) -> list[int]:
 class Peers:
     """Beds for every peer on one broker."""
 
-    def __init__(self, broker: Broker, folder: Path, checkouts: dict[str, Path]) -> None:
-        self.broker, self.folder, self.checkouts, self.made = broker, folder, checkouts, 0
+    def __init__(self, broker: Broker, folder: Path, checkouts: dict[str, Path], replay: str | None = None) -> None:
+        """replay: [state] replay of our jobs; None: as each has it."""
+        self.broker, self.folder, self.checkouts, self.replay, self.made = broker, folder, checkouts, replay, 0
 
     def _job(self, peer: str) -> KafkaJob:
         self.made += 1
         sections = SECTIONS.get(peer.partition("@")[0], FULL)
+        if self.replay is not None:
+            sections = sections | {"state": {"replay": self.replay}}
         checkout = self.checkouts.get(peer.partition("@")[2])
         if checkout and not any("replay:" in path.read_text() for path in checkout.glob("streamjobs/settings/*.py")):
             sections = {name: values for name, values in sections.items() if name != "state"}  # it has no such setting
@@ -250,6 +253,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--records", type=int, default=200_000, help="of a backlog")
     parser.add_argument("--rate", type=int, default=2000, help="records a second of the trickle")
     parser.add_argument("--seconds", type=float, default=10.0, help="of a trickle; 0: none")
+    parser.add_argument("--replay", help='[state] replay of our jobs: "0s" leaves out what remembering records costs')
     parser.add_argument("--beside", metavar="COMMIT", help="also our jobs by the worker of this commit")
     options = parser.parse_args(list(arguments))
     unknown = set(options.peers) - set(known)
@@ -277,7 +281,7 @@ def _rounds(options: argparse.Namespace, broker: Broker, folder: Path) -> int:
     for name in names:
         if name in PEERS:
             command(name)  # makes its environment before anything is timed
-    peers, wrong = Peers(broker, folder, checkouts), 0
+    peers, wrong = Peers(broker, folder, checkouts, options.replay), 0
     backlogs: dict[str, list[Figures]] = {name: [] for name in names}
     trickles: dict[str, list[Trickle]] = {name: [] for name in names}
     for number in range(options.rounds):
