@@ -276,7 +276,8 @@ def test_reports_add_up_to_that_of_one_batch():
     live, parts = Live(job, lambda key: None), Report()
     for at in range(0, 600, 60):
         parts.add(advance(job, live, RECORDS[at : at + 60]).report)
-    for name in set(Report.__slots__) - {"batches"}:
+    np.testing.assert_equal(np.concatenate(parts.ls_errors), np.concatenate(whole.ls_errors))
+    for name in set(Report.__slots__) - {"batches", "ls_errors"}:
         np.testing.assert_equal(getattr(parts, name), getattr(whole, name))
     for column in BatchRows._fields:
         mine, all_of_them = ([list(getattr(batch, column)) for batch in report.batches] for report in (parts, whole))
