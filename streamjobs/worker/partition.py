@@ -223,7 +223,8 @@ class Partition:
                 ended = time.perf_counter()
                 outputs += made if not again else _owed(made, part[0].offset) if report.set_aside else ()
                 at += len(part)
-                self._slice = min(SLICE, max(LEAST_SLICE, int(self.turns.seconds * len(part) / max(ended - started, 1e-9))))
+                fitting = int(self.turns.call_seconds * len(part) / max(ended - started, 1e-9))
+                self._slice = min(SLICE, max(LEAST_SLICE, fitting))
                 self._recent.add(ended, self.live.now)
                 if self.pace is not None:
                     self.pace.applied.seconds += time.thread_time() - spent
