@@ -23,11 +23,10 @@ from algorithms.common.workspace import SeveralWork, Together, numbered, states_
 from algorithms.forecast import intervals
 from algorithms.forecast.experts import MEAN, SPREAD, STEP, cut, scaled
 from algorithms.forecast.intervals import FIRST, WIDTHS
-from algorithms.forecast.table import FARTHEST, MADE, ROW, UNIT, Ahead, fill, shortened
+from algorithms.forecast.table import FARTHEST, MADE, ROW, UNIT, Ahead, enter, fill, shortened
 
 MOST_LAGS = 1000
 HALVES = 3  # of what is kept of a forecast, behind `table.MADE`: half widths
-OF_VALUES, OF_STEPS = 0, 1  # of `level`
 CHUNK_NUMBERS = 1 << 20  # of the rows that learners get together, 8 MB
 
 
@@ -267,15 +266,7 @@ def _look(work, slots, X, skipped, season, lags, inputs, plan, found):
             x, level = min(max(X[n, i], -FARTHEST), FARTHEST), all_level[key, i]
             if gap > 0:
                 fill(values[i], row, gap, season)
-            if row == 0:
-                values[i, :] = x
-            last = values[i, (row + gap - 1) % room]
-            values[i, (row + gap) % room] = x
-            lagged_rls.follow(level[OF_VALUES], x, seen_rows[key], lagged_rls.MEMORY)
-            lagged_rls.follow(level[OF_STEPS], x - last, seen_rows[key], lagged_rls.MEMORY)
-            now[i, MEAN] = level[OF_VALUES, 0]
-            now[i, SPREAD] = lagged_rls.deviation(level[OF_VALUES])
-            now[i, STEP] = lagged_rls.deviation(level[OF_STEPS])
+            enter(values[i], level, x, row + gap, seen_rows[key], now[i])
         row += gap
         numbers[n], part = row, 0
         for column in range(len(inputs)):

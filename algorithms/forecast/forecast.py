@@ -28,10 +28,10 @@ from algorithms.forecast import experts as of_experts
 from algorithms.forecast import intervals
 from algorithms.forecast.experts import NEAR, SAMPLES
 from algorithms.forecast.intervals import EXPERTS, FIRST, HALF, WIDTHS
-from algorithms.forecast.table import FARTHEST, MADE, ROW, UNIT, Ahead, fill, shortened
+from algorithms.forecast.table import FARTHEST, MADE, ROW, UNIT, Ahead, enter, fill, shortened
 
 NAMES = ("naive", "seasonal naive", "average .1", "average .3", "mean of 300", "RLS, values", "RLS, steps", "QKLMS, steps")
-OF_VALUES, OF_STEPS, OF_300, AVERAGES = range(4)  # of `level`
+OF_300, AVERAGES = 2, 3  # of `level`, behind those of values and of steps
 AVERAGED = (0.1, 0.3)  # rates
 TRIANGLES, WHOLE = ("value_P", "step_P"), ("value_whole", "step_whole")  # fields of the state, and of a workspace
 
@@ -235,18 +235,11 @@ def _column(x, row, rows, season, parts, plan, rooms, look, own, first_each, eac
     levels, steps, near, gaps2, shares = look
     room, begin, wide = len(values), 0, len(own) // len(ahead)
 
-    # The row itself.
-    if row == 0:
-        for r in range(room):
-            values[r] = x
-    last = values[(row - 1) % room]
-    values[row % room] = x
-    lagged_rls.follow(level[OF_VALUES], x, rows, lagged_rls.MEMORY)
-    lagged_rls.follow(level[OF_STEPS], x - last, rows, lagged_rls.MEMORY)
+    now = np.empty(3)
+    enter(values, level, x, row, rows, now)
     lagged_rls.follow(level[OF_300], x, rows, 300.0)
     for i in range(2):
         level[AVERAGES, i] = x if rows == 1 else level[AVERAGES, i] + AVERAGED[i] * (x - level[AVERAGES, i])
-    now = np.array((level[OF_VALUES, 0], lagged_rls.deviation(level[OF_VALUES]), lagged_rls.deviation(level[OF_STEPS])))
 
     for k in range(len(ahead)):
         rows_ahead, field = ahead[k], own[k * wide : (k + 1) * wide]

@@ -5,12 +5,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from algorithms.common import lagged_rls
 from algorithms.common.compiled import compiled
 from algorithms.common.protocol import Array, Learner, require
+from algorithms.forecast.experts import MEAN, SPREAD, STEP
 
 VALUE, NAIVE, RATIO, DUE, DUE_NAIVE, FIRST_INTERVAL = range(6)  # fields of a forecast in the features,
 LOW, HIGH, INSIDE = range(3)  # and of each of its intervals
 ROW, UNIT, MADE = range(3)  # of what is kept of a forecast: row it was made in, deviation of such steps, value
+OF_VALUES, OF_STEPS = 0, 1  # of a column's levels: mean and variance of its values, and of its steps
 MOST_AHEAD = 10_000
 FARTHEST = 1e70  # largest |x|
 
@@ -90,3 +93,19 @@ def fill(values, row, gap, season):
     room, last = len(values), values[(row - 1) % len(values)]
     for r in range(row, row + gap):
         values[r % room] = values[(r - season) % room] if 0 < season <= r else last
+
+
+@compiled
+def enter(values, level, x, row, rows, now):
+    """A row of a column into its ring and levels. row: its number; rows: so many there are; now (3,): MEAN, SPREAD, STEP."""
+    room = len(values)
+    if row == 0:
+        for r in range(room):
+            values[r] = x
+    last = values[(row - 1) % room]
+    values[row % room] = x
+    lagged_rls.follow(level[OF_VALUES], x, rows, lagged_rls.MEMORY)
+    lagged_rls.follow(level[OF_STEPS], x - last, rows, lagged_rls.MEMORY)
+    now[MEAN] = level[OF_VALUES, 0]
+    now[SPREAD] = lagged_rls.deviation(level[OF_VALUES])
+    now[STEP] = lagged_rls.deviation(level[OF_STEPS])
