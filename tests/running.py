@@ -25,7 +25,7 @@ class Result:
 
     name: str
     passed: int = 0
-    failed: list[str] = field(default_factory=list)  # test ids, or another problem of the part
+    failed: list[str] = field(default_factory=list)  # test ids with the cause, or another problem of the part
     skipped: list[tuple[str, str]] = field(default_factory=list)  # test id, reason
     ids: list[str] = field(default_factory=list)  # of all tests
     seconds: float = 0.0
@@ -141,7 +141,7 @@ def _read(tally: Path, code: int | None, part: Part, result: Result) -> None:
         if line.get("outcome") == "passed":
             result.passed += 1
         elif line.get("outcome") == "failed":
-            result.failed.append(line["test"])
+            result.failed.append(f"{line['test']} - {line['reason']}")
         elif line.get("outcome") == "skipped":
             result.skipped.append((line["test"], line["reason"]))
     if not any("done" in line for line in lines) or (code not in (0, 5) and not result.failed):

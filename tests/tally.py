@@ -12,6 +12,8 @@ from typing import TextIO
 
 import pytest
 
+CAUSE_LENGTH = 200  # characters
+
 _outcomes: dict[str, tuple[str, str]] = {}
 
 
@@ -32,13 +34,20 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
     return getattr(report, "wasxfail", "") or str(report.longrepr)
 
 
+def _cause(report: pytest.TestReport) -> str:
+    """The first line of the error, cut: the whole of it stands in the output of the part."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    lines = (crash.message if crash is not None else str(report.longrepr)).splitlines()
+    return lines[0][:CAUSE_LENGTH] if lines else ""
+
+
 def pytest_runtest_logstart(nodeid: str) -> None:
     _write(start=nodeid)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.failed:
-        _outcomes[report.nodeid] = ("failed", "")
+        _outcomes[report.nodeid] = ("failed", _cause(report))
     elif report.skipped and report.nodeid not in _outcomes:
         _outcomes[report.nodeid] = ("skipped", _reason(report))
     elif report.when == "call":

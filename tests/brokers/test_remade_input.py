@@ -106,7 +106,7 @@ def run_until_killed(job: KafkaJob, step: str) -> None:
         worker.end()
 
 
-@pytest.mark.parametrize(("guarantee", "step"), [("at_least_once", "store"), ("exactly_once", "commit")])
+@pytest.mark.parametrize(("guarantee", "step"), [("at_least_once", "outputs"), ("exactly_once", "commit")])
 def test_outputs_of_a_remade_input_have_ids_of_their_own_through_a_kill(
     make_job: MakeJob, fork_server: ForkServer, guarantee: str, step: str
 ) -> None:

@@ -47,9 +47,9 @@ def test_each_outcome_is_counted_once(tmp_path: Path) -> None:
     result = _run(_written(tmp_path, FILE))
     assert result.passed == 1
     assert [test.rpartition("::")[2] for test in result.failed] == [
-        "test_fails",
-        "test_cannot_be_set_up",
-        "test_cannot_be_cleaned_up",
+        "test_fails - assert False",
+        "test_cannot_be_set_up - RuntimeError",
+        "test_cannot_be_cleaned_up - RuntimeError",
     ]
     assert [reason for _, reason in result.skipped] == ["no broker here"]
 
@@ -177,7 +177,7 @@ def test_parts_that_run_together_count_as_before_and_each_needs_a_test(
     monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
     result = runner._one(one, [], picked=False, strict=False)
     assert result.passed == 1
-    assert [test.rpartition("::")[2] or test for test in result.failed] == ["test_b", "c: no test found"]
+    assert [test.rpartition("::")[2] or test for test in result.failed] == ["test_b - assert False", "c: no test found"]
 
 
 def test_a_part_runs_with_its_environment(tmp_path: Path) -> None:
