@@ -56,13 +56,14 @@ class Watched(NamedTuple):
 
 @pytest.fixture(scope="module")
 def watched(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """The demo's job with a detector of errors and a control beside it; one record of the input is broken."""
+    """The demo's job with a detector of errors, a control beside it and forecasts; one record of the input is broken."""
     tool("prometheus")  # before anything is started
     folder = tmp_path_factory.mktemp("watched")
     sections = tomllib.loads(FILE.read_text(encoding="utf-8"))
     del sections["job"], sections["population"]
     sections["source"]["topic"] = "watched.in"
     sections["state"] = sections.get("state", {}) | {"replay": "0s"}  # the panels of the changelog have something to show
+    sections["forecast"] = {"fields": ["ax"], "ahead": [1, 5]}
     sections["drift"] = {"extractor": {"name": "last_points", "rank": 5}, "beside": ["running_mean"]}
     job = KafkaJob(
         broker.bootstrap, folder, "watched", population=(FILE.parent / "population.state").read_bytes(), **sections
@@ -104,6 +105,13 @@ def test_no_panel_is_empty_while_data_flows(watched: Watched) -> None:
     assert len(panels) > 40 and all(queries for _, _, queries in panels)
     empty = [(board, title, query) for board, title, those in panels for query in those if not watched.finite(query)]
     assert empty == []
+
+
+def test_the_panels_of_forecasts_show_more_than_their_zero(watched: Watched) -> None:
+    zero = " or vector(0)"  # shown by a job without forecasts
+    queries = [query for _, _, those in _panels() for query in those if "forecast" in query]
+    assert len(queries) == 3 and all(query.endswith(zero) for query in queries)
+    assert [watched.finite(query.removesuffix(zero)) for query in queries] == [2, 4, 2], "rows ahead, and intervals of each"
 
 
 def test_variables_and_annotations_find_the_job_and_its_alarms(watched: Watched) -> None:

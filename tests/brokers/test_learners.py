@@ -1,6 +1,6 @@
 """Learners whose states are more than a few arrays that move row by row: killed with -9 in the middle, equal to a replay.
 
-Without an option two of them run. All of them: python -m pytest tests/brokers/test_learners.py -m "long or not long"
+Without an option three of them run. All of them: python -m pytest tests/brokers/test_learners.py -m "long or not long"
 """
 
 import json
@@ -33,6 +33,7 @@ class Learned:
     records: Callable[[], Iterator[Sent]]
     shows: Callable[[Any], bool]
     expect: str
+    stage: str = "learner"
 
 
 def _people() -> Iterator[Sent]:
@@ -56,6 +57,7 @@ def _codes() -> Iterator[Sent]:
         yield Sent(b"key-%d" % key, json.dumps({"x": x.tolist(), "ts": at}).encode(), key % PARTITIONS, round(at * 1000))
 
 
+FORECAST = {"every": STEP, "ahead": [1, 3], "lags": 4, "learner": {"name": "krls", "budget": 8}}
 SKEGD = {"name": "skegd", "budget": 12, "refresh_every": 5}
 CASES = {
     "skegd": Learned(
@@ -92,8 +94,15 @@ CASES = {
         lambda state: len(state.prototypes) == 12 and state.arrival.max() > 12,
         "a full budget and a swap",
     ),
+    "krls that forecasts": Learned(
+        {"source": SOURCE, "learner": {"name": "okfeb", "rank": 3, "budget": 5}, "forecast": FORECAST},
+        _numbers,
+        lambda state: state.learner.series.seen > 400 and {len(one) for one in _fields(state, "dictionary")} == {8},
+        "every row forecast, and full budgets",
+        "forecasts",
+    ),
 }
-SHORT = ("skegd", "online_greedy on categories")
+SHORT = ("skegd", "online_greedy on categories", "krls that forecasts")
 
 
 def _fields(state: Any, name: str) -> list[Any]:
@@ -122,7 +131,7 @@ def test_a_job_killed_in_the_middle_ends_with_the_states_of_a_replay(
         job.wait_until_done([worker], PATIENCE)
         assert worker.stop() == 0
     results = verify(job, repeats=True, expect=len(records))
-    states = [decode_snapshot(job.core, snapshot)[0]["learner"] for snapshot in job.snapshots().values()]
+    states = [decode_snapshot(job.core, snapshot)[0][case.stage] for snapshot in job.snapshots().values()]
     print(f"{name}: {left} of {len(records)} records were left, {len(states)} states compared, {results}")
     assert len(states) == len({record.key for record in records})
     assert all(map(case.shows, states)), f"expected {case.expect} in every state"

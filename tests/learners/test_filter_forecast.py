@@ -89,3 +89,20 @@ def test_rows_that_are_missing_are_not_judged() -> None:
     table = one.forecasts(one.init(dim=2, targets=1, seed=0), x, skipped)[:, 0]
     assert np.isnan(table[200, 0, DUE]) and table[200, 1, DUE] == table[198, 1, VALUE]
     assert np.isnan(one.forecasts(one.init(dim=2, targets=1, seed=0), np.where(skipped[:, None], np.nan, x))[200]).all()
+
+
+def test_a_season_is_used_from_its_third_on() -> None:
+    shape = np.random.default_rng(5).normal(size=40)
+    x = np.tile(shape, 8)[:, None] + 0.05 * np.random.default_rng(1).normal(size=(320, 1))
+    plain, seasonal = (model(season=season, ahead=(1, 12)) for season in (0, 40))
+    tables = [one.forecasts(one.init(dim=1, targets=1, seed=0), x)[:, 0, :, VALUE] for one in (plain, seasonal)]
+    np.testing.assert_allclose(tables[0][:80], tables[1][:80], atol=0.2)
+    for k, ahead in enumerate((1, 12)):
+        late = [np.abs(made[200:-ahead, k] - x[200 + ahead :, 0]).mean() for made in tables]
+        assert late[1] < 0.5 * late[0]
+
+
+def test_a_row_ahead_costs_the_bytes_that_the_page_states() -> None:
+    small, large = (model(ahead=(ahead,)) for ahead in (40, 41))
+    sizes = [one.bytes_of(one.init(dim=1, targets=1, seed=0)) for one in (small, large)]
+    assert sizes[1] - sizes[0] == 72

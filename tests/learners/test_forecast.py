@@ -283,6 +283,10 @@ def test_a_state_is_within_its_bound_of_bytes() -> None:
         one = Forecast(ahead=(ahead,), season=288).state_bytes(1, 0) - 8 * (288 + ahead)
         print(f"{ahead} ahead: {one} bytes")
         assert one <= 16_384
+    small, large = (Forecast(ahead=(ahead,), season=500).state_bytes(1, 0) for ahead in (40, 41))
+    assert large - small == 136, "bytes of a row ahead"
+    longer = Forecast(ahead=(40,), season=600).state_bytes(1, 0)
+    assert longer - small == 800, "bytes of a hundred rows of a season"
 
 
 @pytest.mark.parametrize(
