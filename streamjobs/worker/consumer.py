@@ -31,6 +31,7 @@ from streamjobs.kafka.topic_id import Origin, changelog_of, decided_time_unit, p
 from streamjobs.worker.backpressure import MAX_RECORDS
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.failures import DeliveryError
+from streamjobs.worker.logs import log_deleted
 from streamjobs.worker.partition import FetchedRecords
 
 log = structlog.get_logger("streamjobs")
@@ -328,18 +329,10 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
 
     def _count_deleted(self, tp: TP, begin: int, end: int) -> None:
         """Log records that were deleted. Those before P have outputs, and the states of some keys lack them from now on."""
-        again = min(end, self._progress.get(tp.partition, 0)) - begin
-        if again > 0:
+        again = max(min(end, self._progress.get(tp.partition, 0)) - begin, 0)
+        if again:
             self._delivery.metrics.count_replay_lost(again)
-            log.warning(
-                "records were deleted before states had them",
-                topic=tp.topic,
-                partition=tp.partition,
-                records=again,
-                hint="keys that were not written since have not learned them; let the input keep records for longer",
-            )
-        if end - begin > max(again, 0):
-            _log_deleted(tp, end - begin - max(again, 0))
+        log_deleted(tp.topic, tp.partition, unlearned=again, unread=end - begin - again)
 
     def _as_events(self, tp: TP, records: list[Any], epoch: int) -> list[Any]:
         if tp.topic != self.app.source:
@@ -397,7 +390,3 @@ class Transport(driver.Transport):  # type: ignore[misc]
     """Faust makes its consumer and producer through this."""
 
     Consumer = Consumer
-
-
-def _log_deleted(tp: TP, records: int) -> None:
-    log.warning("records were deleted before this job read them", topic=tp.topic, partition=tp.partition, records=records)

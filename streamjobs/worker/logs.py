@@ -175,3 +175,17 @@ class Notices:
         due = now - told >= SELDOM
         self._told[kind] = (0, now) if due else (waiting, told)
         return waiting if due else 0
+
+
+def log_deleted(topic: str, partition: int, *, unlearned: int, unread: int) -> None:
+    """Records that retention deleted. unlearned: outputs are out, states of some keys lack them; unread: without outputs."""
+    if unlearned:
+        log.warning(
+            "records were deleted before states had them",
+            topic=topic,
+            partition=partition,
+            records=unlearned,
+            hint="keys that were not written since have not learned them; let the input keep records for longer",
+        )
+    if unread:
+        log.warning("records were deleted before this job read them", topic=topic, partition=partition, records=unread)
