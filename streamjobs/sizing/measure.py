@@ -9,7 +9,8 @@ from pathlib import Path
 from streamjobs.core.advance import advance
 from streamjobs.core.decoding.records import decoder
 from streamjobs.core.job import Job
-from streamjobs.core.live.live import FIRST_SLOTS, Live
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.slots import FIRST_SLOTS
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.settings.source import SourceSection

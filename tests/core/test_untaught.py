@@ -8,7 +8,7 @@ import pytest
 from algorithms import LEARNERS, learner_from
 from streamjobs.core.job import Job
 from streamjobs.core.live.forms import Forms
-from streamjobs.core.live.live import FIRST_SLOTS
+from streamjobs.core.live.slots import FIRST_SLOTS
 from streamjobs.core.live.stored import decode_snapshot
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.snapshot import LEAVES_OUT, VERSION, LeftOut, flatten

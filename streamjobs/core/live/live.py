@@ -17,9 +17,10 @@ from streamjobs.core.job import Job
 from streamjobs.core.live import aside
 from streamjobs.core.live.aside import Aside, Verdict
 from streamjobs.core.live.forms import codec_of
-from streamjobs.core.live.live_stats import LatestBySlot, LiveStats, stats_of, worst_slots
+from streamjobs.core.live.live_stats import LiveStats, stats_of, worst_slots
 from streamjobs.core.live.log import Log, Model
 from streamjobs.core.live.new_keys import NewKeys
+from streamjobs.core.live.slots import FIRST_SLOTS, Slots
 from streamjobs.core.live.stored import Decoded, decode_snapshot
 from streamjobs.core.live.writable import unwritable
 from streamjobs.core.messages import Advanced
@@ -31,8 +32,6 @@ from streamjobs.stages.names import ALARMS, LEARNER, MAP, ORDER, SENSORS, STUCK
 if TYPE_CHECKING:
     from streamjobs.core.live.silence import Silence
 
-FIRST_SLOTS = 16
-GROWS = 4  # room grows by a quarter: what is copied is little, what stays empty is memory
 POOLED = b""  # the key with the model that every key shares in a pooled replay
 
 
@@ -77,7 +76,7 @@ def _silence(job: Job) -> "Silence":
     return Silence(silent.after, None if group is None else Group(group.share, group.within))
 
 
-class Live:
+class Live(Slots):
     """The states a partition's rows run through.
 
     read: gives a key's stored snapshot, or None; read_many instead: those of many keys. What `snapshots` gave counts as
@@ -96,46 +95,34 @@ class Live:
         most_bytes: int | None = None,
         pooled: bool = False,
     ) -> None:
-        self.job, self.pooled = job, pooled
+        self.job = job
         one = read or (lambda key: None)
         self.read_many = read_many or (lambda keys: [one(key) for key in keys])
         self.templates = job.init(POOLED)
         self.timed = SENSORS if SENSORS in job.own else ORDER  # the stage that knows each key's newest sample
         self.order = job.steps.sensors or job.steps.order
-        self.work: dict[str, Any] = {}
-        self.shared: dict[str, Any] = {}  # the population's stages: one slot for all keys, never learned, never stored
-        for name, stage in job.own.items():
-            self.work[name] = stage.workspace(self.templates[name], slots=FIRST_SLOTS)
-        self.heads: HeadRows | None = None  # where keys without a label have none
+        work: dict[str, Any] = {
+            name: stage.workspace(self.templates[name], slots=FIRST_SLOTS) for name, stage in job.own.items()
+        }
+        heads: HeadRows | None = None  # where keys without a label have none
         if job.begins_untaught:
-            self.heads = self.work[LEARNER] = HeadRows(job.learner, self.templates[LEARNER], FIRST_SLOTS)
-            self.heads.most, self.heads.evict = self._most_heads, self._evict_heads
-        self.columns = codec_of(job, self.work)
-        self.new_keys = NewKeys.of(job, self.work)
-        head, heads = (0, 0) if self.heads is None else (self.heads.row_bytes, int(self.heads.rows.nbytes))
-        self.untaught_bytes = max(1, (self.nbytes - heads) // FIRST_SLOTS)  # of a key without a label
-        self.slot_bytes = self.untaught_bytes + head
+            heads = work[LEARNER] = HeadRows(job.learner, self.templates[LEARNER], FIRST_SLOTS)
+        shared: dict[str, Any] = {}  # the population's stages: one slot for all keys, never learned, never stored
+        for name, state in job.shared.items():
+            shared[name] = job.stages[name].workspace(state)
+            job.stages[name].load(shared[name], 0, state)
+        most = most_bytes if most_bytes is not None else job.settings.state.cache
+        super().__init__(work, shared, heads, most, pooled=pooled)
+        self.columns = codec_of(job, work)
+        self.new_keys = NewKeys.of(job, work)
         self.snapshot_bytes = job.state_bytes
         self.head_bytes = 0 if job.untaught is None else job.untaught.nbytes
-        for name, state in job.shared.items():
-            self.shared[name] = job.stages[name].workspace(state)
-            job.stages[name].load(self.shared[name], 0, state)
-        self.most_bytes = most_bytes if most_bytes is not None else job.settings.state.cache
-        self.slot_of: dict[bytes, int] = {}
-        self.key_of: list[bytes] = []
-        self.text_of: list[str] = []  # the key as outputs show it
-        self.names: list[list[str]] = []  # class names, in the order of their columns
-        self.offsets: list[Offsets] = []
-        self.free: list[int] = []
-        self.used = np.zeros(FIRST_SLOTS, np.int64)  # when each slot was last used
-        self.now = 0
         self.dirty: set[int] = set()
         self.parked = Parked()
         self.created = 0  # keys that began here
         self.loaded = 0  # states read from snapshots
         self.left = 0  # keys that left for want of room
         self.expired = 0  # keys that started over after [state] ttl
-        self.latest = LatestBySlot(FIRST_SLOTS)
         self.log = Log()  # what was applied since the last `snapshots`
         self.aside = Aside()
         self.careful = 0  # records still to be applied with care, because a stage failed
@@ -144,14 +131,6 @@ class Live:
         if pooled:
             self.slot(POOLED)
         self.model_stored = self.model  # of a pooled model: what it was at the last `snapshots`
-
-    @property
-    def keys(self) -> int:
-        return len(self.slot_of)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(work.nbytes for work in (*self.work.values(), *self.shared.values()))
 
     @property
     def dirty_bytes(self) -> int:
@@ -187,14 +166,6 @@ class Live:
             return slots
         return slots[np.any([(of_kind[slots].reshape(len(slots), -1) > 0).any(axis=1) for of_kind in opened], axis=0)]
 
-    def live_slots(self) -> Array:
-        """Slots of live keys, ascending; as an array, since a scrape looks through all of them."""
-        if self.pooled:
-            return np.zeros(1, np.int64)
-        taken = np.ones(len(self.key_of), np.bool_)
-        taken[self.free] = False
-        return np.flatnonzero(taken)
-
     def worst(self, since: int, most: int) -> list[tuple[str, float]]:
         """Keys with the largest newest LS errors, of those with a record in a batch after the `since`-th, largest first."""
         slots = worst_slots(self.latest, self.used, since, most)
@@ -216,12 +187,6 @@ class Live:
         if self.silence is not None:
             self.silence.meet_all(self.job.fingerprint, scan)
 
-    def tick(self) -> None:
-        """A new batch begins: slots used from here on are the last to leave."""
-        self.now += 1
-        if self.pooled:
-            self.used[0] = self.now  # the shared model never leaves
-
     def slot(self, key: bytes) -> int | None:
         """The key's slot; reads its snapshot, or begins a new state, where it has none. None: the key is set aside.
 
@@ -234,31 +199,6 @@ class Live:
         if slot is not None:
             self.used[slot] = self.now
         return slot
-
-    def touch(self, slots: list[int]) -> None:
-        """Keys of the present batch: they do not leave during it."""
-        if slots:
-            self.used[slots] = self.now
-
-    @property
-    def most_slots(self) -> int:
-        """Half of the bytes stays for heads, which all keys may come to need."""
-        fit = max(FIRST_SLOTS, self.most_bytes // self.slot_bytes)
-        if self.heads is None:
-            return fit
-        left = (self.most_bytes - int(self.heads.rows.nbytes)) // self.untaught_bytes
-        return max(len(self.used), min(left, max(fit, self.most_bytes // 2 // self.untaught_bytes)))
-
-    @property
-    def most_keys(self) -> int:
-        """How many keys may be live together, each with a head."""
-        return max(FIRST_SLOTS, self.most_bytes // self.slot_bytes) - self.pooled
-
-    def room(self) -> int:
-        """How many more keys can be entered without moving out one of the present batch."""
-        old = int((self.used[: len(self.key_of)] < self.now).sum())  # a free slot was used at 0
-        room = self.most_slots - len(self.key_of) + old
-        return room if self.heads is None else min(room, self.most_keys + self.pooled - len(self.key_of) + old)
 
     def enter(self, keys: Sequence[bytes]) -> None:
         """Read the states of different keys that are not live, or begin them; at most `room()`.
@@ -377,62 +317,6 @@ class Live:
         if slot is not None:
             self._release([slot])
             self.used[slot] = 0
-
-    def _release(self, slots: list[int]) -> None:
-        self.free += slots
-        if self.heads is not None:
-            self.heads.release(np.array(slots, np.int64))
-
-    def _take(self, key: bytes) -> int:
-        text = key.decode("utf-8", "backslashreplace")
-        if self.free:
-            slot = self.free.pop()
-            self.latest.clear(slot)
-            self.key_of[slot], self.text_of[slot] = key, text
-            return slot
-        slot = len(self.key_of)
-        if slot == len(self.used):
-            slots = min(slot + max(slot // GROWS, FIRST_SLOTS), max(self.most_slots, slot + 1))
-            for work in self.work.values():
-                work.grow(slots)
-            self.used = np.concatenate([self.used, np.zeros(slots - slot, np.int64)])
-            self.latest.grow(slots)
-        self.key_of.append(key)
-        self.text_of.append(text)
-        self.names.append([])
-        self.offsets.append({})
-        return slot
-
-    def _make_room(self, wanted: int) -> None:
-        """The least recently used eighth leaves, or more (never a key of the present batch, nor the pooled model)."""
-        held = self._held()
-        leaving = self._oldest(held)[: max(wanted, len(held) // 8)]
-        assert len(leaving) >= wanted, "advance starts a new batch before room runs out"
-        self._leave(leaving)
-
-    def _most_heads(self) -> int:
-        """How many rows of heads, the new keys' own among them, have room next to the slots."""
-        assert self.heads is not None
-        return max(FIRST_SLOTS, (self.most_bytes - len(self.used) * self.untaught_bytes) // self.heads.row_bytes)
-
-    def _evict_heads(self, wanted: int) -> None:
-        """The least recently used eighth of the keys with a head leaves, or more (never a key of the present batch)."""
-        assert self.heads is not None
-        held = self._held()
-        held = held[self.heads.row_of[held] > 0]
-        self._leave(self._oldest(held)[: max(wanted, len(held) // 8)])
-
-    def _held(self) -> Array:
-        """Slots of keys, ascending."""
-        held = np.fromiter(self.slot_of.values(), np.int64, len(self.slot_of))
-        held.sort()
-        return held[held != 0] if self.pooled else held
-
-    def _oldest(self, held: Array) -> Array:
-        """Those of these slots that were not used in the present batch, the least recently used first."""
-        old = held[self.used[held] < self.now]
-        leaving: Array = old[np.argsort(self.used[old], kind="stable")]
-        return leaving
 
     def _leave(self, leaving: Array) -> None:
         unsaved = self.writable([slot for slot in leaving.tolist() if slot in self.dirty])

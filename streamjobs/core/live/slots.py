@@ -1,0 +1,149 @@
+"""Which key has which slot of the workspaces, how many slots there may be, and which keys leave when room is needed."""
+
+from typing import Any
+
+import numpy as np
+
+from algorithms.common.head_rows import HeadRows
+from algorithms.common.protocol import Array
+from streamjobs.core.live.live_stats import LatestBySlot
+from streamjobs.core.state.snapshot import Offsets
+
+FIRST_SLOTS = 16
+GROWS = 4  # room grows by a quarter: what is copied is little, what stays empty is memory
+
+
+class Slots:
+    """`used` has for each slot the batch that used it last; `now` is the present batch. `_leave` says what leaving means.
+
+    work, shared: workspaces by stage, with FIRST_SLOTS slots, and those that all keys share.
+    heads: rows of heads, where keys without a label have none.
+    most_bytes: bound of the workspaces. pooled: slot 0 has the model of all keys, and never leaves.
+    """
+
+    def __init__(
+        self, work: dict[str, Any], shared: dict[str, Any], heads: HeadRows | None, most_bytes: int, *, pooled: bool
+    ) -> None:
+        self.work, self.shared, self.heads, self.most_bytes, self.pooled = work, shared, heads, most_bytes, pooled
+        head, all_heads = (0, 0) if heads is None else (heads.row_bytes, int(heads.rows.nbytes))
+        own = sum(one.nbytes for one in work.values())
+        self.untaught_bytes = max(1, (own - all_heads) // FIRST_SLOTS)  # of a key without a label
+        self.slot_bytes = self.untaught_bytes + head
+        self.slot_of: dict[bytes, int] = {}
+        self.key_of: list[bytes] = []
+        self.text_of: list[str] = []  # the key as outputs show it
+        self.names: list[list[str]] = []  # class names, in the order of their columns
+        self.offsets: list[Offsets] = []
+        self.free: list[int] = []
+        self.used = np.zeros(FIRST_SLOTS, np.int64)
+        self.now = 0
+        self.latest = LatestBySlot(FIRST_SLOTS)
+        if heads is not None:
+            heads.most, heads.evict = self._most_heads, self._evict_heads
+
+    @property
+    def keys(self) -> int:
+        return len(self.slot_of)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(work.nbytes for work in (*self.work.values(), *self.shared.values()))
+
+    def live_slots(self) -> Array:
+        """Slots of live keys, ascending; as an array, since a scrape looks through all of them."""
+        if self.pooled:
+            return np.zeros(1, np.int64)
+        taken = np.ones(len(self.key_of), np.bool_)
+        taken[self.free] = False
+        return np.flatnonzero(taken)
+
+    def tick(self) -> None:
+        """A new batch begins: slots used from here on are the last to leave."""
+        self.now += 1
+        if self.pooled:
+            self.used[0] = self.now  # the shared model never leaves
+
+    def touch(self, slots: list[int]) -> None:
+        """Keys of the present batch: they do not leave during it."""
+        if slots:
+            self.used[slots] = self.now
+
+    @property
+    def most_slots(self) -> int:
+        """Half of the bytes stays for heads, which all keys may come to need."""
+        fit = max(FIRST_SLOTS, self.most_bytes // self.slot_bytes)
+        if self.heads is None:
+            return fit
+        left = (self.most_bytes - int(self.heads.rows.nbytes)) // self.untaught_bytes
+        return max(len(self.used), min(left, max(fit, self.most_bytes // 2 // self.untaught_bytes)))
+
+    @property
+    def most_keys(self) -> int:
+        """How many keys may be live together, each with a head."""
+        return max(FIRST_SLOTS, self.most_bytes // self.slot_bytes) - self.pooled
+
+    def room(self) -> int:
+        """How many more keys can be entered without moving out one of the present batch."""
+        old = int((self.used[: len(self.key_of)] < self.now).sum())  # a free slot was used at 0
+        room = self.most_slots - len(self.key_of) + old
+        return room if self.heads is None else min(room, self.most_keys + self.pooled - len(self.key_of) + old)
+
+    def _release(self, slots: list[int]) -> None:
+        self.free += slots
+        if self.heads is not None:
+            self.heads.release(np.array(slots, np.int64))
+
+    def _take(self, key: bytes) -> int:
+        text = key.decode("utf-8", "backslashreplace")
+        if self.free:
+            slot = self.free.pop()
+            self.latest.clear(slot)
+            self.key_of[slot], self.text_of[slot] = key, text
+            return slot
+        slot = len(self.key_of)
+        if slot == len(self.used):
+            slots = min(slot + max(slot // GROWS, FIRST_SLOTS), max(self.most_slots, slot + 1))
+            for work in self.work.values():
+                work.grow(slots)
+            self.used = np.concatenate([self.used, np.zeros(slots - slot, np.int64)])
+            self.latest.grow(slots)
+        self.key_of.append(key)
+        self.text_of.append(text)
+        self.names.append([])
+        self.offsets.append({})
+        return slot
+
+    def _make_room(self, wanted: int) -> None:
+        """The least recently used eighth leaves, or more (never a key of the present batch, nor the pooled model)."""
+        held = self._held()
+        leaving = self._oldest(held)[: max(wanted, len(held) // 8)]
+        assert len(leaving) >= wanted, "advance starts a new batch before room runs out"
+        self._leave(leaving)
+
+    def _most_heads(self) -> int:
+        """How many rows of heads, the new keys' own among them, have room next to the slots."""
+        assert self.heads is not None
+        return max(FIRST_SLOTS, (self.most_bytes - len(self.used) * self.untaught_bytes) // self.heads.row_bytes)
+
+    def _evict_heads(self, wanted: int) -> None:
+        """The least recently used eighth of the keys with a head leaves, or more (never a key of the present batch)."""
+        assert self.heads is not None
+        held = self._held()
+        held = held[self.heads.row_of[held] > 0]
+        self._leave(self._oldest(held)[: max(wanted, len(held) // 8)])
+
+    def _held(self) -> Array:
+        """Slots of keys, ascending."""
+        held = np.fromiter(self.slot_of.values(), np.int64, len(self.slot_of))
+        held.sort()
+        return held[held != 0] if self.pooled else held
+
+    def _oldest(self, held: Array) -> Array:
+        """Those of these slots that were not used in the present batch, the least recently used first."""
+        old = held[self.used[held] < self.now]
+        leaving: Array = old[np.argsort(self.used[old], kind="stable")]
+        return leaving
+
+    def _leave(self, leaving: Array) -> None:
+        """The keys in these slots are not live any more."""
+        raise NotImplementedError
