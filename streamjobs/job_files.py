@@ -163,8 +163,7 @@ def core_from(composition: Composition) -> Core:
         return Live(job, read_many=read_many, most_bytes=most_bytes)
 
     job = job_from(composition)
-    meet = Live.meet if job.steps.silent is not None else None
-    return Core(job, make_live, advance, last_event, job.schemas, meet, job.forecast_plan)
+    return Core(job, make_live, advance, last_event, job.schemas, Live.meet, job.forecast_plan)
 
 
 def broker_of(url: str | None, env: Mapping[str, str] | None = None) -> BrokerSection:

@@ -83,5 +83,5 @@ class Core(NamedTuple):
     advance: Callable[[Any, Any, Sequence[Record]], Advanced]
     last_event: Callable[[Any, bytes], tuple[float, Offsets]]  # job, snapshot: newest event time, applied offsets
     schemas: Schemas | None = None  # of records in a format that has them; filled before the records are advanced
-    meet: Callable[[Any, Scan], None] | None = None  # live states, before the first batch; where a job needs all stored keys
+    meet: Callable[[Any, Scan], None] | None = None  # live states, before the first batch
     forecast_plan: tuple[Sequence[str], Sequence[int], Sequence[float]] | None = None  # columns, rows ahead, coverage

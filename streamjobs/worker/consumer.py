@@ -24,7 +24,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from streamjobs.core.state import snapshot
-from streamjobs.errors import SetupError, SnapshotError
+from streamjobs.errors import SetupError, SnapshotError, StreamjobsError
 from streamjobs.kafka.layout import Commit, growth, require_laid_out, require_same_count
 from streamjobs.kafka.patches.connections import UnknownTopic
 from streamjobs.kafka.topic_id import Origin, changelog_of, decided_time_unit, progress_of, require_same_input
@@ -177,7 +177,12 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             for tp, offset in starts.items():
                 self._committed_offset[tp] = offset
                 self._read_offset[tp] = offset or None
-            if not delivery.assign({tp.partition: offset for tp, offset in starts.items()}, self._progress):
+            try:
+                assigned = delivery.assign({tp.partition: offset for tp, offset in starts.items()}, self._progress)
+            except StreamjobsError as error:  # the stored states are another job's
+                delivery.fail(error)
+                return
+            if not assigned:
                 return
             delivery.lower_barrier()
         log.info("ready", partitions=sorted(tp.partition for tp in starts))

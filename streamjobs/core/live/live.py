@@ -183,7 +183,17 @@ class Live(Slots):
         return self.encode([slot])[0], (self.states(slot), list(self.names[slot]), dict(self.offsets[slot]))
 
     def meet(self, scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]]) -> None:
-        """Before the first batch: learn when each stored key was last heard of, if the job asks. scan: as of a store."""
+        """Before the first batch: learn when each stored key was last heard of, if the job asks. scan: as of a store.
+
+        Raises ForeignStateError where the first stored state is of another job: no record has to come to show it.
+        """
+        for _, data in scan(None, 1):
+            try:
+                decode_snapshot(self.job, data)
+            except ForeignStateError:
+                raise
+            except SnapshotError:  # a damaged one is set aside when its key comes
+                pass
         if self.silence is not None:
             self.silence.meet_all(self.job.fingerprint, scan)
 
