@@ -15,8 +15,10 @@ from streamjobs.settings.types import UNIT_NAMES
 
 if TYPE_CHECKING:
     from streamjobs.recordings.guess.columns import Chosen, Guess
+    from streamjobs.recordings.profile import Profile
     from streamjobs.recordings.tables import How
 
+SHORT, USUAL = 300, 1000  # rows of a key from which a detector can learn from few, and as usual
 BROKER = "kafka://localhost:9092"
 TimeFormat = Annotated[
     str | None, typer.Option("--time-format", help="Format of times, such as '%d.%m.%Y %H:%M', or excel.")
@@ -86,7 +88,9 @@ def init(
     if sample is not None or from_topic is not None or preset is not None:
         guessed = questions.asked(guess_with, chosen)[0] if asks else guess_with(chosen)
         if sample is not None and population is None:  # which needs all columns, also of a phone that lies still
-            guessed, most_rows = _surveyed(sample, guessed, how_of(separator, decimal))
+            guessed, profile = _surveyed(sample, guessed, how_of(separator, decimal))
+            short = profile.most_rows if SHORT <= profile.most_rows < USUAL else 0
+            written = written._replace(rows=short, daily=bool(profile.daily))
         if from_topic is not None and population is None:
             guessed = profiled_rows(found.rows, guessed, found.owners)
     if population is not None:
@@ -97,7 +101,7 @@ def init(
     _write(file, job_file_text(guessed, file, written))
     _tell(_said(guessed, written) if guessed is not None else ())
     if sample is not None and guessed is not None:
-        _try(file, sample, guessed, written, how_of(separator, decimal), most_rows)
+        _try(file, sample, guessed, written, how_of(separator, decimal), profile.most_rows)
     copied = written.partitions > 1 and guessed is not None and guessed.key is not None
     say(what_next(guessed, file, sample, written.time_zone, from_topic is not None, copied))
 
@@ -155,9 +159,15 @@ def _topic_as(sample: Path | None) -> str:
 def _try(file: Path, sample: Path, guessed: "Guess", written: Written, how: "How", most_rows: int) -> None:
     """Write the job file again, with what its [drift] does on the sample."""
     from streamjobs.commands.recordings.trial import is_tried, tried_on
+    from streamjobs.recordings.survey import windowed
 
     if not is_tried(guessed, written.time_zone):
         return
+    if guessed.label is not None and guessed.task == "regression" and not windowed(guessed):
+        from streamjobs.commands.recordings.learner_trial import best_learner
+
+        written = written._replace(best=best_learner(file, sample, guessed, how))
+        _write(file, job_file_text(guessed, file, written))
     trial = tried_on(file, sample, guessed, how, most_rows)
     _write(file, job_file_text(guessed, file, written, trial))
     for line in trial.lines():
@@ -178,11 +188,8 @@ def _file(sample: Path, how: "How") -> "Callable[[Chosen], Guess]":
     return lambda chosen: guess(sample, how, chosen)
 
 
-def _surveyed(sample: Path, guessed: "Guess", how: "How") -> "tuple[Guess, int]":
-    """With the classes and people of the whole file, and without fields that drift detection cannot watch.
-
-    Also the most rows of a key.
-    """
+def _surveyed(sample: Path, guessed: "Guess", how: "How") -> "tuple[Guess, Profile]":
+    """With the classes and people of the whole file, and without fields that drift detection cannot watch."""
     import dataclasses
 
     from streamjobs.recordings.profile import profiled

@@ -28,6 +28,8 @@ MOVED = 0.5  # smallest way from the first part to the last, in deviations of th
 MOST_KEYS = 2 / 3  # of the keys, that show it
 SAME = 0.999  # smallest correlation of a field that follows another
 DAY, DAYS, OF_DAY = 86_400.0, 3, 0.25  # least whole days of a daily cycle; least share of a day's variance
+FEW_DAYS = 14  # in more, no random walk of 400 repeated a day's wave by chance
+STANDS_OUT = 8.0  # a day's power over that of the periods around it; chosen on random walks and noisy days of seed 1
 
 
 class Profile(NamedTuple):
@@ -38,16 +40,16 @@ class Profile(NamedTuple):
     most_rows: int  # of a key
 
 
-def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) -> tuple[Guess, int]:
-    """The guess without the fields that a detector cannot watch, and the most rows of a key. Reads LOOK_AT rows.
+def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) -> tuple[Guess, Profile]:
+    """The guess without the fields that a detector cannot watch, and what the fields do. Reads LOOK_AT rows.
 
     count: passes the rows on, and may report how many there were.
     """
     if not guessed.fields or "fields" in guessed.choose:
-        return guessed, 0
+        return guessed, Profile([], {}, [], {}, 0)
     wanted = [*guessed.fields, *filter(None, (guessed.key, guessed.time))]
     found = profile_of(count(rows_of(path, how, wanted)), guessed)
-    return without_unsteady(guessed, found), found.most_rows
+    return without_unsteady(guessed, found), found
 
 
 def profiled_rows(rows: Sequence[dict[str, Any]], guessed: Guess, owners: Sequence[Any] | None) -> Guess:
@@ -183,7 +185,28 @@ def _is_daily(times: Array, values: Array) -> bool:
         others = number % 2 != odd
         rest[~others] -= waves[~others] @ np.linalg.lstsq(waves[others], within[0][others], rcond=None)[0]
     left, all_of = (np.bincount(number, one**2, days) for one in (rest, within[0]))
-    return _most((left < (1 - OF_DAY) * all_of)[np.bincount(number, minlength=days) > 1])
+    repeats = _most((left < (1 - OF_DAY) * all_of)[np.bincount(number, minlength=days) > 1])
+    return repeats and (days > FEW_DAYS or _stands_out(times, values, days))
+
+
+def _stands_out(times: Array, values: Array, days: int) -> bool:
+    """Whether a day, or half of one, has far more power than the periods around it: a random walk has waves of all periods.
+
+    The power is that of the differences. The usual one is the geometric mean of the powers around, so that any spectrum
+    that falls as a power of the frequency, from noise to a random walk, gives about 1.
+    """
+    order = np.argsort(times, kind="stable")
+    times, values = times[order][times[order] < days * DAY], values[order][times[order] < days * DAY]
+    pauses, moves = np.diff(times), np.diff(values)
+    moves -= pauses * (moves.sum() / pauses.sum())
+    middle = (times[1:] + times[:-1]) / 2
+    for harmonic in (days, 2 * days):  # waves in all days
+        waves = np.arange(harmonic - 2 * days // 3, harmonic + 2 * days // 3 + 1)
+        power = np.array([abs(np.exp(-2j * np.pi * wave / (days * DAY) * middle) @ moves) ** 2 for wave in waves])
+        usual = np.exp(np.log(np.maximum(power[waves != harmonic], np.finfo(float).tiny)).mean())
+        if power[waves == harmonic][0] > STANDS_OUT * usual:
+            return True
+    return False
 
 
 def _is_same(first: Array, second: Array) -> bool:

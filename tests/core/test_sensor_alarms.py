@@ -159,6 +159,20 @@ def test_a_number_at_which_a_column_rests_is_not_stuck(at: float, most: int) -> 
         assert at != 0.0 or stop == len(column) + 100 + LEAST - 1, seed
 
 
+def test_a_parked_machine_alarms_only_in_a_stay_of_a_day_that_is_far_longer_than_all_before() -> None:
+    """As a sensor does that fails to 0. Of 4,000 such machines 27 have a stay like that."""
+    raised = 0
+    for seed in (1368, 1669, *range(1000, 1100)):
+        column = parked(seed, 0.0)
+        edges = np.flatnonzero(np.diff(np.r_[0, column == 0.0, 0]))
+        begins, lengths = edges[::2], edges[1::2] - edges[::2]
+        for at in raised_in(column, 60.0):
+            stay = int(np.searchsorted(begins, at, "right")) - 1
+            assert lengths[stay] >= 1440 and lengths[stay] >= 10 * lengths[:stay].max(initial=0), seed
+            raised += 1
+    assert raised >= 2
+
+
 def test_a_column_that_stays_at_0_for_a_day_is_stuck() -> None:
     column = np.concatenate([parked(230, 0.0)[:-5], np.random.default_rng(230).normal(size=100), np.zeros(20_000)])
     (at,) = raised_in(column, 60.0)

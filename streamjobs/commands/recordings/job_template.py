@@ -11,6 +11,7 @@ from streamjobs.settings.toml import toml
 from streamjobs.settings.types import UNIT_NAMES
 
 if TYPE_CHECKING:
+    from streamjobs.commands.recordings.learner_trial import Best
     from streamjobs.commands.recordings.trial import Trial
     from streamjobs.fit.starters import Starter
     from streamjobs.recordings.guess.columns import Guess
@@ -32,6 +33,9 @@ class Written(NamedTuple):
     missing: str | None
     partitions: int = 0  # of a topic with records without keys
     name: str = "job"  # of the job, where its file has the usual name
+    rows: int = 0  # of a key in a sample that is too short for the usual detector
+    daily: bool = False  # a number has a daily cycle
+    best: "Best | None" = None  # learner of a number, on the sample
 
 
 TEMPLATE = """\
@@ -76,6 +80,14 @@ OF_KEYS = """\
 method = "standard"  # running mean and variance of every key
 clip = 5.0  # a single outlier does not move the model
 
+{learner}
+
+[drift]
+{tried}watch = {watch}  # columns | innovations | rows | ls_error | loss: numbers of a row, what a forecast missed, errors
+{detector}false_alarms = "1 per {between} rows"  # most that a key may have while nothing changes{per_time}
+# reference = "first 2h"  # normal permanently, such as for a machine; absent: a change that lasts becomes normal{after}"""
+
+OF_KERNEL = """\
 [learner]
 name = "okfeb"  # a subspace of the kernel's feature space, followed on a budget
 role = "{role}"  # head: stops changing, so that a head can learn on it | track: keeps following, for features and drift
@@ -83,12 +95,11 @@ rank = {rank}
 budget = {budget}  # most samples that a key stores
 kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the square root of the number of features
 
-{head}
+{head}"""
 
-[drift]
-{tried}watch = {watch}  # columns | innovations | rows | ls_error | loss: numbers of a row, what a forecast missed, errors
-false_alarms = "1 per 10000 rows"  # most that a key may have while nothing changes{per_time}
-# reference = "first 2h"  # normal permanently, such as for a machine; absent: a change that lasts becomes normal{after}"""
+OF_BEST = """\
+# {line}
+{section}  # 'streamjobs compare' tries others on your recordings"""
 
 OF_POPULATION = """\
 [population]  # what {count} people teach: 'streamjobs fit' writes it, and new people start with it
@@ -121,6 +132,12 @@ filter = "hmm"  # scores are probabilities, because what a person does mostly go
 
 OF_PEOPLE = """
 # reference = "population"  # people who change what they do: alarms at once, with a [population] of 'streamjobs fit'"""
+SHORT = """\
+# The sample has {rows} rows of a key. With thousands, remove detector and watch ["columns", "innovations", "rows"]
+detector = {{ name = "column_chart", learn = {learn}, smoothing = 0.5, shares = true }}  # alarms after {learn} + 128 rows
+"""
+LEAST_LEARN, LEARN_FROM = 60, 4  # rows, or this part of a key's, that teach the scale; chosen on fleets of seeds 1 to 3
+USUAL_LIMIT, SHORT_LIMIT = 10_000, 50_000  # rows from one false alarm to the next; of keys without days, which are many
 AHEAD = """
 
 # [forecast]  # each number some rows ahead, with intervals; 'streamjobs tune' prints what that is worth on a recording
@@ -139,7 +156,8 @@ def job_file_text(
     width = 8 * dim if windowed else dim
     labelled = guessed is None or guessed.label is not None
     rank = max(2, min(20, width))
-    watch: str | Sequence[str] = "columns" if windowed or labelled else ["columns", "innovations", "rows"]
+    short = written.rows if not (windowed or labelled) else 0
+    watch: str | Sequence[str] = "columns" if windowed or labelled or short else ["columns", "innovations", "rows"]
     watch = trial.tried[-1].watch if trial is not None and trial.tried else watch
     taught = guessed if survey.teaches(guessed) else None
     stem = written.name if file.stem == USUAL_NAME else file.stem
@@ -167,13 +185,21 @@ def job_file_text(
         else OF_KEYS.format(
             after=(OF_PEOPLE if windowed else "") if labelled else _sensors(trial) + ("" if windowed else _ahead(guessed)),
             per_time='; or by time, such as "1/day"' if windowed else "",
-            role="head" if labelled else "track",
-            rank=rank,
-            budget=rank + max(5, rank // 2),
-            bandwidth=round(width**0.5, 1),
+            learner=OF_BEST.format(line=one_line(best.line), section=toml({"learner": dict(best.section)}).rstrip())
+            if (best := written.best) is not None
+            else OF_KERNEL.format(
+                role="head" if labelled else "track",
+                rank=rank,
+                budget=rank + max(5, rank // 2),
+                bandwidth=round(width**0.5, 1),
+                head=_head(guessed) if labelled else '# [head]\n# name = "rls"  # learns labels on the features',
+            ),
             tried="".join(f"# {one_line(line)}\n" for line in trial.lines()) if trial is not None else "",
             watch=json.dumps(watch),
-            head=_head(guessed) if labelled else '# [head]\n# name = "rls"  # learns labels on the features',
+            detector=SHORT.format(learn=max(LEAST_LEARN, short // LEARN_FROM), rows=short)
+            if short and watch == "columns"
+            else "",
+            between=SHORT_LIMIT if short and not written.daily else USUAL_LIMIT,
         ),
     )
 

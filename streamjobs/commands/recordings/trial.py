@@ -96,13 +96,13 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
     from streamjobs.replay import alarm_rates
     from streamjobs.settings.composition import composition_of
 
-    if most_rows < LEAST:
-        return Trial([], f"the sample has at most {most_rows:,} rows of a key, and a detector needs {LEAST:,} or more")
     try:
         own = job_of(file)
         assert own.settings.drift is not None
+        if most_rows < LEAST and own.settings.drift.detector is None:  # as `init` writes it for a short sample
+            return Trial([], f"the sample has at most {most_rows:,} rows of a key, and a detector needs {LEAST:,} or more")
         note("trying [drift] on the sample ...")
-        records = list(_records(own.settings, sample, guessed, how))
+        records = list(records_to_try(own.settings, sample, guessed, how))
     except ConfigError as error:
         return Trial([], str(error))
     found: list[Tried] = []
@@ -116,10 +116,11 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
         except ConfigError:  # the errors of a learner of one number
             continue
         found.append(_tried(job, way, records))
-        if not found[-1].rows:
+        if not found[-1].rows and len(found) == 1:
             return Trial([], f"no key of the sample has enough rows for watch = {way.drift.watch!r} to learn what is normal")
-        if found[-1].fits:
+        if not found[-1].rows or found[-1].fits:
             break
+    found = [one for one in found if one.rows]
     found.sort(key=lambda one: (one.fits, -one.alarms.total()))
     rows_alone = guessed.label is None and own.settings.window is None
     return Trial(found, sensors=["", *_sensors(own.settings, records, guessed, found[-1].watch)] if rows_alone else ())
@@ -154,7 +155,8 @@ def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, obje
     from streamjobs.settings.sections import AlarmsSection
 
     assert settings.drift is not None
-    drift = settings.drift.model_copy(update={"watch": watch})
+    own = watch == settings.drift.watch
+    drift = settings.drift.model_copy(update={"watch": watch} | ({} if own else {"detector": None}))
     changed = settings.model_copy(update={"drift": drift, "alarms": AlarmsSection.model_validate(asked)})
     raised = Counter[str]()
 
@@ -193,7 +195,8 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
     return Tried(way.drift.watch, len(keys), rows, alarms, rows / between, named, warming)
 
 
-def _records(settings: "Settings", sample: Path, guessed: "Guess", how: "How") -> Iterator["Stored"]:
+def records_to_try(settings: "Settings", sample: Path, guessed: "Guess", how: "How") -> Iterator["Stored"]:
+    """Of the sample's first KEYS keys."""
     import dataclasses
 
     from streamjobs.commands.recordings.options import with_rate
