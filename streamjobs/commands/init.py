@@ -15,7 +15,6 @@ from streamjobs.settings.types import UNIT_NAMES
 
 if TYPE_CHECKING:
     from streamjobs.recordings.guess.columns import Chosen, Guess
-    from streamjobs.recordings.profile import Profile
     from streamjobs.recordings.tables import How
 
 SHORT, USUAL = 300, 1000  # rows of a key from which a detector can learn from few, and as usual
@@ -88,9 +87,7 @@ def init(
     if sample is not None or from_topic is not None or preset is not None:
         guessed = questions.asked(guess_with, chosen)[0] if asks else guess_with(chosen)
         if sample is not None and population is None:  # which needs all columns, also of a phone that lies still
-            guessed, profile = _surveyed(sample, guessed, how_of(separator, decimal))
-            short = profile.most_rows if SHORT <= profile.most_rows < USUAL else 0
-            written = written._replace(rows=short, daily=bool(profile.daily))
+            guessed, most_rows, written = _surveyed(sample, guessed, written, how_of(separator, decimal))
         if from_topic is not None and population is None:
             guessed = profiled_rows(found.rows, guessed, found.owners)
     if population is not None:
@@ -101,7 +98,7 @@ def init(
     _write(file, job_file_text(guessed, file, written))
     _tell(_said(guessed, written) if guessed is not None else ())
     if sample is not None and guessed is not None:
-        _try(file, sample, guessed, written, how_of(separator, decimal), profile.most_rows)
+        _try(file, sample, guessed, written, how_of(separator, decimal), most_rows)
     copied = written.partitions > 1 and guessed is not None and guessed.key is not None
     say(what_next(guessed, file, sample, written.time_zone, from_topic is not None, copied))
 
@@ -188,8 +185,11 @@ def _file(sample: Path, how: "How") -> "Callable[[Chosen], Guess]":
     return lambda chosen: guess(sample, how, chosen)
 
 
-def _surveyed(sample: Path, guessed: "Guess", how: "How") -> "tuple[Guess, Profile]":
-    """With the classes and people of the whole file, and without fields that drift detection cannot watch."""
+def _surveyed(sample: Path, guessed: "Guess", written: Written, how: "How") -> tuple["Guess", int, Written]:
+    """With the classes and people of the whole file, and without fields that drift detection cannot watch.
+
+    Also the most rows of a key, and what is written with whether these are few.
+    """
     import dataclasses
 
     from streamjobs.recordings.profile import profiled
@@ -197,7 +197,11 @@ def _surveyed(sample: Path, guessed: "Guess", how: "How") -> "tuple[Guess, Profi
     from streamjobs.recordings.tables import untold
 
     how = dataclasses.replace(how, preset=guessed.preset and guessed.preset.name, tell=untold)
-    return profiled(sample, survey(sample, guessed, how), how, lambda rows: counted(rows, "rows of the sample read"))
+    guessed, found = profiled(
+        sample, survey(sample, guessed, how), how, lambda rows: counted(rows, "rows of the sample read")
+    )
+    short = found.most_rows if SHORT <= found.most_rows < USUAL else 0
+    return guessed, found.most_rows, written._replace(rows=short, daily=bool(found.daily))
 
 
 def _of_preset(name: str) -> "Callable[[Chosen], Guess]":
