@@ -6,7 +6,7 @@ else goes record by record, with the same result.
 
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice, repeat
 
@@ -146,7 +146,8 @@ def _all_codes(job: Job, live: Live, slots: list[int], keys: Iterable[int], labe
             columns = repeat(_columns(tuple(live.names[0])))
             return np.array([[of[label]] for of, label in zip(columns, labels, strict=False)])  # type: ignore[index]
         of_key = {slot: _columns(tuple(live.names[slot])) for slot in keys}
-        return np.array([of_key[slot][label] for slot, label in zip(slots, labels, strict=True)], np.float64).reshape(-1, 1)  # type: ignore[index]
+        codes: Iterator[float] = map(operator.getitem, map(of_key.__getitem__, slots), labels)  # type: ignore[arg-type]
+        return np.fromiter(codes, np.float64, len(labels)).reshape(-1, 1)
     except (RecordError, KeyError, TypeError):
         return None
 

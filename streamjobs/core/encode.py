@@ -5,6 +5,7 @@ that caused it, with -i behind it where one record gave several rows; readers dr
 """
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from functools import partial
 from hashlib import blake2b
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from streamjobs.core.sensor_alarms import Sent
 
 _made = partial(tuple.__new__, Output)  # of a tuple of its fields; a fourth of the time of Output(...)
+_key = operator.attrgetter("key")
 _NO_CONTROLS: dict[str, Any] = {}
 SMALL_P = 0.01  # a p-value below it is as frequent while nothing changes
 _NO_COLUMNS: dict[str, float] = {}
@@ -58,7 +60,7 @@ class Encoder:
     ) -> None:
         """Append the rows' outputs, sink by sink, and count them in the report. sent: alarms of the rows' sensors."""
         owners = rows.owner.tolist()
-        texts = [self.live.text_of[slot] for slot in rows.slots.tolist()]
+        texts = list(map(self.live.text_of.__getitem__, rows.slots.tolist()))
         report.batches.append(BatchRows(texts, rows.times, made.out.ls_error))
         sinks: list[tuple[str, list[bytes]]] = []
         if "features" in self.job.sinks:
@@ -69,7 +71,8 @@ class Encoder:
         if "drift" in self.job.sinks:
             sinks.append(("drift", self._drift(texts, rows, made)))
         stamps = np.rint(rows.times * 1000.0).astype(np.int64).tolist()
-        keys = [self.records[owner].key for owner in owners]
+        key_of = list(map(_key, self.records))
+        keys = list(map(key_of.__getitem__, owners))
         for sink, values in sinks:
             headers = output_headers(sink, made.ids)
             outputs += map(_made, zip(repeat(sink), keys, values, stamps, headers, strict=False))

@@ -1,5 +1,6 @@
 """The id of every row: which record caused it, and which of that record's rows it is. Readers drop repeats by it."""
 
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,8 +28,6 @@ def identities(records: Sequence[Record], owner: Array, life: str = "") -> list[
         running = np.empty(len(owner), np.int64)
         order = np.argsort(owner, kind="stable")
         running[order] = np.arange(len(owner)) - np.searchsorted(owner[order], owner[order])
-    behind = [b"-%d" % number for number in range(int(times.max()))]
-    return [
-        of_record[index] + behind[number] if several else of_record[index]
-        for index, number, several in zip(owners, running.tolist(), (times[owner] > 1).tolist(), strict=True)
-    ]
+    behind = [b"", *[b"-%d" % number for number in range(int(times.max()))]]
+    places = np.where(times[owner] > 1, running + 1, 0).tolist()
+    return list(map(operator.add, map(of_record.__getitem__, owners), map(behind.__getitem__, places)))

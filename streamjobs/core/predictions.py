@@ -33,9 +33,9 @@ def encoded_predictions(
         y_hats, ys = _numbers(made.out.prediction), _numbers(rows.L)
         _count_regression(made, rows, report)
     else:
-        slots = rows.slots.tolist()
         truth = np.where(np.isfinite(rows.L[:, 0]), rows.L[:, 0], -1.0).astype(np.int64)
-        y_hats, ys = _named(live, slots, choice.chosen), _named(live, slots, truth)
+        names = _ClassNames(live, rows.slots.tolist())
+        y_hats, ys = names.of(choice.chosen), names.of(truth)
         report.wrong += int(((truth >= 0) & (choice.chosen >= 0) & (truth != choice.chosen)).sum())
         report.unknown += 0 if choice.unknown is None else int(choice.unknown.sum())
     report.batches[-1] = report.batches[-1]._replace(predicted=y_hats, labels=ys)
@@ -51,7 +51,7 @@ def encoded_predictions(
         "drift": alarmed,
     }
     if choice is not None:
-        columns |= {"predicted_class": y_hats, "true_class": ys, **_of_class(job, live, rows, made, choice)}
+        columns |= {"predicted_class": y_hats, "true_class": ys, **_of_class(job, names, made, choice)}
     elif rows.L.shape[1] == 1:
         columns |= {"predicted_value": y_hats, "true_value": ys}
     else:
@@ -98,7 +98,7 @@ def _count_regression(made: Modelled, rows: Rows, report: Report) -> None:
     report.squared += float(apart.sum())
 
 
-def _of_class(job: Job, live: Live, rows: Rows, made: Modelled, choice: Choice) -> dict[str, Column]:
+def _of_class(job: Job, names: "_ClassNames", made: Modelled, choice: Choice) -> dict[str, Column]:
     """What a classification says besides the class."""
     shares: Column = _NOTHING if made.share is None else made.share.tolist()
     heads: Column = _NOTHING if made.share is None else map(_head, made.share.tolist())
@@ -108,8 +108,7 @@ def _of_class(job: Job, live: Live, rows: Rows, made: Modelled, choice: Choice) 
         score, smoothed = smoothed, _NOTHING
     else:
         score = _of_column(made.out.prediction, choice.chosen)
-    labelled = _labelled(live, rows.slots, choice.labelled)
-    known = choice.known.tolist()
+    labelled, known = names.labelled(choice.labelled), choice.known.tolist()
     return {"score": score, "smoothed": smoothed, "classes": known, "labelled": labelled, "head": heads, "share": shares}
 
 
@@ -143,24 +142,39 @@ def _scores(job: Job, live: Live, slots: Array, made: Modelled, choice: Choice) 
     return dict(zip(("scores", "first", "first_score", "second", "second_score"), (by_class, *best), strict=True))
 
 
-def _named(live: Live, slots: list[int], columns: Array) -> list[str | None]:
-    """Names of the classes of these columns; None where there is none."""
-    names, pooled = live.names, live.pooled
-    return [
-        None if column < 0 else names[0 if pooled else slot][column]
-        for slot, column in zip(slots, columns.tolist(), strict=True)
-    ]
+class _ClassNames:
+    """Names of the classes of rows of keys; most keys of a job have the same ones."""
 
+    def __init__(self, live: Live, slots: list[int]) -> None:
+        self._texts: list[str | None] = []
+        begins: dict[tuple[str, ...], int] = {}
+        of_slot: dict[int, int] = {}
+        for slot in set(slots):
+            names = tuple(live.names[0 if live.pooled else slot])
+            if names not in begins:
+                begins[names] = len(self._texts) + 1  # behind the None of column -1
+                self._texts += [None, *names]
+            of_slot[slot] = begins[names]
+        self._names = {begin: names for names, begin in begins.items()}
+        self._begins = None if len(begins) == 1 else list(map(of_slot.__getitem__, slots))  # of each row; None: all 1
 
-def _labelled(live: Live, slots: Array, labelled: Array) -> list[Sequence[str]]:
-    """Names of the classes labelled so far."""
-    names, pooled = live.names, live.pooled
-    if not labelled.shape[1]:
-        return [()] * len(slots)
-    flags = np.ascontiguousarray(labelled).view(f"V{labelled.shape[1]}").ravel().tolist()
-    places = list(zip(slots.tolist(), flags, strict=True))
-    known = {(slot, of): _classes(tuple(names[0 if pooled else slot]), of) for slot, of in set(places)}
-    return list(map(known.__getitem__, places))
+    def of(self, columns: Array) -> list[str | None]:
+        """Of each row the class of its column; None for -1."""
+        places = columns + (1 if self._begins is None else np.array(self._begins, np.int64))
+        return list(map(self._texts.__getitem__, places.tolist()))
+
+    def labelled(self, labelled: Array) -> list[Sequence[str]]:
+        """Of each row the classes that were labelled so far; labelled (n, classes)."""
+        n, width = labelled.shape
+        if not width:
+            return [()] * n
+        flags = np.ascontiguousarray(labelled).view(f"V{width}").ravel().tolist()
+        if self._begins is None:
+            known = {of: _classes(self._names[1], of) for of in set(flags)}
+            return list(map(known.__getitem__, flags))
+        places = list(zip(self._begins, flags, strict=True))
+        of_place = {(begin, of): _classes(self._names[begin], of) for begin, of in set(places)}
+        return list(map(of_place.__getitem__, places))
 
 
 @lru_cache(maxsize=4096)
