@@ -22,7 +22,7 @@ from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Learner, Stag
 from algorithms.common.workspace import SeveralWork, Together, numbered, states_of
 from algorithms.forecast import intervals
 from algorithms.forecast.experts import MEAN, SPREAD, STEP, cut, scaled
-from algorithms.forecast.intervals import FIRST, WIDTHS
+from algorithms.forecast.intervals import FIRST, OF_TRUST, WIDTHS
 from algorithms.forecast.table import FARTHEST, MADE, ROW, UNIT, Ahead, enter, fill, shortened
 
 MOST_LAGS = 1000
@@ -35,8 +35,8 @@ class SeriesState(NamedTuple):
     level: Array  # (dim, 2, 2) mean and variance of values, and of steps
     past: Array  # (dim, most ahead, 3) ring: mean, deviation of values, deviation of steps at the latest rows
     gaps: Array  # (columns, horizons, 2) mean and variance of steps of so many rows
-    made: Array  # (columns, sum of ahead, HALVES + coverages) rings: forecasts to be judged
-    errors: Array  # (columns, horizons, WIDTHS + coverages) running errors, and quantiles
+    made: Array  # (columns, sum of ahead, HALVES + coverages) rings: forecasts to be judged; cautious: as `ForecastState`
+    errors: Array  # (columns, horizons, WIDTHS + coverages) running errors, and quantiles; cautious: as `ForecastState`
     first: Array  # (columns, horizons, FIRST) the first errors
     judged: Array  # (columns, horizons) int64: forecasts judged
     clock: int  # number of the next row; counts rows that are missing too
@@ -116,6 +116,7 @@ class FilterForecast(Ahead):
     coverage: tuple[float, ...] = (0.8, 0.95)
     lags: int = 8  # 1 to 1,000; numbers of each input column that a learner sees
     inputs: tuple[int, ...] = ()  # columns of x that each learner sees; none: the column that it forecasts
+    cautious: bool = False  # as of `Forecast`
 
     def __post_init__(self) -> None:
         self.check()
@@ -139,7 +140,7 @@ class FilterForecast(Ahead):
     def init(self, *, dim: int, targets: int, seed: int) -> FilterState:
         """x has `dim` columns, of which the first `targets` are forecast."""
         horizons, most, many = len(self.ahead), self.ahead[-1], len(self.coverage)
-        made = np.zeros((targets, sum(self.ahead), HALVES + many))
+        made = np.zeros((targets, sum(self.ahead), HALVES + many + self.cautious))
         made[:, :, ROW] = -1.0
         series = SeriesState(
             values=np.zeros((dim, most + max(self.lags, *self.backs()) + 1)),
@@ -147,7 +148,7 @@ class FilterForecast(Ahead):
             past=np.zeros((dim, most, 3)),
             gaps=np.zeros((targets, horizons, 2)),
             made=made,
-            errors=np.zeros((targets, horizons, WIDTHS + many)),
+            errors=np.zeros((targets, horizons, WIDTHS + many + OF_TRUST * self.cautious)),
             first=np.zeros((targets, horizons, FIRST)),
             judged=np.zeros((targets, horizons), np.int64),
             clock=0,
@@ -303,7 +304,8 @@ def _judge(work, slots, X, plan, found, features):
     _, _, _, _, all_made, all_errors, all_first, _, _, _, _ = work
     numbers, judged, unit, due, steps = found
     ahead, _, rates, coverage = plan
-    horizons, wide = len(ahead), features.shape[1] // len(judged)
+    horizons, wide, end = len(ahead), features.shape[1] // len(judged), HALVES + len(coverage)
+    cautious = all_made.shape[3] > end
     for n in range(len(X)):
         key, row = slots[n], numbers[n]
         if row < 0:
@@ -314,10 +316,15 @@ def _judge(work, slots, X, plan, found, features):
             begin = ahead[:k].sum()
             kept, errors = all_made[key, column, begin + row % ahead[k]], all_errors[key, column, k]
             if not np.isnan(due[part, n]):
-                halves, value = kept[HALVES:], kept[MADE]
+                halves, value = kept[HALVES:end], kept[MADE]
+                if cautious:
+                    intervals.compare(x, due[part, n], kept[end], judged[part, n] - 1, errors[-OF_TRUST:])
                 intervals.note_due(x, due[part, n], value, halves, field)
                 before, first = judged[part, n] - 1, all_first[key, column, k]
                 intervals.judge(x, due[part, n], value, halves, errors, first, before, coverage, rates[k])
             step = steps[part, n]
             kept[MADE] = x + unit[part, n] * cut(step, lagged_rls.FAR) if np.isfinite(step) else x
-            intervals.note(kept[MADE], x, judged[part, n] >= FIRST, kept[HALVES:], errors, field)
+            if cautious:
+                kept[end] = kept[MADE]
+                kept[MADE] = intervals.trusted(x, kept[end], ahead[k], errors[-OF_TRUST:])
+            intervals.note(kept[MADE], x, judged[part, n] >= FIRST, kept[HALVES:end], errors, field)

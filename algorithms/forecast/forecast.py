@@ -27,7 +27,7 @@ from algorithms.common.workspace import Slot
 from algorithms.forecast import experts as of_experts
 from algorithms.forecast import intervals
 from algorithms.forecast.experts import NEAR, SAMPLES
-from algorithms.forecast.intervals import EXPERTS, FIRST, HALF, WIDTHS
+from algorithms.forecast.intervals import EXPERTS, FIRST, HALF, OF_TRUST, WIDTHS
 from algorithms.forecast.table import FARTHEST, MADE, ROW, UNIT, Ahead, enter, fill, shortened
 
 NAMES = ("naive", "seasonal naive", "average .1", "average .3", "mean of 300", "RLS, values", "RLS, steps", "QKLMS, steps")
@@ -41,9 +41,9 @@ class ForecastState(NamedTuple):
     level: Array  # (dim, 4, 2) mean and variance of values, of steps, and of 300 values; two averages
     past: Array  # (dim, most ahead, 3) ring: mean, deviation of values, deviation of steps at the latest rows
     gaps: Array  # (dim, horizons, 2) mean and variance of steps of so many rows
-    made: Array  # (dim, sum of ahead, HALF + coverages) rings: forecasts to be judged
+    made: Array  # (dim, sum of ahead, HALF + coverages) rings: forecasts to be judged; cautious: and before any trust
     losses: Array  # (dim, horizons, 9) discounted errors of the experts, and of an error of 1 in each row
-    errors: Array  # (dim, horizons, WIDTHS + coverages) running errors, and quantiles
+    errors: Array  # (dim, horizons, WIDTHS + coverages) running errors, and quantiles; cautious: and OF_TRUST numbers
     first: Array  # (dim, horizons, FIRST) the first errors
     counts: Array  # (dim, horizons, 2) int64: forecasts judged, samples of the kernel filter
     value_taps: Array  # (dim, horizons, LAGS + 1, 1)
@@ -73,6 +73,7 @@ class Forecast(Ahead):
     ahead: tuple[int, ...] = (1,)  # 1 to 10,000, ascending; rows that a forecast is ahead
     season: int = 0  # rows of a season; 0: none
     coverage: tuple[float, ...] = (0.8, 0.95)  # between 0 and 1, ascending; shares of rows inside their intervals
+    cautious: bool = False  # forecasts start at the last value, and leave it as far as they have had smaller errors
 
     def __post_init__(self) -> None:
         self.check()
@@ -85,7 +86,7 @@ class Forecast(Ahead):
         for size in (LAGS + 1, inputs):
             taps.append(np.zeros((dim, horizons, size, 1)))
             P.append(np.tile(packed(DELTA * np.eye(size)), (dim, horizons, 1)))
-        made = np.zeros((dim, sum(self.ahead), HALF + many))
+        made = np.zeros((dim, sum(self.ahead), HALF + many + self.cautious))
         made[:, :, ROW] = -1.0
         return ForecastState(
             values=np.zeros((dim, most + max(LAGS, back) + 1)),
@@ -94,7 +95,7 @@ class Forecast(Ahead):
             gaps=np.zeros((dim, horizons, 2)),
             made=made,
             losses=np.zeros((dim, horizons, len(NAMES) + 1)),
-            errors=np.zeros((dim, horizons, WIDTHS + many)),
+            errors=np.zeros((dim, horizons, WIDTHS + many + OF_TRUST * self.cautious)),
             first=np.zeros((dim, horizons, FIRST)),
             counts=np.zeros((dim, horizons, 2), np.int64),
             value_taps=taps[0],
@@ -233,7 +234,8 @@ def _column(x, row, rows, season, parts, plan, rooms, look, own, first_each, eac
     losses, errors, first, counts = scores
     ahead, back, rates, coverage = plan
     levels, steps, near, gaps2, shares = look
-    room, begin, wide = len(values), 0, len(own) // len(ahead)
+    room, begin, wide, halves_end = len(values), 0, len(own) // len(ahead), HALF + len(coverage)
+    cautious = made.shape[1] > halves_end
 
     now = np.empty(3)
     enter(values, level, x, row, rows, now)
@@ -250,7 +252,9 @@ def _column(x, row, rows, season, parts, plan, rooms, look, own, first_each, eac
         if kept[ROW] == row - rows_ahead and row >= rows_ahead:
             then, unit = row - rows_ahead, kept[UNIT]
             naive, at_then = values[then % room], past[then % len(past)]
-            made_value, halves = kept[MADE], kept[HALF:]
+            made_value, halves = kept[MADE], kept[HALF:halves_end]
+            if cautious:
+                intervals.compare(x, naive, kept[halves_end], counts[k, 0], errors[k, -OF_TRUST:])
             intervals.note_due(x, naive, made_value, halves, field)
             intervals.lose(x, kept, losses[k], counts[k, 0])
             counts[k, 0] = intervals.judge(
@@ -286,7 +290,10 @@ def _column(x, row, rows, season, parts, plan, rooms, look, own, first_each, eac
             value += shares[j] * foreseen[j]
             if each.size:
                 each[first_each + k * len(shares) + j] = foreseen[j]
+        if cautious:
+            kept[halves_end] = value
+            value = intervals.trusted(x, value, rows_ahead, errors[k, -OF_TRUST:])
         kept[ROW], kept[UNIT], kept[MADE] = row, unit, value
-        intervals.note(value, x, counts[k, 0] >= FIRST, kept[HALF:], errors[k], field)
+        intervals.note(value, x, counts[k, 0] >= FIRST, kept[HALF:halves_end], errors[k], field)
     for i in range(3):
         past[row % len(past), i] = now[i]

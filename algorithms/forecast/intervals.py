@@ -1,11 +1,16 @@
-"""Intervals of a stated coverage: a tracked quantile of each error in units of a running mean."""
+"""Intervals of a stated coverage: a tracked quantile of each error in units of a running mean; and trust in forecasts.
+
+Trust is the share of a forecast against the last value, by the errors of both in about 1000 rows. Source: Vovk (1990),
+Aggregating strategies, of two experts; for values that come `ahead` rows later the rate is divided by sqrt(ahead), after
+Joulani, Gyorgy, Szepesvari (2013), Online learning under delayed feedback.
+"""
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.lagged_rls import NO_SPREAD_RELATIVE
 from algorithms.forecast import table
-from algorithms.forecast.experts import DISCOUNT, NAIVE, cut
+from algorithms.forecast.experts import DISCOUNT, EAGER, NAIVE, cut
 
 EXPERTS, HALF = 3, 11  # of what is kept of a forecast, behind `table.MADE`; HALF and on: half widths
 OWN, PLAIN, SCALE, TOP, WIDTHS = 0, 1, 2, 3, 4  # of the errors of a horizon; WIDTHS and on: tracked quantiles
@@ -17,6 +22,8 @@ FARTHEST, WIDEST = 20.0, 40.0  # largest size of an error for the quantile, and 
 AGAIN, GROWS = 0.98, 4.0  # largest sizes a few rows apart are a sensor that wakes up: its scale grows so many times
 MEMORY, SCALE_MEMORY = 1000.0, 500.0
 FADES = 0.995  # of the largest size of an error, a row
+FORECAST, LAST, ROWS, OF_TRUST = 0, 1, 2, 3  # discounted errors of forecasts and of last values, discounted rows; how many
+REMEMBERS, DOUBT = 0.999, 9.0  # discount a row, and the last value's weight for a forecast's 1 at the start
 
 
 @compiled
@@ -100,3 +107,26 @@ def note(value, naive, ready, halves, errors, field):
     field[table.VALUE], field[table.NAIVE] = value, naive
     if ready and errors[PLAIN] > 0.0:
         field[table.RATIO] = errors[OWN] / errors[PLAIN]
+
+
+@compiled
+def compare(x, last, value, judged, trust):
+    """The value x has come: errors of the forecast `value`, before any share was taken of it, and of the last value.
+
+    The first ones do not count: a learner that knows nothing yet may be far out.
+    """
+    if judged < FIRST:
+        return
+    usual = trust[LAST] / trust[ROWS] if trust[ROWS] > CUT_FROM else 0.0
+    most = WILD * usual if usual > 0.0 else np.inf
+    trust[FORECAST] = REMEMBERS * trust[FORECAST] + min(abs(value - x), most)
+    trust[LAST] = REMEMBERS * trust[LAST] + min(abs(last - x), most)
+    trust[ROWS] = REMEMBERS * trust[ROWS] + 1.0
+
+
+@compiled
+def trusted(x, value, ahead, trust):
+    """The forecast to give: as far from the last value x towards `value` as forecasts have earned."""
+    usual = trust[LAST] / max(trust[ROWS], 1.0)
+    lost = EAGER / np.sqrt(ahead) * (trust[FORECAST] - trust[LAST]) / max(usual, 1e-300)
+    return x + (value - x) / (1.0 + DOUBT * np.exp(lost))

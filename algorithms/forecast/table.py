@@ -26,6 +26,7 @@ class Ahead(Learner, abstract=True):
     ahead: tuple[int, ...]
     season: int
     coverage: tuple[float, ...]
+    cautious: bool
 
     def check(self) -> None:
         ahead, coverage = self.ahead, self.coverage
@@ -71,7 +72,8 @@ class Ahead(Learner, abstract=True):
         made = made[:, np.cumsum([0, *self.ahead])[k] + (newest + coming) % ahead]  # (dim, m, fields)
         known = (made[:, :, ROW] == made_at) & (made_at >= 0)
         value = np.where(known, made[:, :, MADE], np.nan)[:, :, None]
-        half = np.where(made[:, :, first:] >= 0.0, made[:, :, first:], np.nan)
+        half = made[:, :, first : first + len(self.coverage)]
+        half = np.where(half >= 0.0, half, np.nan)
         bounds = np.stack([value - half, value + half], axis=3).reshape(*known.shape, -1)
         return values[:, past % room], coming, np.concatenate([value, bounds], axis=2)
 

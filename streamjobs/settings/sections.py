@@ -244,19 +244,18 @@ class DriftSection(Section):
     )
     reference_from: Literal["own", "start_from"] = Field(
         default="own",
-        description="normal rows of a new key: its own first, or those of [state] start_from, so that it is watched at once",
+        description="normal rows of a new key: its own first, or, to be watched at once, of [state] start_from",
     )
     relearn_after: RowsOrTime | None = Field(
         default=None,
         description="with reference: how long an alarm lasts, such as '5000 rows' or '7d' of event time, before the "
-        "key's next rows become its new reference; absent: only `drift relearn` starts a new one",
+        "key's next rows become its new reference; absent: only `drift relearn` does",
     )
     watch: WatchName | list[WatchName] = Field(
         default="ls_error",
         description="what the detector watches in each row; columns: the numbers of the row, unchanged, with "
         "column_chart; innovations: their errors of a forecast from the 16 rows before, with column_chart; rows: "
-        "single rows with such an error beyond the usual ones, with row_tail; a list: all of these; false_alarms is "
-        "that of all together",
+        "single rows with an unusual one, with row_tail; a list: all of these under one false_alarms",
     )
     beside: list[str | dict[str, Any]] = Field(
         default=[],
@@ -340,6 +339,7 @@ class ForecastSection(Section):
     )
     lags: int | None = Field(default=None, ge=1, le=1000, description="with learner: latest values of each input; absent: 8")
     coverage: list[float] = Field(default=[0.8, 0.95], description="shares of rows inside")
+    cautious: bool = Field(default=False, description="begin at the last value")
 
 
 class SinksSection(Section):

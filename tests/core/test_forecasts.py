@@ -72,7 +72,7 @@ def test_every_row_has_the_numbers_of_the_learner_alone() -> None:
 LEARNED = SECTION | {"learner": {"name": "krls", "budget": 8}, "inputs": ["ax", "ay"], "lags": 3}
 
 
-@pytest.mark.parametrize("of", ["samples", "windows", "people", "learner"])
+@pytest.mark.parametrize("of", ["samples", "windows", "people", "learner", "cautious", "cautious learner"])
 def test_a_crash_after_every_record_changes_no_byte(of: str) -> None:
     """With late labels, which must not change a forecast."""
     if of == "people":
@@ -81,8 +81,9 @@ def test_a_crash_after_every_record_changes_no_byte(of: str) -> None:
     else:
         window = {"length": "1s", "hop": "500ms", "rate": 10.0} if of == "windows" else None
         section = SECTION if window is None else {"fields": ["ax", "ay_log_sd"], "ahead": ["500ms", 4]}
-        section = LEARNED if of == "learner" else section
-        one, records = job(window=window, forecast=section), samples(60 if of == "learner" else 300)
+        section = LEARNED if of.endswith("learner") else section
+        section = section | ({"cautious": True} if of.startswith("cautious") else {})
+        one, records = job(window=window, forecast=section), samples(60 if of.endswith("learner") else 300)
     whole = Worker(one)
     expected = [row for row in values(whole.apply(records)) if row[0] == "forecasts"]
     whole.checkpoint()
@@ -158,9 +159,11 @@ def test_states_are_read_with_without_and_with_another_forecast() -> None:
         job(forecast={"ahead": [1, 2, 3]}),
         job(forecast=LEARNED),
         job(drift={"watch": "columns"}, forecast=SECTION),
+        job(forecast=SECTION | {"cautious": True}),
+        job(forecast=LEARNED | {"cautious": True}),
     ]
-    for writer in kinds[:4]:
-        for reader in kinds[:4]:
+    for writer in (*kinds[:4], *kinds[5:]):
+        for reader in (*kinds[:4], *kinds[5:]):
             old = Worker(writer)
             old.apply(samples(300))
             old.checkpoint()
@@ -170,7 +173,7 @@ def test_states_are_read_with_without_and_with_another_forecast() -> None:
             states, _, _ = decode_snapshot(reader, new.store[b"p0"])
             if reader is not kinds[1]:
                 learner = states["forecasts"].learner
-                seen = learner.series.seen if reader is kinds[3] else learner.seen
+                seen = learner.series.seen if reader in (kinds[3], kinds[6]) else learner.seen
                 assert seen == (200 if reader is writer else 100)
     relearned, _, _ = decode_snapshot(kinds[4], stored(kinds[0]), drift_anew=True)
     assert relearned["forecasts"].learner.seen == 100

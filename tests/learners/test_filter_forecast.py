@@ -82,6 +82,19 @@ def test_any_learner_that_predicts_numbers_forecasts_or_is_refused(name: str) ->
     assert np.array_equal(one.table(out, 2), whole, equal_nan=True)
 
 
+def test_a_cautious_forecast_starts_at_the_last_value_and_is_trusted_where_it_is_better() -> None:
+    walk = np.cumsum(np.random.default_rng(2).normal(size=1500))[:, None]
+    for x, inputs in ((walk, ()), (follower(1500), (0, 1))):
+        plain, cautious = (model(cautious=one, ahead=(1, 3), inputs=inputs) for one in (False, True))
+        dim = x.shape[1]
+        first, second = (one.forecasts(one.init(dim=dim, targets=1, seed=0), x)[:, 0] for one in (plain, cautious))
+        with np.errstate(invalid="ignore"):
+            shares = (second[:, :, VALUE] - x[:, :1]) / (first[:, :, VALUE] - x[:, :1])
+        assert shares[np.isfinite(shares)][0] == pytest.approx(0.1)
+        assert (shares[500:] > 0.99).all() if inputs else (shares[500:].mean(axis=0) < 0.1).all()
+        assert np.array_equal(second[3:, 1, DUE], second[:-3, 1, VALUE])
+
+
 def test_rows_that_are_missing_are_not_judged() -> None:
     x, one = follower(300), model(ahead=(1, 5), lags=4)
     skipped = np.zeros(300, np.int64)

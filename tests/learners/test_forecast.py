@@ -18,9 +18,11 @@ SETTINGS = {"ahead": (1, 3), "season": 7, "coverage": (0.5, 0.9)}
 OTHER = {"check_the_error_falls_on_an_easy_stream"}
 
 
+@pytest.mark.parametrize("cautious", [False, True])
 @pytest.mark.parametrize("check", sorted(CHECKS.keys() - OTHER))
-def test_the_check_suite(check: str) -> None:
-    CHECKS[check](Case("forecast", Forecast(**SETTINGS), SETTINGS))  # type: ignore[arg-type]
+def test_the_check_suite(check: str, cautious: bool) -> None:
+    settings = SETTINGS | {"cautious": cautious}
+    CHECKS[check](Case("forecast", Forecast(**settings), settings))  # type: ignore[arg-type]
 
 
 def fresh(learner: Forecast, dim: int = 1) -> Any:
@@ -63,6 +65,37 @@ def test_a_wave_is_foreseen() -> None:
 def test_no_expert_helps_where_nothing_can_be_foreseen() -> None:
     walk = np.cumsum(np.random.default_rng(2).normal(size=4000))
     assert errors(forecasts(Forecast(ahead=(1, 12)), walk), walk, slice(100, 4000)).max() < 1.03
+
+
+def test_a_cautious_forecast_is_not_worse_than_the_last_value_where_nothing_can_be_foreseen() -> None:
+    walk = np.cumsum(np.random.default_rng(2).normal(size=4000))
+    plain, cautious = (forecasts(Forecast(ahead=(1, 12), cautious=one), walk) for one in (False, True))
+    rows = slice(12, 4000)
+    assert errors(plain, walk, rows)[1] > 1.01
+    assert errors(cautious, walk, rows).max() < 1.005
+
+
+def test_a_cautious_forecast_loses_little_where_much_can_be_foreseen() -> None:
+    values = np.sin(0.3 * np.arange(1000.0)) + 0.01 * np.random.default_rng(0).normal(size=1000)
+    plain, cautious = (forecasts(Forecast(ahead=(1, 5, 12), cautious=one), values) for one in (False, True))
+    assert (errors(cautious, values, slice(200, 1000)) < errors(plain, values, slice(200, 1000)) + 0.001).all()
+
+
+@pytest.mark.parametrize("ahead", [1, 4])
+def test_a_cautious_forecast_is_the_last_value_and_the_forecast_by_their_errors(ahead: int) -> None:
+    values = autoregressive(300, 0.2, 3)
+    plain, cautious = (forecasts(Forecast(ahead=(ahead,), cautious=one), values)[:, 0] for one in (False, True))
+    lost, last, rows = 0.0, 0.0, 0.0
+    for t, x in enumerate(values):
+        if t >= ahead + 20:
+            most = 20.0 * last / rows if rows > intervals.CUT_FROM else np.inf
+            lost = 0.999 * lost + min(abs(plain[t - ahead, VALUE] - x), most)
+            last = 0.999 * last + min(abs(values[t - ahead] - x), most)
+            rows = 0.999 * rows + 1.0
+        worse = (lost - last) / (last / rows) if rows else 0.0
+        share = 1.0 / (1.0 + 9.0 * np.exp(0.3 / np.sqrt(ahead) * worse))
+        assert cautious[t, VALUE] == pytest.approx(x + share * (plain[t, VALUE] - x), abs=1e-9)
+    assert share > 0.5, "it has earned trust"
 
 
 def test_forecasts_come_due_after_their_rows() -> None:

@@ -141,7 +141,8 @@ USUAL_LIMIT, SHORT_LIMIT = 10_000, 50_000  # rows from one false alarm to the ne
 AHEAD = """
 
 # [forecast]  # each number some rows ahead, with intervals; 'streamjobs tune' prints what that is worth on a recording
-# ahead = [1, 12]{every}"""
+# ahead = [1, 12]{every}
+# cautious = true  # start at the last value"""
 
 
 def job_file_text(

@@ -53,7 +53,9 @@ def forecasts_of(
     ahead = [_rows("ahead", one, every) for one in forecast.ahead]
     season = _season(forecast.season, every)
     try:
-        model: Forecast | FilterForecast = Forecast(ahead=tuple(ahead), season=season, coverage=tuple(forecast.coverage))
+        model: Forecast | FilterForecast = Forecast(
+            ahead=tuple(ahead), season=season, coverage=tuple(forecast.coverage), cautious=forecast.cautious
+        )
         if learner is not None:
             seen = tuple((columns + others).index(one) for one in inputs)
             model = FilterForecast(
@@ -63,6 +65,7 @@ def forecasts_of(
                 coverage=model.coverage,
                 lags=8 if forecast.lags is None else forecast.lags,
                 inputs=seen,
+                cautious=forecast.cautious,
             )
     except SettingError as problem:
         sentence = str(problem).partition(": ")[2]
