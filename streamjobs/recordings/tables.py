@@ -179,10 +179,11 @@ def _cell(text: str | None, decimal: str = ".") -> Any:
     """With a decimal comma, a point may stand between thousands: what holds one is not a number."""
     if text is None or text == "":
         return None
-    try:
-        return int(text)
-    except ValueError:
-        pass
+    if "." not in text:  # as most numbers of sensors have: an error costs more than the number
+        try:
+            return int(text)
+        except ValueError:
+            pass
     comma = decimal == ","
     if comma and "." in text:
         return text
