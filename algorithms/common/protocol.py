@@ -335,6 +335,10 @@ class Learner(Stage, abstract=True):
         """
         return self._run(state, X, Y, LEARN)
 
+    def state_after(self, X: Array, *, seed: int) -> State:
+        """The state that `run` leaves after the rows of X (n, dim) from the start, without targets and outputs."""
+        return self.run(self.init(dim=X.shape[1], targets=0, seed=seed), X)[0]
+
     def transform(self, state: State, X: ArrayLike) -> Array:
         """Features (n, width) of the rows of X with the state frozen."""
         return self._run(state, X, None, PREDICT_ONLY)[1].features

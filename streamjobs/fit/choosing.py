@@ -141,7 +141,7 @@ def _left_out(
     scaling = scaling_from(others, recipe)
     X = recipe.scaled(scaling, others.X)
     order = np.random.default_rng(0).permutation(len(X))
-    mapping, _ = recipe.map.run(recipe.map.init(dim=X.shape[1], targets=0, seed=0), X[order])
+    mapping = recipe.map.state_after(X[order], seed=0)
     whole = np.hstack([X, recipe.map.transform(mapping, X)])
     assert others.person is not None
     classes, people = len(data.names), others.person

@@ -105,7 +105,7 @@ def learned_from(others: Stream, recipe: Recipe, classes: int) -> Learned:
     state, mapping = None, recipe.map
     if mapping is not None:
         order = np.random.default_rng(0).permutation(len(X))
-        state, _ = mapping.run(mapping.init(dim=X.shape[1], targets=0, seed=0), X[order])
+        state = mapping.state_after(X[order], seed=0)
     Z, found = recipe.mapped(state, X), None
     if recipe.directions:
         from streamjobs.fit import directions

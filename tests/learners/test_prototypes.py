@@ -41,6 +41,20 @@ def test_random_prototypes_agree_with_their_slow_reference(seed: int) -> None:
     assert state.arrival.tolist() == chosen and (state.prototypes == X[state.arrival - 1]).all()
 
 
+@pytest.mark.parametrize("kernel", [KERNEL, {"name": "laplacian"}, {"name": "polynomial", "degree": 3}])
+@pytest.mark.parametrize("rows", [0, 7, 12, 300])
+def test_the_state_after_rows_is_the_one_that_running_leaves(kernel: dict[str, object], rows: int) -> None:
+    learner, X = learner_from("random_prototypes", {"budget": 12, "kernel": kernel}), samples(rows)
+    gap = X.copy()
+    gap[3:5] = np.nan
+    for seed, some in ((0, X), (3, X), (3, gap)):
+        whole, _ = learner.run(learner.init(dim=4, targets=0, seed=seed), some)
+        after = learner.state_after(some, seed=seed)
+        for field, expected in zip(after, whole, strict=True):
+            np.testing.assert_array_equal(field, expected)
+            assert np.asarray(field).dtype == np.asarray(expected).dtype
+
+
 def test_every_row_has_the_same_chance_to_be_kept() -> None:
     """2,000 streams of 50 rows, 5 kept: 200 of each row expected, standard deviation 13."""
     learner = learner_from("random_prototypes", {"budget": 5})
