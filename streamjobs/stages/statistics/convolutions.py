@@ -30,6 +30,7 @@ BIASES = 3  # of a convolution
 SEED = 34
 MOST_WINDOWS = 4000  # of the population that teach
 MOST_CHANNELS = 1000  # of a window
+AT_ONCE = 8  # windows
 LOOKED_AT = 128  # windows of the population that biases are quantiles over
 FLOOR = 1e-9  # of a spread
 GOLDEN = 0.6180339887498949  # multiples of it modulo 1 are spread evenly
@@ -240,13 +241,24 @@ def _all_shares(samples, plan, learned, room, out):
 @compiled
 def _rows(samples, plan, learned, room, out):
     mean, components = learned.mean, learned.components
-    shares = np.empty(len(mean))
-    for k in range(len(samples)):
-        _shares(samples[k], plan, learned, room, shares)
-        row = out[k]
-        for j in range(len(row)):
-            row[j] = 0.0
-        for at in range(len(shares)):
-            share, component = shares[at] - mean[at], components[at]
-            for j in range(len(row)):
-                row[j] += share * component[j]
+    shares, whole = np.empty((AT_ONCE, len(mean))), len(mean) - len(mean) % 4
+    for first in range(0, len(samples), AT_ONCE):  # each reads the components from the cache, for several windows
+        rows = out[first : first + AT_ONCE]
+        for k in range(len(rows)):
+            _shares(samples[first + k], plan, learned, room, shares[k])
+            for at in range(len(mean)):
+                shares[k, at] -= mean[at]
+            for j in range(rows.shape[1]):
+                rows[k, j] = 0.0
+        for at in range(0, whole, 4):  # four at a time, added in their order, so that a row is read and written less
+            a, b, c, d = components[at], components[at + 1], components[at + 2], components[at + 3]
+            for k in range(len(rows)):
+                row = rows[k]
+                s, t, u, v = shares[k, at], shares[k, at + 1], shares[k, at + 2], shares[k, at + 3]
+                for j in range(len(row)):
+                    row[j] = (((row[j] + s * a[j]) + t * b[j]) + u * c[j]) + v * d[j]
+        for at in range(whole, len(mean)):
+            component = components[at]
+            for k in range(len(rows)):
+                for j in range(rows.shape[1]):
+                    rows[k, j] += shares[k, at] * component[j]
