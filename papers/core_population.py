@@ -1,10 +1,11 @@
 """The worker's core on raw recordings, labels in records of their own 20 windows late: its numbers are the figures'.
 
-    python -m papers core_population [--set watch|phone] [--people N]
+    python -m papers core_population [--set watch|phone] [--people N] [--convolved]
 
 Everybody but one person teaches the population as in `activity_population`. The person's recordings then go through the
 default job as a worker gets them: a frame of samples a second, and behind each window the label of the window 20 before
-it. Every decision, score and share of the adapted head is compared with those of the figures, bit for bit.
+it. Every decision, score and share of the adapted head is compared with those of the figures, bit for bit. With --convolved
+the job has convolutions, directions and a filter in place of prototypes and smoothing.
 """
 
 import argparse
@@ -15,21 +16,26 @@ from typing import NamedTuple
 import numpy as np
 
 from papers import recordings
-from papers.gated_streams import way
+from papers.gated_streams import HEAD, SCALING, way
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.population import Population, encode
-from streamjobs.fit.learning import Learned, decided, features, learned_from
+from streamjobs.core.state.population import encode
+from streamjobs.fit.evaluation import filter_learned
+from streamjobs.fit.fitting import population_of
+from streamjobs.fit.learning import Convolving, Recipe, Way, convolved, decided, features, learned_from
 from streamjobs.fit.recordings import LATE, Recordings, Stream, shuffled
 from streamjobs.settings.composition import composition_of
 from streamjobs.settings.sections import Settings
+from streamjobs.stages.smoothing import Transitions
 from tests.data import dataset
 
 START, RATE, APART = 1_700_000_000.0, 50, 3600.0  # seconds, Hz, seconds between the beginnings of recordings
 FIELDS = ["ax", "ay", "az", "wx", "wy", "wz"]
 GATED = way("ald 300, gated", "ald 300")
+SMALL = Recipe(SCALING, None, HEAD, filter=Transitions(), boosts=True, convolving=Convolving(40, 2 * RATE, 6), directions=64)
+CONVOLVED = Way("convolutions in 64 directions, hmm, gated", SMALL)
 
 
 class Raw(NamedTuple):
@@ -41,39 +47,33 @@ class Raw(NamedTuple):
     windows: Recordings
 
 
-def raw(name: str) -> Raw:
+def raw(name: str, convolutions: int = 0) -> Raw:
+    """convolutions: above 0, the windows have their samples behind the statistics."""
     data = dataset("seglearn_watch" if name == "watch" else "motionsense_8")
     ids = data["key"].astype(np.int64) * 1000 + data["seg"]
     if name == "watch":
-        return Raw(data["X"].astype(float), ids, data["side"], recordings.watch("rich", mirrored=True))
-    return Raw(recordings.phone_signal(data), ids, None, recordings.phone("rich", even=True))
+        return Raw(data["X"].astype(float), ids, data["side"], recordings.watch("rich", True, convolutions=convolutions))
+    return Raw(recordings.phone_signal(data), ids, None, recordings.phone("rich", even=True, convolutions=convolutions))
 
 
-def settings(mirrored: bool) -> Settings:
-    """The default job."""
+def settings(mirrored: bool, recipe: Recipe) -> Settings:
+    """The default job, or one with convolutions, directions and a filter."""
     mirror = {"field": "side", "when": 1, "columns": ["ax", "wy", "wz"]} if mirrored else None
+    window = {"length": "2s", "hop": "1s", "rate": float(RATE), "statistics": "rich", "mirror": mirror}
+    population, learner = {"file": "population.state"}, {"name": "ald", "above": 0.1, "budget": 300, "freeze": True}
+    head = {"name": "rls", "delta": 100.0, "gate": True, "fallback": "last_label"}
+    own = {"learner": learner, "head": {**head, "boost": 10.0, "smooth": 0.3}}
+    if recipe.convolving is not None:
+        window = window | {"convolutions": recipe.convolving.numbers}
+        population = population | {"directions": recipe.directions}
+        own = {"learner": {**head, "filter": "hmm"}}
     return Settings(
         source={"topic": "wrist", "fields": FIELDS, "time": "ts", "label": "activity"},
-        window={"length": "2s", "hop": "1s", "rate": float(RATE), "statistics": "rich", "mirror": mirror},
+        window=window,
         labels={"wait": "2d", "most": 64},
-        population={"file": "population.state"},
+        population=population,
         scaling={"method": "standard", "from": "population", "clip": 5.0},
-        learner={"name": "ald", "above": 0.1, "budget": 300, "freeze": True},
-        head={"name": "rls", "delta": 100.0, "boost": 10.0, "gate": True, "smooth": 0.3, "fallback": "last_label"},
-    )
-
-
-def population_of(chosen: Settings, learned: Learned, others: Stream, names: list[str]) -> bytes:
-    return encode(
-        Population.from_composition(
-            composition_of(chosen),
-            names=names,
-            labels=np.bincount(others.activity, minlength=len(names)),
-            people=1,
-            scaling=learned.scaling,
-            map=learned.map,
-            head=learned.head,
-        )
+        **own,
     )
 
 
@@ -141,30 +141,34 @@ class Person(NamedTuple):
         return decisions and numbers
 
 
-def left_out(data: Raw, person: int) -> Person:
-    windows, names = data.windows, data.windows.names
-    others = shuffled(windows, windows.person != person, [0, person])
+def left_out(data: Raw, person: int, by: Way = GATED) -> Person:
+    teaches, names, recipe = data.windows.person != person, data.windows.names, by.recipe
+    windows, convolutions = convolved(data.windows, teaches, recipe.convolving)
+    others = shuffled(windows, teaches, [0, person])
     stream = shuffled(windows, windows.person == person, [1, person, 0])
-    learned = learned_from(others, GATED.recipe, len(names))
-    figures = decided(GATED.recipe, "gated", learned, stream, features(learned, GATED.recipe, stream.X))
-    chosen, n = settings(data.side is not None), len(stream.X)
+    learned = learned_from(others, recipe, len(names))
+    recipe = filter_learned(windows.of(teaches), recipe, learned, LATE)
+    figures = decided(recipe, "gated", learned, stream, features(learned, recipe, stream.X))
+    chosen, n = settings(data.side is not None, recipe), len(stream.X)
+    made = population_of(windows.of(teaches), composition_of(chosen), recipe, learned)
+    scores = figures.scores if recipe.filter is not None else figures.out.prediction
     return Person(
         chosen,
-        population_of(chosen, learned, others, names),
+        encode(made._replace(convolutions=convolutions)),
         stream,
         names,
         figures.chosen,
-        figures.out.prediction[np.arange(n), figures.chosen].tolist(),
+        scores[np.arange(n), figures.chosen].tolist(),
         figures.out.features[:, 0].tolist(),
     )
 
 
-def compared(name: str, people: int) -> list[str]:
+def compared(name: str, people: int, by: Way = GATED) -> list[str]:
     """A line per person; raises AssertionError where any number differs."""
-    data = raw(name)
+    data = raw(name, 0 if by.recipe.convolving is None else by.recipe.convolving.numbers)
     lines = [f"{name}: the core and the figures, person by person"]
     for number in np.unique(data.windows.person)[:people].tolist():
-        person = left_out(data, number)
+        person = left_out(data, number, by)
         job = Job.from_settings(person.settings, population=person.population)
         job.compile()
         got = through_core(job, data, person.stream)
@@ -184,7 +188,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m papers core_population", description=__doc__.partition("\n")[0])
     parser.add_argument("--set", choices=("watch", "phone"), help="one of the two sets; absent: both")
     parser.add_argument("--people", type=int, default=2, help="how many people of each")
+    parser.add_argument("--convolved", action="store_true", help="convolutions, directions and a filter")
     options = parser.parse_args(arguments)
     for name in (options.set,) if options.set else ("watch", "phone"):
-        print("\n".join(compared(name, options.people)), flush=True)
+        print("\n".join(compared(name, options.people, CONVOLVED if options.convolved else GATED)), flush=True)
     return 0

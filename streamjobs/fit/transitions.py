@@ -1,4 +1,7 @@
-"""The two numbers of [head] filter, chosen on people left out within the population."""
+"""What [head] filter takes from a population, chosen on people left out within it.
+
+Changes are learned by a logistic regression of whether the activity changes on how far the scores move.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -6,26 +9,56 @@ from collections.abc import Sequence
 import numpy as np
 
 from algorithms.common.protocol import LEARN, Array
+from algorithms.common.triangle import packed
 from streamjobs.fit.inner import Inner
-from streamjobs.stages.smoothing import Smoothing, Transitions
+from streamjobs.stages.smoothing import Changes, Smoothing, Transitions
 from streamjobs.stages.stage import Shape
 
 SHARPNESS = (3.0, 5.0, 7.0, 9.0, 13.0, 18.0)
 SWITCH = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
+SHRINK = 0.1  # of the covariance of moves towards its diagonal
+LEAST = 1e-9  # of a move's variance
+RIDGE = 1e-3  # of the slope
+STEPS = 30  # of Newton's method
 BINS = 10  # of probabilities, for the calibration
 
 
 def learn_transitions(people: Sequence[Inner], switch: float = 0.0) -> Transitions:
     """The pair with the most right windows, every person counted alike; switch: the job's own, where it states one."""
-    best, most = Transitions(sharpness=SHARPNESS[0], switch=switch or SWITCH[0]), -1.0
+    changes = learn_changes(people)
+    best, most = Transitions(sharpness=SHARPNESS[0], switch=switch or SWITCH[0], changes=changes), -1.0
     for sharpness, chance in itertools.product(SHARPNESS, (switch,) if switch else SWITCH):
-        stage = Transitions(sharpness=sharpness, switch=chance)
+        stage = Transitions(sharpness=sharpness, switch=chance, changes=changes)
         right = float(
             np.mean([(filtered(stage, one.scores).argmax(axis=1) == one.stream.activity).mean() for one in people])
         )
         if right > most:
             best, most = stage, right
     return best
+
+
+def learn_changes(people: Sequence[Inner]) -> Changes | None:
+    """How far scores move within an activity and where it changes; None where they do not move further there."""
+    moves = np.vstack([np.diff(one.scores, axis=0) for one in people])
+    changed = np.concatenate([np.diff(one.stream.activity) != 0 for one in people])
+    between = np.concatenate([np.diff(one.stream.recording) != 0 for one in people])
+    if not changed.any() or between.all():
+        return None
+    own = moves[~(changed | between)]
+    covariance = own.T @ own / max(1, len(own))
+    covariance = (1 - SHRINK) * covariance + SHRINK * np.diag(np.diag(covariance)) + LEAST * np.eye(len(covariance))
+    whitening = np.linalg.cholesky(np.linalg.inv(covariance))
+    u = np.log1p(np.square(moves @ whitening).mean(axis=1))
+    A, ridge = np.column_stack([u, np.ones(len(u))]), RIDGE * np.diag([1.0, LEAST])
+    weights, usual = np.zeros(2), changed.mean()
+    for _ in range(STEPS):
+        chance = 1 / (1 + np.exp(-(A @ weights)))
+        slope = A.T @ (chance - changed) / len(u) + ridge @ weights
+        weights -= np.linalg.solve((A.T * (chance * (1 - chance))) @ A / len(u) + ridge, slope)
+    if not (np.isfinite(weights).all() and weights[0] > 0):
+        return None
+    offset = weights[1] - np.log(usual / (1 - usual))
+    return Changes(tuple(packed(whitening).tolist()), float(weights[0]), float(offset))
 
 
 def filtered(stage: Transitions | Smoothing, scores: Array) -> Array:

@@ -7,8 +7,11 @@ The filter is a hidden Markov model: what a person does mostly goes on, and some
 before a row is what it was after the row before, except that a class goes over to another with a chance of `switch`; the
 row's scores s then weigh it by softmax(sharpness s), at least FLOOR. Both numbers are the population's, as `fit` says, or
 `switch` the job's. A class with a score of exactly 0 has taught the head nothing and has no chance.
+Where the population has learned `Changes`, scores that differ from those of the row before raise the chance of a change
+and scores that do not lower it.
 Source: the forward algorithm; Rabiner, A tutorial on hidden Markov models, Proc. IEEE 77 (1989), equations 19 to 21.
-Cost of a row: O(targets).  State: targets + 1 numbers.
+The chance of a change by row: ours.
+Cost of a row: O(targets), with changes O(targets^2).  State: targets + 1 numbers, with changes 2 targets + 1.
 """
 
 from dataclasses import dataclass, replace
@@ -22,6 +25,8 @@ from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, Array, require, u
 from streamjobs.stages.stage import JobStage, Shape
 
 FLOOR = 1e-4  # of what a row says for a class: no row alone rules one out
+MOST_RAISED = 100.0  # of a logarithm of odds
+FURTHEST = 1e300  # of a squared distance
 
 
 class SmoothingState(NamedTuple):
@@ -73,6 +78,23 @@ class TransitionsState(NamedTuple):
     rows: int  # present rows so far
 
 
+class ChangesState(NamedTuple):
+    chances: Array  # as above
+    rows: int
+    scores: Array  # (targets,) of the last present row
+
+
+class Changes(NamedTuple):
+    """How far apart scores of two rows in turn are where the class stays, and where it changes.
+
+    u = ln(1 + |W' (s - s before)|^2 / classes); the odds of a change are those of `switch`, times exp(slope u + offset).
+    """
+
+    whitening: tuple[float, ...]  # lower triangle of W by rows: what is whitened has a deviation of 1 while the class stays
+    slope: float
+    offset: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transitions(JobStage):
     """Probabilities in place of scores.
@@ -90,6 +112,7 @@ class Transitions(JobStage):
 
     sharpness: float = 0.0  # what a difference of scores counts; 0: as the population says
     switch: float = 0.0  # chance that the class of a row is not that of the row before; 0: as the population says
+    changes: Changes | None = None  # of the population; None: every row has the same chance
 
     def __post_init__(self) -> None:
         require(self, "sharpness", 0 <= self.sharpness <= 1e3, "0 to 1000")
@@ -99,23 +122,49 @@ class Transitions(JobStage):
         """No setting changes what the arrays mean."""
         return f"{self.persisted_name}()"
 
+    @property
+    def table(self) -> dict[str, Any]:
+        """What a population's file keeps."""
+        numbers = {"sharpness": self.sharpness, "switch": self.switch}
+        return numbers if self.changes is None else numbers | {"changes": self.changes._asdict()}
+
+    @classmethod
+    def from_table(cls, table: dict[str, Any], classes: int) -> "Transitions":
+        """Raises ValueError for what `fit` cannot have learned of so many classes."""
+        changes = table.get("changes")
+        if changes is not None:
+            changes = Changes(tuple(map(float, changes["whitening"])), float(changes["slope"]), float(changes["offset"]))
+            expected, finite = classes * (classes + 1) // 2, np.isfinite([*changes.whitening, *changes[1:]]).all()
+            if len(changes.whitening) != expected or not finite:
+                raise ValueError(f"expected {expected} finite numbers as whitening of a filter, got {changes!r:.200}")
+        return cls(sharpness=float(table["sharpness"]), switch=float(table["switch"]), changes=changes)
+
     def taught(self, learned: "Transitions | None") -> "Transitions":
         """The stage with the numbers of a population, but for a `switch` of its own."""
         return self if learned is None else replace(learned, switch=self.switch or learned.switch)
 
-    def begin(self, shape: Shape, seed: int) -> TransitionsState:
-        return TransitionsState(np.zeros(shape.targets), 0)
+    def begin(self, shape: Shape, seed: int) -> TransitionsState | ChangesState:
+        start = TransitionsState(np.zeros(shape.targets), 0)
+        return start if self.changes is None else ChangesState(*start, np.zeros(shape.targets))
 
-    def warm_up(self, state: TransitionsState, shape: Shape) -> None:
+    def warm_up(self, state: TransitionsState | ChangesState, shape: Shape) -> None:
         work = self.workspace(state)
         self.load(work, 0, state)
         self.advance(work, np.zeros(1, np.int64), unknown((1, shape.targets)), np.full(1, LEARN, np.int8))
 
     def advance(self, work: Any, slots: Array, scores: Array, learn: Array) -> Array:
         """Probabilities (n, targets); rows with bit 1 of `learn` are remembered, NaN stays NaN and is not."""
-        chances = np.full(scores.shape, np.nan)
-        _filter(work.arrays, slots, scores, learn, chances, float(self.sharpness), float(self.switch))
+        chances, (before, rows, *more) = np.full(scores.shape, np.nan), work.arrays[:-1]
+        held, numbers = (before, rows, more[0] if more else before[:0]), _numbers(self.changes)
+        _filter(held, slots, scores, learn, chances, float(self.sharpness), float(self.switch), numbers)
         return chances
+
+
+def _numbers(changes: Changes | None) -> tuple[Array, float, float]:
+    """What the loop takes; no whitening: no changes."""
+    if changes is None:
+        return np.zeros(0), 0.0, 0.0
+    return np.array(changes.whitening), float(changes.slope), float(changes.offset)
 
 
 @compiled
@@ -134,8 +183,28 @@ def _loop(work, slots, scores, learn, smoothed, smooth):
 
 
 @compiled
-def _filter(work, slots, scores, learn, chances, sharpness, switch):
-    all_before, rows, _ = work
+def _raised(scores, before, changes, switch):
+    """The chance of a change between two rows with these scores, where that of an average row is `switch`."""
+    whitening, slope, offset = changes
+    at, classes, squares = 0, 0, 0.0
+    while at < len(whitening):  # the lower triangle's size says how many classes there are
+        classes += 1
+        at += classes
+    for j in range(classes):
+        along = 0.0
+        for i in range(j, classes):
+            along += (scores[i] - before[i]) * whitening[i * (i + 1) // 2 + j]
+        squares += along * along
+    if not squares < FURTHEST:  # NaN of scores that leave the finite numbers too
+        squares = FURTHEST
+    odds = np.exp(min(slope * np.log(1.0 + squares / classes) + offset, MOST_RAISED)) * switch / (1.0 - switch)
+    return odds / (1.0 + odds)
+
+
+@compiled
+def _filter(held, slots, scores, learn, chances, sharpness, usual, changes):
+    all_before, rows, all_latest = held
+    raises = len(changes[0]) > 0
     for n in range(len(scores)):
         key, before, now = slots[n], all_before[slots[n]], chances[n]
         if missing(scores[n]):
@@ -153,7 +222,9 @@ def _filter(work, slots, scores, learn, chances, sharpness, switch):
         for t in range(now.size):
             now[t] = np.exp(sharpness * (scores[n, t] - highest)) if scores[n, t] != 0.0 else 0.0
             total += now[t]
-        summed, others = 0.0, max(1, known - 1)
+        summed, others, switch = 0.0, max(1, known - 1), usual
+        if raises and rows[key] > 0:
+            switch = _raised(scores[n], all_latest[key], changes, usual)
         for t in range(now.size):
             if now[t] == 0.0 and scores[n, t] == 0.0:
                 continue
@@ -171,3 +242,5 @@ def _filter(work, slots, scores, learn, chances, sharpness, switch):
             rows[key] += 1
             for t in range(now.size):
                 before[t] = now[t]
+                if raises:
+                    all_latest[key, t] = scores[n, t]

@@ -52,7 +52,7 @@ class KafkaJob:
     """One job under test. `sections` are those of a job file; the topics are made with so many partitions.
 
     folder: for the job file, state directories and logs.  make: False = the topics are not made.
-    population: bytes of a population file; the job names that file.
+    population: bytes of a population file; the job names that file, and its directions.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class KafkaJob:
         make: bool = True,
         partitions: int = PARTITIONS,
         population: bytes | None = None,
+        directions: int | None = None,
         **sections: dict[str, Any],
     ) -> None:
         self.bootstrap, self.folder, self.name = bootstrap, folder, name
@@ -81,7 +82,8 @@ class KafkaJob:
             table["sinks"] = {"features": f"{table['source']['topic']}.features", **table.get("sinks", {})}
         if population is not None:
             (folder / f"{name}.state").write_bytes(population)
-            table["population"] = {"file": str(folder / f"{name}.state")}
+            few = {"directions": directions} if directions else {}
+            table["population"] = {"file": str(folder / f"{name}.state"), **few}
         self.path = folder / f"{name}.toml"
         self.path.write_text(toml(table), encoding="utf-8")
         self.settings = load_job(self.path, env={})

@@ -2,21 +2,27 @@
 
 import json
 
-from papers.core_population import left_out, raw, through_core
+import pytest
+
+from papers.core_population import CONVOLVED, GATED, left_out, raw, through_core
 from streamjobs.core.job import Job
+from streamjobs.fit.learning import Way
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.kafka_job import PARTITIONS, Sent
 from tests.brokers.verification import verify
 from tests.brokers.workers import running_worker
 
 
-def test_a_killed_worker_and_its_successor_give_the_bits_of_the_activity_figures(make_job: MakeJob) -> None:
-    data = raw("watch")
-    person = left_out(data, 1)
+@pytest.mark.parametrize("by", [GATED, CONVOLVED], ids=["prototypes", "convolutions"])
+def test_a_killed_worker_and_its_successor_give_the_bits_of_the_activity_figures(make_job: MakeJob, by: Way) -> None:
+    convolving = by.recipe.convolving
+    data = raw("watch", 0 if convolving is None else convolving.numbers)
+    person = left_out(data, 1, by)
     records = through_core(Job.from_settings(person.settings, population=person.population), data, person.stream).records
     sections = person.settings.model_dump(mode="json", exclude_unset=True)
     del sections["source"]["topic"], sections["population"]  # the job's own
-    job = make_job("figures", population=person.population, **sections)
+    few = by.recipe.directions or None
+    job = make_job(f"figures-{few}", population=person.population, directions=few, **sections)
     job.produce(Sent(one.key, one.value, 1 % PARTITIONS, one.timestamp) for one in records[: len(records) // 2])
     with running_worker(job, STREAMJOBS_BROKER__INSTANCE_ID="one") as worker:
         job.wait_until_done([worker])

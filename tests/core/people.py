@@ -11,7 +11,7 @@ from streamjobs.core.state.population import Population, encode
 from streamjobs.settings.composition import composition_of
 from streamjobs.settings.sections import ScalingSection, Settings
 from streamjobs.stages.class_counts import targets_of
-from streamjobs.stages.smoothing import Transitions
+from streamjobs.stages.smoothing import Changes, Transitions
 from tests.core.streams import START, record, samples, settings
 
 FILE = "population.state"
@@ -86,7 +86,8 @@ def population_of(job_settings: Settings, records: list[Stored] = OTHERS) -> Pop
     labels = np.bincount(codes.astype(int), minlength=len(NAMES))
     made = Population.from_composition(parts, names=NAMES, labels=labels, people=4, scaling=scaling, map=mapping, head=head)
     filters = parts.smoothing is not None and parts.smoothing.probabilities
-    return made._replace(transitions=Transitions(sharpness=5.0, switch=0.1), boost=5.0) if filters else made
+    changes = Changes((3.0, 1.0, 3.0), 2.0, -1.0)
+    return made._replace(transitions=Transitions(sharpness=5.0, switch=0.1, changes=changes), boost=5.0) if filters else made
 
 
 def job_of_people(**sections) -> Job:

@@ -14,7 +14,7 @@ from streamjobs.fit.evaluation import calibration, filter_learned, leave_one_out
 from streamjobs.fit.inner import left_out
 from streamjobs.fit.learning import Recipe, Way, decided, features, learned_from
 from streamjobs.fit.recordings import Recordings, shuffled
-from streamjobs.fit.transitions import calibration_error
+from streamjobs.fit.transitions import calibration_error, filtered, learn_changes
 from streamjobs.job_files import job_of, load_job
 from streamjobs.stages.smoothing import Transitions
 from tests.fit.people import JOB, as_csv, command, job_file, rows
@@ -57,6 +57,20 @@ def test_the_person_left_out_does_not_choose_the_numbers(data):
     assert chosen[0] == chosen[1] and chosen[0].switch < 0.2
 
 
+def test_changes_are_learned_where_scores_move(data):
+    """Of people without a change there is nothing to learn; where one comes, scores move further than elsewhere."""
+    learned = learned_from(shuffled(data, data.person >= 0, [0]), RECIPE, 3)
+    people = list(left_out(data, RECIPE, learned, features(learned, RECIPE, data.X), 20))
+    changes = learn_changes(people)
+    assert changes is not None and changes.slope > 0
+    still = [one._replace(stream=one.stream._replace(activity=np.zeros_like(one.stream.activity))) for one in people]
+    assert learn_changes(still) is None
+    scores = np.tile([0.8, 0.1, 0.1], (6, 1))
+    moved = np.vstack([scores, np.roll(scores, 1, axis=1)])
+    with_, without = (filtered(Transitions(sharpness=3.0, switch=0.02, changes=one), moved) for one in (changes, None))
+    assert with_.argmax(axis=1).tolist().index(1) < without.argmax(axis=1).tolist().index(1)
+
+
 def test_heads_from_sums_over_people_are_those_of_one_pass(data):
     everybody = shuffled(data, data.person >= 0, [0])
     learned = learned_from(everybody, RECIPE, 3)
@@ -80,6 +94,10 @@ def test_boost_follows_the_people_unless_the_job_states_it(tmp_path, data):
     stated = job_file(tmp_path, HMM.replace("[head]", "[head]\nboost = 10.0"))
     P = job.init(b"a")["learner"].P
     np.testing.assert_allclose(job_of(stated).init(b"a")["learner"].P, P * 10 / 7.5, rtol=1e-12)
+    changes = population.transitions.changes
+    assert changes is not None and changes.slope > 0 and len(changes.whitening) == 6
+    plain = population._replace(transitions=replace(population.transitions, changes=None))
+    assert decode(encode(plain)).transitions == plain.transitions and plain.fingerprint != population.fingerprint
     old = population._replace(boost=None)
     assert old.fingerprint != population.fingerprint and decode(encode(old)).boost is None
     (tmp_path / "population.state").write_bytes(encode(old))

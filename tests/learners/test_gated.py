@@ -10,7 +10,7 @@ from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array
 from algorithms.common.triangle import packed, unpacked
 from algorithms.heads.gated_rls import GatedRls
 from streamjobs.learner_checks.states import same_outputs, same_state
-from streamjobs.stages.smoothing import Smoothing, Transitions
+from streamjobs.stages.smoothing import Changes, Smoothing, Transitions
 from streamjobs.stages.stage import Shape
 from tests.reference.gated import gated as slow
 
@@ -168,7 +168,8 @@ def test_a_person_begins_from_either_head_of_a_population() -> None:
     np.testing.assert_array_equal(unpacked(packed(np.eye(3)), 3), np.eye(3))
 
 
-STAGES = [Smoothing(smooth=0.3), Transitions(sharpness=5.0, switch=0.1)]
+CHANGING = Transitions(sharpness=5.0, switch=0.1, changes=Changes((2.0, -1.0, 3.0), 1.5, -2.0))
+STAGES = [Smoothing(smooth=0.3), Transitions(sharpness=5.0, switch=0.1), CHANGING]
 
 
 def _shape(targets: int) -> Shape:
@@ -205,6 +206,29 @@ def test_probabilities_follow_the_forward_algorithm() -> None:
             np.testing.assert_allclose(got[i, known], joint / joint.sum(), rtol=1e-12)
     assert (got[:20, 2] == 0.0).all()
     assert smoothed(np.zeros((3, 2)), LEARN, stage=Transitions(sharpness=5.0, switch=0.1)).tolist() == [[0.0, 0.0]] * 3
+
+
+def test_scores_that_move_raise_the_chance_of_a_change() -> None:
+    """As `Changes` says, with matrices; the scores of a row that is not remembered are not those before the next."""
+    scores = np.random.default_rng(0).normal(0.3, 0.5, (40, 2))
+    learn = np.where(np.arange(40) % 7 == 3, LEARN_HEAD, LEARN)
+    got, before = smoothed(scores, learn, stage=CHANGING), None
+    for i in range(40):
+        joint = np.maximum(softmax(5.0 * scores[i]), 1e-4)
+        if before is not None:
+            moved = np.array([[2.0, 0.0], [-1.0, 3.0]]).T @ (scores[i] - scores[before])
+            odds = np.exp(1.5 * np.log1p(np.mean(moved**2)) - 2.0) * 0.1 / 0.9
+            switch = odds / (1.0 + odds)
+            joint *= got[before] * (1.0 - switch) + switch * (1.0 - got[before])
+        np.testing.assert_allclose(got[i], joint / joint.sum(), rtol=1e-12)
+        before = i if learn[i] == LEARN else before
+    huge = smoothed(np.array([[1e308, -1e308], [-1e308, 1e308]]), LEARN, stage=CHANGING)
+    np.testing.assert_allclose(huge, [[1.0, 1e-4], [1e-4, 1.0]], atol=1e-3)
+
+
+def softmax(scores: Array) -> Array:
+    chances = np.exp(scores - scores.max())
+    return np.asarray(chances / chances.sum())
 
 
 def test_an_activity_that_lasts_longer_needs_more_windows_to_change() -> None:

@@ -13,8 +13,9 @@ Layout, little-endian:
     crc32 of all before it
 
 Version 2 is that of a file with measures, 3 of one with a reference, 4 of one with boost or a filter, 5 of one with
-convolutions, 6 of one with directions; all others are of version 1, as earlier releases wrote them. Every setting of a
-learner is in its table, so that a later release's defaults change nothing. Never pickle.
+convolutions, 6 of one with directions, 7 of one with changes of a filter; all others are of version 1, as earlier
+releases wrote them. Every setting of a learner is in its table, so that a later release's defaults change nothing. Never
+pickle.
 """
 
 import dataclasses
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from streamjobs.stages.population.directions import Directions
     from streamjobs.stages.statistics.convolutions import Convolutions
 
-MAGIC, VERSION, MEASURED, WATCHED, BOOSTED, CONVOLVED, DIRECTED = b"SP", 1, 2, 3, 4, 5, 6
+MAGIC, VERSION, MEASURED, WATCHED, BOOSTED, CONVOLVED, DIRECTED, CHANGING = b"SP", 1, 2, 3, 4, 5, 6, 7
 INPUT = "input"  # the fact of a population that has a head for rows and features
 MOST_BOOST = 1e6  # as `gated_rls` takes it
 MOST_BYTES = 1 << 30  # of a file
@@ -86,7 +87,7 @@ class Population(NamedTuple):
     head: Taught  # `rls`, with a column per class
     reject: Rejection | None = None  # of [head] reject; no part of the fingerprint: it changes no state
     reference: PopulationReference | None = None  # of [drift]; no part of it either: it changes the detector's state alone
-    transitions: Transitions | None = None  # of [head] filter; no part of it
+    transitions: Transitions | None = None  # of [head] filter; no part of it, but whether it has changes
     boost: float | None = None  # where the job states none; None: as `gated_rls` has it
     convolutions: "Convolved | None" = None  # where windows have some
     directions: "Directions | None" = None  # where the head sees combinations of what it would see
@@ -117,7 +118,13 @@ class Population(NamedTuple):
     @property
     def fingerprint(self) -> bytes:
         """16 bytes that differ when anything does that its keys' states stand on."""
-        return blake2b(encode(self._replace(reject=None, reference=None, transitions=None)), digest_size=16).digest()
+        kept = encode(self._replace(reject=None, reference=None, transitions=None))
+        return blake2b(kept + b"changes" if self.has_changes else kept, digest_size=16).digest()
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether its filter follows how scores move; only then are a key's last scores part of its state."""
+        return self.transitions is not None and self.transitions.changes is not None
 
     @property
     def compared_with(self) -> str | None:
@@ -148,7 +155,7 @@ def encode(population: Population) -> bytes:
             **{part: learner_table(taught.learner) if taught else None for part, taught in _parts(population)},
             **({"reject": _table_of(population.reject)} if population.reject is not None else {}),
             **({"drift": {"rows_between": population.reference.rows_between}} if population.reference is not None else {}),
-            **({"filter": _numbers_of(population.transitions)} if population.transitions is not None else {}),
+            **({"filter": population.transitions.table} if population.transitions is not None else {}),
             **({"boost": population.boost} if population.boost is not None else {}),
             **({"convolutions": population.convolutions[:2]} if population.convolutions is not None else {}),
             **({"directions": len(population.directions.offset)} if population.directions is not None else {}),
@@ -164,6 +171,8 @@ def encode(population: Population) -> bytes:
         version = CONVOLVED
     if population.directions is not None:
         version = DIRECTED
+    if population.has_changes:
+        version = CHANGING
     parts = [_HEAD.pack(MAGIC, version, 0, len(header)), header, _U16.pack(len(arrays))]
     for array in arrays:
         parts += (array_header(array.dtype, array.shape), array.tobytes())
@@ -196,9 +205,9 @@ def decode(data: bytes, composition: Composition | None = None, file: str = "") 
     """
     if len(data) < _HEAD.size + 4 or data[:2] != MAGIC:
         raise SnapshotError(f"expected a population of 'streamjobs fit', got {len(data)} bytes that begin otherwise.")
-    if not VERSION <= data[2] <= DIRECTED:
+    if not VERSION <= data[2] <= CHANGING:
         raise SnapshotError(
-            f"population version {data[2]} is unknown to this release, which reads versions {VERSION} to {DIRECTED}."
+            f"population version {data[2]} is unknown to this release, which reads versions {VERSION} to {CHANGING}."
         )
     if zlib.crc32(data[:-4]) != _CRC.unpack_from(data, len(data) - 4)[0]:
         raise SnapshotError("the population is damaged: its checksum does not fit its bytes.")
@@ -325,10 +334,6 @@ def _table_of(reject: Rejection) -> dict[str, Any]:
     return stated if reject.measures is None else stated | {"measures": list(MEASURES)}
 
 
-def _numbers_of(transitions: Transitions) -> dict[str, float]:
-    return {"sharpness": transitions.sharpness, "switch": transitions.switch}
-
-
 def _read_header(table: dict[str, Any]) -> _Header:
     learners: dict[str, Learner | None] = {}
     for part in ("scaling", "map", "head"):
@@ -345,7 +350,7 @@ def _read_header(table: dict[str, Any]) -> _Header:
     between = float(table["drift"]["rows_between"]) if "drift" in table else None
     people, transitions, boost = int(table["people"]), None, None
     if "filter" in table:
-        transitions = Transitions(**{name: float(table["filter"][name]) for name in ("sharpness", "switch")})
+        transitions = Transitions.from_table(table["filter"], len(names))
     if "boost" in table and not 0 < (boost := float(table["boost"])) <= MOST_BOOST:
         raise ValueError(f"expected a boost above 0, at most {MOST_BOOST:g}, got {boost!r:.200}")
     convolved = None
