@@ -1,15 +1,19 @@
 """The demo's people are new to its population, and what it shows beside the worker is what the worker is bound to do."""
 
 import json
+import re
+from io import StringIO
 
 import numpy as np
 import pytest
+from rich.console import Console
 
-from streamjobs.demo.board import Board
-from streamjobs.demo.controls import controls
+from streamjobs.demo.board import Board, Person, Score
+from streamjobs.demo.controls import Control, controls
 from streamjobs.demo.job import demo_job
 from streamjobs.demo.player import Player, key_of
 from streamjobs.demo.recordings import EXERCISES, NEW, TEACHERS
+from streamjobs.demo.screen import summary
 from streamjobs.fit.recordings import arriving, arriving_at
 from streamjobs.replay.engine import Replay
 
@@ -89,3 +93,17 @@ def test_labels_arrive_in_event_time_after_a_window_that_late_was_predicted():
     ]
     for one, other in zip(arriving_at(1e9 + np.arange(50.0), 20.0), arriving(50, 20), strict=True):
         assert (one == other).all()
+
+
+def test_the_table_has_five_columns_and_each_share_of_right_windows_is_explained_above_it():
+    control = Control(["run"] * 2, ["run", "sit"], ["sit"] * 2, ["run", "sit"])
+    board = Board({"ann": control}, {"ann": Person("ann", control)})
+    board.people["ann"].all = Score(windows=2, right=2, frozen=1, cold=0, last=1)
+    facts = {"seconds": 2.0, "speed": 10.0, "place": "here", "state": "34 KB", "shared": "39 KB", "job": "job.toml"}
+    text = StringIO()
+    Console(file=text, width=80).print(summary(board, facts))
+    legend, _, table = text.getvalue().partition("Windows predicted right")
+    heads, row = (re.split(r" {2,}", line.strip()) for line in table.splitlines()[1:3])
+    assert heads == ["person", "windows", "right", "fixed", "last label"]
+    assert row == ["ann", "2", "100 %", "50 %", "50 %"]
+    assert all(f"\n{name}: " in legend for name in heads[2:])
