@@ -11,7 +11,7 @@ from types import TracebackType
 MAX_RECORDS = 20_000  # queued input records, and as many unacknowledged outputs
 MAX_BYTES = 64 << 20  # of each
 TURN = 0.02  # seconds of calls of `advance` after which the event loop turns
-CALL = 0.06  # seconds of one call, which the number of its records follows; with 0.02 a sample of a frame costs 11 % more
+CALL = 0.15  # seconds of one call, which the number of its records follows; with 0.06 a sample of a frame costs 11 % more
 ASKED_TURN = 0.003  # the same while the page asks for keys: smaller calls cost more per record
 ASKED_FOR = 5.0  # seconds after a question in which another one is expected
 
