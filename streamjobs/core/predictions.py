@@ -157,11 +157,11 @@ class _ClassNames:
             of_slot[slot] = begins[names]
         self._names = {begin: names for names, begin in begins.items()}
         self._begins = None if len(begins) == 1 else list(map(of_slot.__getitem__, slots))  # of each row; None: all 1
+        self._before = np.array([1] if self._begins is None else self._begins, np.int64)  # one, or one a row
 
     def of(self, columns: Array) -> list[str | None]:
         """Of each row the class of its column; None for -1."""
-        places = columns + (1 if self._begins is None else np.array(self._begins, np.int64))
-        return list(map(self._texts.__getitem__, places.tolist()))
+        return list(map(self._texts.__getitem__, (columns + self._before).tolist()))
 
     def labelled(self, labelled: Array) -> list[Sequence[str]]:
         """Of each row the classes that were labelled so far; labelled (n, classes)."""

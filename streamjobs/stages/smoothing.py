@@ -14,7 +14,9 @@ The chance of a change by row: ours.
 Cost of a row: O(targets), with changes O(targets^2).  State: targets + 1 numbers, with changes 2 targets + 1.
 """
 
+import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -160,11 +162,13 @@ class Transitions(JobStage):
         return chances
 
 
-def _numbers(changes: Changes | None) -> tuple[Array, float, float]:
-    """What the loop takes; no whitening: no changes."""
+@lru_cache(maxsize=64)
+def _numbers(changes: Changes | None) -> tuple[Array, int, float, float]:
+    """What the loop takes, made once: whitening, classes, slope, offset; no classes: no changes."""
     if changes is None:
-        return np.zeros(0), 0.0, 0.0
-    return np.array(changes.whitening), float(changes.slope), float(changes.offset)
+        return np.zeros(0), 0, 0.0, 0.0
+    whitening = np.array(changes.whitening)
+    return whitening, (math.isqrt(8 * len(whitening) + 1) - 1) // 2, float(changes.slope), float(changes.offset)
 
 
 @compiled
@@ -185,11 +189,8 @@ def _loop(work, slots, scores, learn, smoothed, smooth):
 @compiled
 def _raised(scores, before, changes, switch):
     """The chance of a change between two rows with these scores, where that of an average row is `switch`."""
-    whitening, slope, offset = changes
-    at, classes, squares = 0, 0, 0.0
-    while at < len(whitening):  # the lower triangle's size says how many classes there are
-        classes += 1
-        at += classes
+    whitening, classes, slope, offset = changes
+    squares = 0.0
     for j in range(classes):
         along = 0.0
         for i in range(j, classes):
@@ -204,7 +205,7 @@ def _raised(scores, before, changes, switch):
 @compiled
 def _filter(held, slots, scores, learn, chances, sharpness, usual, changes):
     all_before, rows, all_latest = held
-    raises = len(changes[0]) > 0
+    raises = changes[1] > 0
     for n in range(len(scores)):
         key, before, now = slots[n], all_before[slots[n]], chances[n]
         if missing(scores[n]):
