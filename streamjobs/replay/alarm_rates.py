@@ -10,8 +10,9 @@ import msgspec
 
 from streamjobs.core.messages import Output, Record
 from streamjobs.settings.composition import Composition
+from streamjobs.settings.events import DriftSection
 from streamjobs.settings.false_alarms import FORESEEN, THRESHOLDS
-from streamjobs.settings.sections import DriftSection, Settings, SinksSection
+from streamjobs.settings.sections import Settings, SinksSection
 from streamjobs.settings.types import POPULATION
 from streamjobs.stages.event_time import END_OF_TIME
 

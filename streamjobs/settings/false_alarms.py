@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from algorithms import LEARNERS
-from streamjobs.settings.sections import DriftSection, SinksSection
+from streamjobs.settings.events import DriftSection
+from streamjobs.settings.sections import SinksSection
 from streamjobs.settings.types import POPULATION, SECONDS
 from streamjobs.stages.population.reference import DIRECTIONS
 

@@ -7,8 +7,9 @@ from typing import Any
 from algorithms import LEARNERS, Learner, SettingError, learner_from
 from algorithms.chain import Chain
 from algorithms.common.settings import suggestion
+from streamjobs.settings.events import DriftSection
 from streamjobs.settings.false_alarms import detector_of
-from streamjobs.settings.sections import DriftSection, HeadSection, LearnerSection, NamedSection, WindowSection
+from streamjobs.settings.sections import HeadSection, LearnerSection, NamedSection, WindowSection
 from streamjobs.settings.sentences import Places
 
 # Of [head]; a predicting learner may have them.

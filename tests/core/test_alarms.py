@@ -11,8 +11,8 @@ from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import decode_snapshot
 from streamjobs.core.messages import Output, Report
+from streamjobs.settings.events import DriftSection
 from streamjobs.settings.rules.drift import drift_contradictions
-from streamjobs.settings.sections import DriftSection
 from tests.core.streams import START, Worker, record, settings, values
 
 CHART = {"name": "column_chart", "learn": 100, "hold": 60}

@@ -14,8 +14,8 @@ from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.maintenance.copies import Entry
 from streamjobs.maintenance.renew import exported_model, relearned_snapshot
+from streamjobs.settings.events import DriftSection
 from streamjobs.settings.rules.drift import drift_contradictions
-from streamjobs.settings.sections import DriftSection
 from tests.core.streams import START, Worker, record, settings, values
 
 PLAIN: dict[str, Any] = {"window": None, "head": None, "learner": {"name": "okfeb", "rank": 3, "budget": 5}}

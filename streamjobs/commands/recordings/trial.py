@@ -152,7 +152,7 @@ def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, obje
     from streamjobs.job_files import job_from
     from streamjobs.replay.engine import Replay
     from streamjobs.settings.composition import composition_of
-    from streamjobs.settings.sections import AlarmsSection
+    from streamjobs.settings.events import AlarmsSection
 
     assert settings.drift is not None
     own = watch == settings.drift.watch

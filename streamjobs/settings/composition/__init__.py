@@ -11,10 +11,11 @@ from algorithms import Learner, learner_from
 from algorithms.common.protocol import SettingError
 from streamjobs.errors import ConfigError
 from streamjobs.settings.composition.watches import Watch, between_of, reference_of, relearn_after_of, watches_of
+from streamjobs.settings.events import AlarmsSection
 from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, read_learners
 from streamjobs.settings.rules.whole import check_sections
-from streamjobs.settings.sections import MOST_WAITING, SINKS, AlarmsSection, HeadSection, MirrorSection, Settings
+from streamjobs.settings.sections import MOST_WAITING, SINKS, HeadSection, MirrorSection, Settings
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.sentences import Places
 from streamjobs.stages.alarms import Lasting

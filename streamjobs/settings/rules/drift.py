@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 from algorithms import Learner
 from algorithms.drift.report import watches_columns
 from algorithms.drift.standing import LEAST_ROWS
+from streamjobs.settings.events import DriftSection
 from streamjobs.settings.false_alarms import FORESEEN
 from streamjobs.settings.learners import PREDICTING, with_name
-from streamjobs.settings.sections import DriftSection, HeadSection, StateSection
+from streamjobs.settings.sections import HeadSection, StateSection
 from streamjobs.settings.types import POPULATION, reference
 
 SUBSPACES = ("okfe", "okfeb", "wrkpca")  # learners with a kernel's subspace of `rank` features

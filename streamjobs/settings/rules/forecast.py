@@ -7,7 +7,8 @@ from algorithms.common.protocol import Learner, SettingError
 from algorithms.common.settings import suggestion
 from algorithms.forecast.filters import FilterForecast
 from algorithms.forecast.forecast import Forecast
-from streamjobs.settings.sections import ForecastSection, WindowSection
+from streamjobs.settings.events import ForecastSection
+from streamjobs.settings.sections import WindowSection
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import SECONDS, seconds
 from streamjobs.stages.events.forecasts import Forecasts
