@@ -23,6 +23,7 @@ from tests.core.streams import START, TOPIC, Worker, record, samples, settings, 
 
 SOURCE = {"topic": TOPIC, "fields": ["ax", "ay", "az"], "time": "ts"}
 ALONE = {"source": SOURCE, "window": None, "drift": None, "head": None, "learner": {"name": "scaling"}, "sinks": {}}
+GRAVITY = {"forecast": {}, "window": {"length": "1s", "rate": 10.0, "statistics": "gravity"}}
 SECTION = {"fields": ["ax", "az"], "ahead": [1, "300ms"], "every": "100ms"}
 
 
@@ -232,6 +233,8 @@ def test_a_job_needs_no_learner() -> None:
         ({"forecast": {"fields": ["bx"]}}, "fields: 'bx' is not one of the numbers of a row; known: ax"),
         ({"forecast": {"fields": ["ax", "ax"]}}, "fields must differ"),
         ({"forecast": {"fields": []}}, "fields must name at least one number"),
+        (GRAVITY, "which have no mean of it with [window] statistics = 'gravity'; name others, such as"),
+        (GRAVITY | {"source": {"topic": "imu", "fields": ["ax"]}}, "needs acceleration in the first three fields"),
         ({"forecast": {"ahead": list(range(1, 101))}}, "a row has 256 forecasts at most"),
         ({"forecast": {"learner": "okfeb"}}, "learner must be one that predicts numbers, such as krls or rls; okfeb gives"),
         ({"forecast": {"learner": "pegasos"}}, "rls; pegasos predicts classes"),

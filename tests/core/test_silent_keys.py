@@ -115,6 +115,7 @@ def test_an_expected_key_on_another_partition_stops_the_worker() -> None:
         pytest.param({}, marks=pytest.mark.long),
         {"drift": DRIFT, "alarms": SILENT | {"stuck": True}},
         {"alarms": EXPECTED | {"stuck": True}},
+        {"alarms": SILENT | {"group": 0.3}, "forecast": {"ahead": [1]}},
     ],
 )
 def test_who_is_silent_follows_from_the_stored_states(sections: dict) -> None:

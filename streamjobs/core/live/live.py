@@ -195,7 +195,7 @@ class Live(Slots):
             except SnapshotError:  # a damaged one is set aside when its key comes
                 pass
         if self.silence is not None:
-            self.silence.meet_all(self.job.fingerprint, scan)
+            self.silence.meet_all(self.job.own, scan)
 
     def slot(self, key: bytes) -> int | None:
         """The key's slot; reads its snapshot, or begins a new state, where it has none. None: the key is set aside.

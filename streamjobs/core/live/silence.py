@@ -10,16 +10,17 @@ A key that is expected is missing when the clock, which begins with the partitio
 without a sample of the key. It then gets a state that tells so, in which its newest sample is of -inf.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from streamjobs.core.live.group import Group
-from streamjobs.core.state import snapshot
+from streamjobs.core.state import held_stages, snapshot
 from streamjobs.errors import SnapshotError
 from streamjobs.stages.events.group import Alarmed
 from streamjobs.stages.events.silent import Heard
 from streamjobs.stages.names import GROUP, SILENT
+from streamjobs.stages.stage import JobStage, Shape
 
 AT_ONCE = 1000  # snapshots read together
 MOST_PAUSE = 0.5  # of the stated time, that a pause of the whole partition counts for
@@ -60,17 +61,26 @@ class Silence:
         self._due = [(self._when(heard), key) for key, heard in self.heard.items() if key not in self.quiet]
         heapify(self._due)
 
-    def meet_all(self, fingerprint: bytes, scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]]) -> None:
-        """Keys by their snapshots. Those of jobs without this stage, and damaged ones, are not known."""
+    def meet_all(self, own: Mapping[str, JobStage], scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]]) -> None:
+        """Keys by their snapshots. Those of jobs without this stage, and damaged ones, are not known.
+
+        own: the job's stages.
+        """
+        places: dict[str, tuple[int, int] | None] = {}  # by description
         known: dict[bytes, Heard] = {}
         alarmed: dict[bytes, Alarmed] = {}
         after: bytes | None = None
         while some := scan(after, AT_ONCE):
             after = some[-1][0]
             for key, data in some:
-                stored = _stored(data, fingerprint, self.group is not None)
-                if stored is not None:
-                    known[key], alarmed[key] = stored
+                try:
+                    held = snapshot.decode(data)
+                except SnapshotError:
+                    continue
+                if held.description not in places:
+                    places[held.description] = _places(own, held.description)
+                if (found := places[held.description]) is not None:
+                    known[key], alarmed[key] = _stored(held.arrays, *found)
         self.meet(known.items())
         if self.group is not None:
             self.group.meet(alarmed, self.clock, len(self.heard))
@@ -118,17 +128,21 @@ class Silence:
         return fallen
 
 
-def _stored(data: bytes, fingerprint: bytes, grouped: bool) -> tuple[Heard, Alarmed] | None:
-    """Of a snapshot; the two stages are the last ones. grouped: the job of the fingerprint has both."""
-    try:
-        held = snapshot.decode(data)
-    except SnapshotError:
-        return None
-    none = Alarmed(-1.0, 0.0)
-    if held.fingerprint != fingerprint:
-        written = snapshot.table_of(held.description)
-        if SILENT not in written:
-            return None
-        grouped = GROUP in written
-    behind = [float(array) for array in held.arrays[-len(Heard._fields) - len(none) * grouped :]]
-    return Heard(*behind[:3]), Alarmed(*behind[3:]) if grouped else none
+def _places(own: Mapping[str, JobStage], description: str) -> tuple[int, int] | None:
+    """Where the arrays of SILENT and of GROUP begin in snapshots of this description, from the end on; None: without SILENT.
+
+    GROUP's is 0 without it. own: stages of the present job.
+    """
+    at, begins = 0, dict.fromkeys((SILENT, GROUP), 0)
+    for name, stage in reversed(held_stages.behind_as_written(own, snapshot.table_of(description)).items()):
+        at -= len(snapshot.flatten(stage.begin(Shape(1, 1, 1, 0), 0)))
+        begins[name.partition(" ")[0]] = at
+    return (begins[SILENT], begins[GROUP]) if begins[SILENT] else None
+
+
+def _stored(arrays: Sequence[Any], silent: int, group: int) -> tuple[Heard, Alarmed]:
+    """Of a snapshot's arrays."""
+    heard = Heard(*map(float, arrays[silent : silent + len(Heard._fields) or None]))
+    if not group:
+        return heard, Alarmed(-1.0, 0.0)
+    return heard, Alarmed(*map(float, arrays[group : group + len(Alarmed._fields) or None]))

@@ -32,6 +32,8 @@ def forecast_contradictions(
 ) -> Iterator[tuple[tuple[str, str], str]]:
     if source.width is None:  # another rule reports it
         return
+    if window is not None and window.statistics.endswith("gravity") and source.width < 3:  # and this
+        return
     try:
         forecasts_of(forecast, source, window, learner)
     except Refused as problem:
@@ -108,7 +110,9 @@ def _columns(setting: str, named: Sequence[str] | None, source: SourceSection, w
     for name in wanted:
         place = name if name in known else f"{name}_mean"
         if place not in known:
-            hint = " Such numbers of windows have no means of single fields." if name in fields else suggestion(name, known)
+            hint = suggestion(name, known)
+            if name in fields:
+                hint = f", which have no mean of it with [window] statistics = 'gravity'; name others, such as {known[0]!r}."
             raise Refused(setting, f"{setting}: {name!r} is not one of the numbers of a row{hint}")
         if name in source.categories_of:
             raise Refused(setting, f"{setting}: {name!r} has categories, which are not forecast; remove it.")
