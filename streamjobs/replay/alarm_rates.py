@@ -68,6 +68,7 @@ class _Raised(msgspec.Struct):
 
 class _Verdict(msgspec.Struct):
     alarm: bool
+    statistic: float | None = None  # 0 in the warm-up
 
 
 class DriftRow(msgspec.Struct):
@@ -75,6 +76,7 @@ class DriftRow(msgspec.Struct):
 
     key: str
     ts: float
+    watch: str
     alarm: bool
     warming_up: bool = False
     columns: dict[str, float] = {}

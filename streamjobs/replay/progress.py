@@ -10,7 +10,7 @@ from streamjobs.replay.engine import Tally
 
 COLUMNS = ("samples", "rows", "LS error", "{error}", "overall", "drift", "dead", "samples/s")
 ERRORS = {"regression": "RMSE"}  # task -> measure of the error; others: the error rate
-WIDTHS = (11, 9, 10, 11, 9, 7, 7, 11)
+WIDTHS = (12, 12, 10, 12, 9, 8, 8, 11)
 
 
 class Progress:

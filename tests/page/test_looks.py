@@ -186,3 +186,17 @@ def test_strips_of_classes_with_one_color_differ(people: Viewer) -> None:
     })()""")
     assert drawn > 12
     assert people.tab.errors == []
+
+
+def test_a_sensor_that_stands_still_is_shown_with_its_number_and_the_time_of_its_record(browser: Any) -> None:
+    still = {"job": {"name": "still"}, "source": FLEET["source"], "learner": FLEET["learner"], "metrics": {"port": 0}}
+    rows = machine_rows(0, 250, machines=2)
+    for name, body in rows[300:]:
+        body["current"] = 8.13 if name == "machine-001" else body["current"]
+    with fleet({**still, "alarms": {"stuck": True}}) as (made, url):
+        made.feed(rows)
+        viewer = _viewer(browser, made, url, "document.querySelectorAll('#alarms tbody tr').length === 1")
+        row = viewer.ask("[...document.querySelectorAll('#alarms tbody td')].map((one) => one.innerText)")
+        viewer.loop.run_until_complete(viewer.tab.close())
+    assert re.fullmatch(r"current stands still at 8\.13\s*stuck, since 11/1\d/23, [\d:]+", row[2]), row
+    assert re.fullmatch(r"open\s*11/1\d/23, [\d:]+", row[0]), "the alarm's start, not when the page was told"

@@ -94,8 +94,17 @@ def test_a_long_sample_is_counted_while_it_is_read(tmp_path, told, monkeypatch):
 
 
 def test_rows_of_the_warm_up_are_named():
-    tried = Tried("columns", 15, 60, Counter(), 0.006, Counter(), warming=8580)
+    tried = Tried("columns", 15, 60, 60, Counter(), 0.006, Counter(), warming=8580)
     assert "of 15 keys and 60 rows (8,580 more rows are the warm-up); false_alarms" in str(tried)
+
+
+def test_rows_count_from_the_first_watch_that_can_alarm(tmp_path, told):
+    """Columns need about 530 rows, innovations 460, and single rows 332: alarms of these are not alarms of the warm-up."""
+    found = told(fleet(7, sensors=3, rows=1000, faults=0).write(tmp_path / "fleet.jsonl"))
+    line = next(line for line in found.lines if line.startswith(f"on the sample, watch = {WATCH} raised"))
+    keys, rows, warm_up = re.search(r"of (\d+) keys and ([\d,]+) rows \(([\d,]+) more rows", line).groups()
+    assert (int(keys), int(rows.replace(",", "")), warm_up) == (3, 3 * (1000 - 332), "996")
+    assert 0.05 < float(line.rsplit(" ", 1)[1]) < int(rows.replace(",", "")) / STATED
 
 
 def test_columns_that_stand_still_or_follow_another_are_left_out(tmp_path, told):
@@ -191,7 +200,7 @@ def test_levels_that_jump_are_reported_as_too_many_alarms(tmp_path, told):
 
 def test_a_few_keys_with_faults_do_not_decide_what_is_watched():
     def tried(**alarms: int) -> Tried:
-        return Tried("columns", 8, 20_000, Counter(alarms), 2.0, Counter())
+        return Tried("columns", 8, 20_000, 20_000, Counter(alarms), 2.0, Counter())
 
     assert tried(a=30, b=40, c=5).fits and not tried(a=30, b=40, c=8).fits
 

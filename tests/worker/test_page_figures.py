@@ -160,7 +160,7 @@ def test_open_alarms_come_first_and_their_keys_stay_until_they_end_though_no_eve
     box.take(Report(rows=99, batches=[_rows(*many)], alarms=[over, over._replace(end=950.0, outcome="recovered")]))
     figures.look(1000.0)
     told = _full(figures)
-    assert [(one["id"], one.get("open"), one["at"]) for one in told["alarms"]] == [("a1", True, None), ("b2", None, 1000.0)]
+    assert [(one["id"], one.get("open"), one["time"]) for one in told["alarms"]] == [("a1", True, 50.0), ("b2", None, 900.0)]
     assert told["totals"]["in_alarm"] == 1
     assert [one["key"] for one in told["people"] if one["alarm"]] == ["silent"]
     monkeypatch.setattr(people, "IDLE", -1.0)

@@ -62,8 +62,8 @@ class Figures:
         self.people.take(taken.batches, _raised(taken), self.number, dict.fromkeys(one.key for one in self._open))
         if taken.batches:
             self._fresh.add("confusion")
-        for at, alarm in taken.alarms:
-            self._tell(_alarm(at or moment, alarm))
+        for _, alarm in taken.alarms:
+            self._tell(_alarm(alarm))
             self._fresh.add("alarms")
         if self._health.metrics.taken.records - self._counts[-1].records >= JUDGED:
             self._counts.append(_copy(self._health.metrics.taken))
@@ -85,7 +85,7 @@ class Figures:
     def _alarm_table(self) -> list[dict[str, Any]]:
         """Open alarms first; then the newest that are over, or of keys that are not in memory."""
         known = {one["id"]: one for one in self._alarms if one["id"]}
-        opened = [known.get(one.id) or {**_alarm(0.0, one), "at": None} for one in self._open]
+        opened = [known.get(one.id) or _alarm(one) for one in self._open]
         ids = {one.id for one in self._open}
         return [{**one, "open": True} for one in opened] + [one for one in self._alarms if one["id"] not in ids]
 
@@ -220,14 +220,14 @@ def _raised(taken: Taken) -> Iterator[tuple[str, float]]:
     return ((alarm.key, alarm.time) for _, alarm in taken.alarms if alarm.outcome is None)
 
 
-def _alarm(at: float, alarm: ShownAlarm) -> dict[str, Any]:
+def _alarm(alarm: ShownAlarm) -> dict[str, Any]:
     """What the table of alarms shows; the one place that knows what an alarm is."""
     figures = {name: _short(getattr(alarm, name)) for name in ("value", "before", "after")}
     times = {name: _short_time(getattr(alarm, name)) for name in ("time", "since", "end")}
     columns = [[name, *map(_short, moved)] for name, *moved in alarm.columns]
     names = {name: getattr(alarm, name) for name in ("key", "id", "detector", "watch", "outcome")}
     names["key"] = shortened(alarm.key, MOST_KEY)
-    return {"at": round(at, 1), **names, **times, **figures, "columns": columns}
+    return {**names, **times, **figures, "columns": columns}
 
 
 def _letter(at: float, letter: Letter) -> dict[str, Any]:

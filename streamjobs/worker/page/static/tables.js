@@ -81,15 +81,16 @@ export function keys(place, told, part, choose) {
 export function alarms(place, told, choose) {
   if (!told.length) return empty(place, "No alarm yet.");
   place.replaceChildren(table("Open alarms, then the newest that are over", [["time"], ["key"], ["what changed"]], told.map((one) => {
-    const columns = one.columns.filter((moved) => !moved.includes(null)).map(([name, shift, before, after]) =>
-      `${name} ${shift > 0 ? "+" : "−"}${ratio(Math.abs(shift))} sd (${ratio(before)} → ${ratio(after)})`).join(", ");
-    const moved = one.before == null || one.after == null ? `${one.watch} ${one.value == null ? "" : ratio(one.value)}`
-      : `${one.watch} ${ratio(one.before)} → ${ratio(one.after)}`;
-    const since = one.since == null ? "" : `, since ${moment(one.since)}`;
-    const what = make("td", {}, columns || moved, make("small", {}, one.detector + (columns ? `, ${moved}` : "") + since));
+    const columns = one.columns.filter((moved) => !moved.includes(null)).map(([name, shift, before, after]) => one.watch === "stuck"
+      ? `${name} stands still at ${ratio(after)}` : `${name} ${shift > 0 ? "+" : "−"}${ratio(Math.abs(shift))} sd (${ratio(before)} → ${ratio(after)})`).join(", ");
+    const figures = one.before == null || one.after == null ? one.value == null ? "" : ` ${ratio(one.value)}` : ` ${ratio(one.before)} → ${ratio(one.after)}`;
+    const what = columns || one.watch + figures, since = one.since == null ? [] : [`since ${moment(one.since)}`];
+    const beside = new Set([one.detector, ...(columns ? [one.watch + figures] : []), ...since]);
+    beside.delete(what);
+    const changed = make("td", {}, what, make("small", {}, [...beside].join(", ")));
     const who = make("td", {}, keyButton(one.key, choose), ...(one.id ? [make("small", { class: "id" }, one.id)] : []));
-    const at = one.at == null ? moment(one.time) : clock(one.at);
-    return make("tr", {}, make("td", { class: "time" }, ...(one.open ? ended(one) : []), at, ...(one.open ? [] : ended(one))), who, what);
+    const at = moment(one.time); // as in the alarm's record
+    return make("tr", {}, make("td", { class: "time" }, ...(one.open ? ended(one) : []), at, ...(one.open ? [] : ended(one))), who, changed);
   })));
 }
 
