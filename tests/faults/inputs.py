@@ -80,11 +80,13 @@ def learner(case: Case) -> None:
     )
     told = [event for worker in case.all_workers for event in worker.events("learner failed")]
     assert counted > 0 and told and {event["level"] for event in told} == {"error"}, "nobody was told"
-    for worker in workers if case.replay else ():
+    for worker in workers:
         case.stop_worker(worker)  # which writes the states
     assert job.snapshots() == _states_without_failing(case), (
         "the states are not those of a replay without the records that failed"
     )
+    for worker in workers:
+        case.run_worker(worker.name, static=True, program=program("learner-fails"))
     case.audited_with = learner_fails
     case.prove(f"{len(failing)} records failed, {len(told)} log lines; states as without them; 2 kills among them")
 
