@@ -41,6 +41,7 @@ class LogLike(Protocol):
 
     bytes: int
 
+    def pack(self) -> int: ...  # of what was added since the last call, which takes less memory from then on
     def trim(self, offset: int) -> None: ...  # records before this offset are in every snapshot
 
 

@@ -13,7 +13,7 @@ from math import ceil
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from streamjobs.core.live.log import RECORD_BYTES
+from streamjobs.core.live.log import PACKED_BYTES
 from streamjobs.errors import ConfigError
 from streamjobs.settings.types import SECONDS
 from streamjobs.worker.pace import LONGEST, room
@@ -172,7 +172,7 @@ def _pace(cost: Cost, load: Load, workers: int) -> tuple[float, float]:
     if not load.replay:
         return load.checkpoint, 0.0
     free = 1.0 - load.keys / workers * cost.slot_bytes / load.cache
-    bytes_per_second = load.keys / workers * load.rate * (cost.record_bytes + RECORD_BYTES)
+    bytes_per_second = load.keys / workers * load.rate * (cost.record_bytes + PACKED_BYTES)
     bounds = (LONGEST, load.replay / _applying(cost, load, workers), room(load.cache, free) / bytes_per_second)
     between = max(load.checkpoint, min(bounds))
     return between, between * bytes_per_second

@@ -217,7 +217,7 @@ class Partition:
                 again = part[0].offset < self.held
                 if again:
                     part = list(takewhile(lambda record: record.offset < self.held, part))
-                spent, remembered = (0.0, 0) if self.pace is None else (time.thread_time(), self.live.log.bytes)
+                spent = 0.0 if self.pace is None else time.thread_time()
                 started = time.perf_counter()
                 made, report = self.core.advance(self.core.job, self.live, part)
                 ended = time.perf_counter()
@@ -228,7 +228,6 @@ class Partition:
                 self._recent.add(ended, self.live.now)
                 if self.pace is not None:
                     self.pace.applied.seconds += time.thread_time() - spent
-                    self.pace.applied.bytes += self.live.log.bytes - remembered
                     self._write_all |= bool(report.set_aside)
                 self.newest = max(self.newest, report.newest_event or self.newest)
                 self.next = max(self.next, part[-1].offset + 1)
@@ -298,6 +297,7 @@ class Partition:
         """
         if self.pace is None:
             return [*self.live.snapshots()]
+        self.pace.applied.bytes += self.live.log.pack()
         whole, free = whole or self._write_all, 1.0 - self.live.nbytes / self._most_live
         keys = self.pace.cut(self.next, list(self.live.changed()), self.live.parked, whole=whole, free=free)
         self._write_all = False

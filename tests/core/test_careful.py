@@ -57,9 +57,14 @@ def raising(stage: type, monkeypatch: pytest.MonkeyPatch, which: str = "") -> It
         yield
 
 
-def run(job: Job, records: list[Stored], at_once: int, checkpoint_every: int = 10**9, **live) -> tuple[list, dict, Report]:
+def run(
+    job: Job, records: list[Stored], at_once: int, checkpoint_every: int = 10**9, *, pack: bool = False, **live
+) -> tuple[list, dict, Report]:
+    """pack: make small what is remembered before every call, as a worker does with its checkpoints."""
     worker, outputs, report = Worker(job, **live), [], Report()
     for at in range(0, len(records), at_once):
+        if pack:
+            worker.live.log.pack()
         made = advance(job, worker.live, records[at : at + at_once])
         outputs += made.outputs
         report.add(made.report)
@@ -80,12 +85,13 @@ def by_sink(outputs: list) -> dict[str, list[tuple]]:
     return sinks
 
 
+@pytest.mark.parametrize("pack", [False, True])
 @pytest.mark.parametrize(("at_once", "checkpoint_every"), [(600, 10**9), (50, 10**9), (50, 150), (7, 21), (1, 10**9)])
-def test_the_record_is_a_dead_letter_and_all_else_is_as_without_it(at_once, checkpoint_every, monkeypatch):
+def test_the_record_is_a_dead_letter_and_all_else_is_as_without_it(at_once, checkpoint_every, pack, monkeypatch):
     job, records = Job.from_settings(settings(**ROWS)), with_guilty(RECORDS)
     wanted, states, _ = run(job, [one for one in records if one.offset not in GUILTY], 40)
     with raising(LearnerStage, monkeypatch, "Chain"):
-        outputs, stored, report = run(job, records, at_once, checkpoint_every)
+        outputs, stored, report = run(job, records, at_once, checkpoint_every, pack=pack)
     assert [int(letter["streamjobs-error-offset"]) for letter in letters(outputs)] == list(GUILTY)
     sinks = by_sink(outputs)
     assert sinks.pop("dlq") and sinks == by_sink(wanted)
@@ -267,7 +273,7 @@ def test_what_is_remembered_ends_with_the_snapshots_and_counts_as_changed():
     size = sum(len(one.value) for one in RECORDS[:50])
     assert worker.live.log.bytes > size and worker.live.dirty_bytes > worker.live.log.bytes
     worker.checkpoint()
-    assert worker.live.log.bytes == worker.live.dirty_bytes == 0 and not worker.live.log.batches
+    assert worker.live.log.bytes == worker.live.dirty_bytes == 0 and not [*worker.live.log.of(None)]
 
 
 def test_reports_add_up_to_that_of_one_batch():

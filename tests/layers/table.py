@@ -114,6 +114,7 @@ LAYERS = (
             *NUMERIC,
             *(_CORE - {"streamjobs.core"}),
             *("streamjobs.core.job", "streamjobs.core.messages", "streamjobs.core.state"),
+            "marshal",  # of records in memory: nothing stored or received is read with it
         },
         pure=True,
     ),

@@ -18,7 +18,6 @@ TESTED = {
     "streamjobs.core": "tests/core/test_advance.py",
     "streamjobs.core.decoding": "tests/core/test_records.py",
     "streamjobs.core.live": "tests/core/test_columns.py",
-    "streamjobs.core.live.log": "tests/core/test_careful.py",
     "streamjobs.core.live.stored_samples": "tests/notebook/test_prototypes.py",
     "streamjobs.core.live.undo": "tests/core/test_careful.py",
     "streamjobs.core.predictions": "tests/outputs/test_schema.py",

@@ -47,7 +47,7 @@ class HashLive:
         self.dirty: set[bytes] = set()
         self.now = 0
         self.aside: list[bytes] = []
-        self.parked, self.log = Parked(), Log()  # both stay empty
+        self.parked, self.log = Parked(), Log()  # the first stays empty
 
     def changed(self) -> set[bytes]:
         return self.dirty
@@ -98,6 +98,8 @@ class HashLive:
     def snapshots(self, keys: Iterable[bytes] | None = None) -> list[tuple[bytes, bytes]]:
         pad = bytes(max(0, self.job.state_bytes - STATE.size))
         some = sorted(self.dirty if keys is None else self.dirty.intersection(keys))
+        if keys is None:
+            self.log.clear()
         self.dirty.difference_update(some)
         return [(key, STATE.pack(MAGIC, *self.states[key]) + pad) for key in some]
 
@@ -127,6 +129,7 @@ def advance(job: HashJob, live: HashLive, records: Sequence[Record]) -> Advanced
         state[0] = record.offset
         live.dirty.add(record.key)
         outputs.append(Output("predictions", record.key, answer, record.timestamp, header))
+    live.log.add(records, report.bytes)
     report.rows = report.samples = sum(output.sink == "predictions" for output in outputs)
     if bad:
         report.dead_lettered["malformed"] = bad

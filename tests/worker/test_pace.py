@@ -64,6 +64,23 @@ def test_records_take_the_room_that_live_states_leave(free, most):
     assert pace.cut(7, [], (), free=free) == [b"a"]
 
 
+def test_records_that_wait_for_their_states_are_made_small_and_count_as_what_they_take_then():
+    async def body():
+        worker = Worker(replay="1h")
+        held = (await worker.begin(0)).held[0]
+        log, applied = held.partition.live.log, held.partition.pace.applied
+        for first in (0, 300):
+            worker.fetch(0, stream(300, keys=7, first=first))
+            await worker.settle()
+            large = log.bytes - applied.bytes
+            await held.checkpoints.take()
+            assert log.bytes == applied.bytes < (first + 300) * 70 and large > 300 * 500
+        (records,) = [records for records, _ in log.of(None)]
+        assert records == stream(600, keys=7)
+
+    asyncio.run(body())
+
+
 def test_a_key_that_left_memory_and_came_back_is_due_since_its_first_change():
     pace = _pace(Applied())
     pace.cut(5, [b"a", b"b"], ())
