@@ -31,8 +31,8 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 SERIALS = (36_526, 73_051)  # days of the years 2000 to 2099, as spreadsheets count them
 _WRITTEN = re.compile(
     r"(?P<first>[0-9]{1,4})(?P<mark>[./ -])(?P<second>[0-9]{1,2}|[A-Za-z]{3})(?P=mark)(?P<last>[0-9]{4}|[0-9]{2})"
-    r"(?P<gap>, ?|T| +)[0-9]{1,2}:[0-9]{2}(?P<s>:[0-9]{2}(?:(?P<point>[.,])[0-9]{1,6})?)?"
-    r"(?:(?P<before> *)(?P<noon>[AaPp][Mm]))?(?:(?P<apart> *)(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2}))?"
+    r"(?:(?P<gap>, ?|T| +)[0-9]{1,2}:[0-9]{2}(?P<s>:[0-9]{2}(?:(?P<point>[.,])[0-9]{1,6})?)?"
+    r"(?:(?P<before> *)(?P<noon>[AaPp][Mm]))?(?:(?P<apart> *)(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2}))?)?"
 )
 NAMING = ("name", "sensor", "id", "type")  # fields that may name the objects of a list
 _PLAIN = re.compile(r'[^=."\[\]\x00-\x1f\\]+')
@@ -150,6 +150,8 @@ def _formats(column: Column, chosen: str | None) -> list[str]:
         dates = [f"%d{mark}%b{mark}{year}"]
     else:
         dates = [f"%d{mark}%m{mark}{year}"] + [f"%m{mark}%d{mark}{year}"] * (mark != ".")  # points: the day is first
+    if seen["gap"] is None:
+        return dates
     clock = (
         ("%I" if seen["noon"] else "%H")
         + ":%M"

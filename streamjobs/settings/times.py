@@ -1,7 +1,7 @@
 """Times as text: in ISO 8601 or [source] time_format, with a zone, or without one where [source] time_zone names it."""
 
 import re
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -12,6 +12,7 @@ _EXAMPLE = datetime(2025, 10, 24, 14, 5, 30, tzinfo=UTC)
 _OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")  # in ISO 8601, without a time: its beginning
 
 
 class NoZone(ValueError):
@@ -37,7 +38,7 @@ def zone_of(text: str) -> tzinfo:
 
 
 def example_of(form: str) -> str:
-    """A time in this format; raises ValueError for what is not a format of a date and a time.
+    """A time in this format; raises ValueError for what is not a format of a date, with or without a time.
 
     >>> example_of("%d.%m.%Y %H:%M"), example_of("excel")
     ('24.10.2025 14:05', '45954.587153')
@@ -46,8 +47,9 @@ def example_of(form: str) -> str:
         return f"{(_EXAMPLE.replace(tzinfo=None) - _DAY_ZERO) / timedelta(days=1):.6f}"
     text = _EXAMPLE.strftime(form)
     read = datetime.strptime(text, form)
-    if (read.year, read.month, read.day, read.hour) != (2025, 10, 24, 14) or len(text) > MOST_TEXT:
-        raise ValueError("a format of a date with a time such as '%d.%m.%Y %H:%M', or 'excel'")
+    whole = read.hour == _EXAMPLE.hour or read.time() == time()
+    if read.date() != _EXAMPLE.date() or not whole or len(text) > MOST_TEXT:
+        raise ValueError("a format of a date such as '%d.%m.%Y', with a time such as '%d.%m.%Y %H:%M', or 'excel'")
     return text
 
 
@@ -71,7 +73,7 @@ def in_format(text: str, zone: tzinfo | None, form: str) -> str | float:
 def seconds_since_1970(text: str | float, zone: tzinfo | None, form: str | None = None) -> float:
     """Of a date and time in ISO 8601 or the format, to the microsecond. zone: of times without one.
 
-    Of an hour that comes twice, as clocks are put back, it is the first. Raises NoZone where none is known, ValueError for
+    A date without a time is its beginning. Of an hour that comes twice, as clocks are put back, it is the first. Raises NoZone where none is known, ValueError for
     another text, OverflowError for a number of days beyond all years.
 
     >>> seconds_since_1970("2023-11-14T23:13:20.25+01:00", None)
@@ -83,7 +85,7 @@ def seconds_since_1970(text: str | float, zone: tzinfo | None, form: str | None 
         raise ValueError("no date with a time")
     elif form is not None:
         moment = datetime.strptime(text.strip(), form)
-    elif not any(mark in text for mark in "Tt "):
+    elif not any(mark in text for mark in "Tt ") and not _DAY.fullmatch(text):
         raise ValueError("no date with a time")
     else:
         moment = datetime.fromisoformat(text.strip())

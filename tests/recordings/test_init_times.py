@@ -92,9 +92,21 @@ def test_a_date_with_points_has_its_day_first(tmp_path, told):
     assert found.source["time_format"] == "%d.%m.%Y %H:%M" and found.says("time when_time (%d.%m.%Y %H:%M)")
 
 
-@pytest.mark.parametrize("form", ["%d.%m.%Y", "%H:%M", "%Q", "tomorrow"])
-def test_what_is_not_a_format_of_a_date_with_a_time_is_refused(form):
-    with pytest.raises(ValueError, match=r"time_format|a format of a date with a time|bad directive|does not match"):
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y"])
+def test_a_date_without_a_time_is_the_beginning_of_the_day(tmp_path, told, form):
+    days = [(FIRST + timedelta(days=at)).strftime(form) for at in range(40)]
+    sample = as_csv(tmp_path / "a.csv", table(40, day=lambda i: days[i], shop="s1", sold=random))
+    found = told(sample)
+    assert found.source["time"] == "day" and found.source.get("time_format") == (None if form == "%Y-%m-%d" else form)
+    found.file.write_text(found.text.replace('# time_zone = "UTC"', 'time_zone = "Europe/Berlin"'))
+    source = SourceSection(**read_table(found.file)["source"])
+    stamps = [record.timestamp for record in records_of(sample, source, "shop")]
+    assert stamps[:2] == [1_761_256_800_000, 1_761_343_200_000], "midnight in Berlin"
+
+
+@pytest.mark.parametrize("form", ["%m.%Y", "%H:%M", "%d.%m.%Y %M", "%Q", "tomorrow"])
+def test_what_is_not_a_format_of_a_date_is_refused(form):
+    with pytest.raises(ValueError, match=r"time_format|a format of a date such as|bad directive|does not match"):
         SourceSection(topic="t", time="ts", time_format=form)
 
 
