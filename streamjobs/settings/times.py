@@ -73,8 +73,8 @@ def in_format(text: str, zone: tzinfo | None, form: str) -> str | float:
 def seconds_since_1970(text: str | float, zone: tzinfo | None, form: str | None = None) -> float:
     """Of a date and time in ISO 8601 or the format, to the microsecond. zone: of times without one.
 
-    A date without a time is its beginning. Of an hour that comes twice, as clocks are put back, it is the first. Raises NoZone where none is known, ValueError for
-    another text, OverflowError for a number of days beyond all years.
+    A date without a time is the beginning of the day. Of an hour that comes twice, as clocks are put back, it is the first.
+    Raises NoZone where none is known, ValueError for another text, OverflowError for a number of days beyond all years.
 
     >>> seconds_since_1970("2023-11-14T23:13:20.25+01:00", None)
     1700000000.25
