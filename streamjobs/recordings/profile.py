@@ -86,7 +86,8 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
 def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None = None) -> Profile:
     """Of the first keys' rows. owners: the keys of the rows' records, where these have keys."""
     fields = guessed.fields
-    keys = list(filter(lambda one: len(one) >= LEAST, _by_key(rows, guessed, owners).values()))
+    of_keys = _by_key(rows, guessed, owners).values()
+    keys = [key for key in of_keys if len(key) >= LEAST]
     numbers = [key[:, 1:] for key in keys]
     still = [n for n in range(len(fields)) if numbers and all(_is_still(key[:, n]) for key in numbers)]
     moving = [n for n in range(len(fields)) if n not in still]
@@ -105,7 +106,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         if first is not None and fields[first] not in following:
             following[fields[n]] = fields[first]
     names = [fields[n] for n in still], trending, [fields[n] for n in cycles], following
-    return Profile(*names, max(map(len, keys), default=0))
+    return Profile(*names, max(map(len, of_keys), default=0))
 
 
 def _by_key(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None) -> dict[Any, Array]:

@@ -1,7 +1,10 @@
 """Recordings that play together: in the order of their own times, those of one key one after the other."""
 
+from typing import ClassVar
+
 from streamjobs.commands.recordings.playing import together
 from streamjobs.core.messages import Stored
+from tests.commands.jobs import command
 
 
 def recording(key, *seconds, begin=1_700_000_000):
@@ -24,3 +27,34 @@ def test_times_that_go_back_or_cannot_be_read_do_not_turn_the_order_round():
     records = [*recording(b"a", 0, 5, 2), Stored("t", 0, 3, 3, b"a", b""), *recording(b"a", 6)]
     played, _, _ = together([iter(records)])
     assert [one.seconds for one in played] == [0, 5, 5, 5, 6]
+
+
+class Sent:
+    """A sender that keeps what it is given, and does not wait."""
+
+    records: ClassVar[list[Stored]] = []
+
+    def __init__(self, *place: object) -> None:
+        self.sent = self.acknowledged = 0
+        self.records.clear()
+
+    def send(self, records, *, stamped, progress):
+        self.records.extend(records)
+
+    def wait_until(self, moment):
+        pass
+
+
+def test_a_folder_is_played_as_its_people_together_and_says_when_it_waits(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("streamjobs.kafka.send.Sender", Sent)
+    for name, begin, pause in (("anna", 1_700_000_000, 2), ("ben", 1_700_009_000, 50)):
+        lines = [f"{begin + pause * step},{step}" for step in range(3)]
+        (tmp_path / "people").mkdir(exist_ok=True)
+        (tmp_path / "people" / f"{name}.csv").write_text("\n".join(["ts,a", *lines]) + "\n")
+    job = tmp_path / "job.toml"
+    job.write_text('[source]\ntopic = "t"\nfields = ["a"]\ntime = "ts"\n[learner]\nname = "okfeb"\nrank = 1\nbudget = 3\n')
+    assert command("produce", job, tmp_path / "people", "--key-from", "file", "--speed", 1) == 0
+    assert b" ".join(one.key for one in Sent.records) == b"anna ben anna anna ben ben"
+    said = capsys.readouterr().err
+    assert "2 recordings of 2 keys play at once, each key from its first record on" in said
+    assert "waiting 100 s for the next record: it is 100 s after the first, at --speed 1" in said

@@ -109,3 +109,10 @@ def test_whole_numbers_that_never_fall_and_are_times_are_the_time(tmp_path, told
 def test_the_spans_of_a_window_follow_the_pause_of_a_slow_sensor(tmp_path, told):
     found = told(as_csv(tmp_path / "a.csv", table(60, ts=lambda i: 1_700_000_000 + 60 * i, a=random)))
     assert '# length = "20m"\n# hop = "10m"\n' in found.text
+
+
+def test_a_column_of_few_remarks_is_no_candidate_for_the_key(tmp_path, told):
+    """As a key it would make dead letters of all rows without a remark."""
+    made = table(60, ts=lambda i: 1_700_000_000 + 50 * i, a=random, remark=lambda i: "service" if i == 9 else "")
+    found = told(as_csv(tmp_path / "a.csv", made))
+    assert found.out.endswith("--key-is me\n") and not found.says("candidates: 'remark'")

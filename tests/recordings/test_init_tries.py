@@ -87,6 +87,11 @@ def columns(n: int, **also: Any) -> list[dict[str, Any]]:
     ]
 
 
+def test_the_rows_of_a_short_sample_are_counted_too(tmp_path, told):
+    found = told(jsonl(tmp_path / "a.jsonl", columns(60)))
+    assert found.says("[drift] was not tried: the sample has at most 30 rows of a key, and a detector needs 1,000 or more")
+
+
 def test_a_long_sample_is_counted_while_it_is_read(tmp_path, told, monkeypatch):
     monkeypatch.setattr("streamjobs.commands.console.PROGRESS_EVERY", 0.0)
     found = told(jsonl(tmp_path / "a.jsonl", columns(200)))

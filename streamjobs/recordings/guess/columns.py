@@ -28,6 +28,7 @@ from streamjobs.settings.presets import Preset
 from streamjobs.settings.times import example_of
 from streamjobs.settings.types import UNIT_NAMES
 
+MOST_WITHOUT_KEY = 0.1  # of the rows: without a key a record is a dead letter
 BAD_NAME = "its name holds a quotation mark, a backslash or a control character, which no field of a record may"
 _NO_NAME = re.compile(r'["\\\x00-\x1f]')
 CLASSES, MOST_CLASSES = 32, 1024  # most different whole numbers that are treated as classes; most classes of a head
@@ -223,7 +224,8 @@ class Columns:
         if self.owners is not None:
             self.because["key"] = "the records have keys"
             return None
-        texts = [c for c in self.columns if c.kind == "text" and 1 <= c.distinct <= len(self.rows) / 2]
+        there = [column for column in self.columns if column.missing <= MOST_WITHOUT_KEY * len(self.rows)]
+        texts = [column for column in there if column.kind == "text" and 1 <= column.distinct <= len(self.rows) / 2]
         some = [column.name for column in sorted(texts, key=lambda column: -column.distinct)]
         some = [name for name in some if not says_time(name) and plain_name(name) not in LABELS]
         why = "no column has the name of a key (person, user, subject, device, machine, ...)"
