@@ -1,6 +1,7 @@
 """`fit`: learns a population from recordings of many people."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,9 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.types import readable
 
 if TYPE_CHECKING:
-    from streamjobs.fit.fitting import Fitted
+    from streamjobs.fit.fitting import Asked, Fitted
+    from streamjobs.fit.proposing import Proposed
+    from streamjobs.fit.reading import Read
 
 Sources = Annotated[
     list[str],
@@ -25,6 +28,10 @@ Recording = Annotated[
     typer.Option(
         help="Column that identifies a person's recordings; absent: named recording, session or segment, or the file."
     ),
+]
+Better = Annotated[
+    Path | None,
+    typer.Option("--choose", help="First choose as 'streamjobs choose' does; new file for the job that is fitted."),
 ]
 PAGE = ".html"
 LabelDelay = Annotated[str, typer.Option(help="How late labels arrive in the report (duration).")]
@@ -59,6 +66,7 @@ def fit(
     test: Annotated[
         list[str] | None, typer.Option("--test", help="Recordings of other people to evaluate on; may be repeated.")
     ] = None,
+    better: Better = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Only learn; write no report.")] = False,
     picture: Annotated[
         Path | None,
@@ -94,14 +102,16 @@ def fit(
         force=force,
         how=how_of(separator, decimal, key_from),
     )
-    started = time.monotonic()
-    fitted = fit_job(asked, note if as_json else say, lambda doubt: note(f"note: {doubt}"))
+    started, windows, chosen = time.monotonic(), None, dict[str, Any]()
+    if better is not None:
+        asked, windows, chosen = _chosen(asked, better, as_json)
+    fitted = fit_job(asked, note if as_json else say, _doubt, windows)
     if fitted.picture is not None and not _drawn(fitted, fitted.picture):
         fitted = fitted._replace(picture=None)
     if as_json:
-        show(_table(fitted, time.monotonic() - started))
+        show(_table(fitted, time.monotonic() - started) | chosen)
     else:
-        _print_result(fitted, job_file, time.monotonic() - started)
+        _print_result(fitted, asked.job, time.monotonic() - started)
 
 
 def choose(
@@ -119,30 +129,58 @@ def choose(
     Each person is left out in turn, and each candidate learns from all others. The table ends with what to expect of the
     choice, and 'streamjobs fit' learns the population of the job that is written.
     """
-    from streamjobs.fit.choosing import as_text
     from streamjobs.fit.fitting import Asked
+
+    asked = Asked(job=job_file, sources=sources, key=key, time=time_column, recording=recording, label_delay=label_delay)
+    proposed = _proposed(asked, write, as_json)
+    if as_json:
+        show(_choice(proposed, write))
+    else:
+        inputs = " ".join(f"--input {source}" for source in asked.sources)
+        say(f"Next: streamjobs fit {write} {inputs}")
+
+
+def _chosen(asked: "Asked", path: Path, as_json: bool) -> tuple["Asked", "tuple[Read, int] | None", dict[str, Any]]:
+    """What `fit` is asked now, the windows that are read already, and the choice for programs."""
+    from streamjobs.fit.fitting import ready
+
+    ready(asked)  # before the choice takes its time
+    proposed = _proposed(asked, path, as_json)
+    return replace(asked, job=path), proposed.windows, {"chosen": _choice(proposed, path)}
+
+
+def _proposed(asked: "Asked", path: Path, as_json: bool) -> "Proposed":
+    """Choose, print the table, and write the job with the best."""
+    from streamjobs.fit.choosing import as_text
     from streamjobs.fit.proposing import propose
 
-    if write.exists():
-        raise ConfigError(f"--write {write}: already exists; name a new file.")
-    asked = Asked(job=job_file, sources=sources, key=key, time=time_column, recording=recording, label_delay=label_delay)
-    proposed = propose(asked, note if as_json else say, lambda doubt: note(f"note: {doubt}"))
+    if path.exists() and not asked.force:
+        raise ConfigError(f"{path}: the file for the chosen job already exists; name a new file.")
+    tell = note if as_json else say
+    proposed = propose(asked, tell, _doubt)
     choice = proposed.choice
-    write_private(write, [proposed.text.encode()], "--write")
-    if as_json:
-        figures = [
-            {**one.candidate._asdict(), "all": float(one.every.mean()), "fresh": float(one.fresh.mean())}
-            | {"worst": float(one.every.min()), "numbers": one.width, "state_bytes": one.state_bytes}
-            for one in choice.judged
-        ]
-        best = {"best": choice.best.candidate._asdict(), "cheapest": choice.cheapest.candidate._asdict()}
-        show({"file": str(write), "candidates": figures, **best, "estimate": float(choice.estimate.mean())})
-        return
-    say("\n" + as_text(choice) + f"\n\nBest: {choice.best.candidate.name}\n\n{proposed.best}")
-    if proposed.cheapest is not None:
-        say(f"\nThe smallest within .01 of it: {choice.cheapest.candidate.name}\n\n{proposed.cheapest}")
-    inputs = " ".join(f"--input {source}" for source in asked.sources)
-    say(f"\nwrote {write}, the job with the best. Next: streamjobs fit {write} {inputs}")
+    write_private(path, [proposed.text.encode()], "the chosen job")
+    if not as_json:
+        say("\n" + as_text(choice) + f"\n\nBest: {choice.best.candidate.name}\n\n{proposed.best}")
+        if proposed.cheapest is not None:
+            say(f"\nThe smallest within .01 of it: {choice.cheapest.candidate.name}\n\n{proposed.cheapest}")
+        say(f"\nwrote {path}, the job with the best.")
+    return proposed
+
+
+def _choice(proposed: "Proposed", path: Path) -> dict[str, Any]:
+    choice = proposed.choice
+    figures = [
+        {**one.candidate._asdict(), "all": float(one.every.mean()), "fresh": float(one.fresh.mean())}
+        | {"worst": float(one.every.min()), "numbers": one.width, "state_bytes": one.state_bytes}
+        for one in choice.judged
+    ]
+    best = {"best": choice.best.candidate._asdict(), "cheapest": choice.cheapest.candidate._asdict()}
+    return {"file": str(path), "candidates": figures, **best, "estimate": float(choice.estimate.mean())}
+
+
+def _doubt(doubt: str) -> None:
+    note(f"note: {doubt}")
 
 
 def _drawn(fitted: "Fitted", path: Path) -> bool:

@@ -197,14 +197,14 @@ def tables_of(candidate: Candidate, table: Mapping[str, Any], task: Mapping[str,
 
 def as_text(choice: Choice) -> str:
     """The table, and what follows from it."""
-    lines = [f"{'each person left out in turn':44}{'all':>7}{'half':>7}{'fresh':>7}{'worst':>7}{'numbers':>9}{'state':>9}"]
+    lines = [f"{'each person left out in turn':53}{'all':>7}{'half':>7}{'fresh':>7}{'worst':>7}{'numbers':>9}{'state':>9}"]
     for one in choice.judged:
         means = "".join(f"{np.nanmean(column):7.3f}" for column in (one.every, one.half, one.fresh))
         lines.append(
-            f"{one.candidate.name:44}{means}{one.every.min():7.3f}{one.width:9}{f'{one.state_bytes / 1000:.0f} KB':>9}"
+            f"{one.candidate.name:53}{means}{one.every.min():7.3f}{one.width:9}{f'{one.state_bytes / 1000:.0f} KB':>9}"
         )
     every, fresh = choice.estimate, float(np.nanmean(choice.fresh))
-    lines.append(f"{'chosen by the others':44}{every.mean():7.3f}{'':7}{fresh:7.3f}{every.min():7.3f}")
+    lines.append(f"{'chosen by the others':53}{every.mean():7.3f}{'':7}{fresh:7.3f}{every.min():7.3f}")
     return "\n".join(lines)
 
 

@@ -74,21 +74,36 @@ class Fitted(NamedTuple):
     alarms: Alarms | None  # with [drift] reference = "population"
 
 
-def fit_job(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], None]) -> Fitted:
-    """Everything, with `say` and `doubt` called as things become known; nothing is written before the end.
+def ready(asked: Asked) -> tuple[Composition, Path, Path | None, bool]:
+    """What the job is composed of, the files for population and report, and whether the job names a population itself.
 
-    Raises ConfigError and SetupError, one sentence each, for what cannot work.
+    Raises ConfigError where the job cannot be fitted or a file exists.
     """
     composition, output, stated = _composition(asked)
-    settings = composition.settings
-    assert settings.window is not None
     picture = (asked.picture or output.with_name(output.name + ".html")) if asked.report or asked.test else None
     for path in (output, picture):
         if path is not None:
             _refuse_taken(path, asked.force)
+    return composition, output, picture, stated
+
+
+def fit_job(
+    asked: Asked,
+    say: Callable[[str], None],
+    doubt: Callable[[str], None],
+    windows: tuple[Read, int] | None = None,
+) -> Fitted:
+    """Everything, with `say` and `doubt` called as things become known; nothing is written before the end.
+
+    windows: what `read_recordings` gives for this job, if the inputs are read. Raises ConfigError and SetupError, one
+    sentence each, for what cannot work.
+    """
+    composition, output, picture, stated = ready(asked)
+    settings = composition.settings
+    assert settings.window is not None
     recipe, model = recipe_of(composition), settings.learner.name
     with Progress() as progress:
-        data_read, late = read_recordings(asked, settings, say, doubt, progress)
+        data_read, late = windows or read_recordings(asked, settings, say, doubt, progress)
         refuse_too_little(data_read.data)
         new = _read_new(asked, settings, data_read.data, say, doubt, progress)
         say(described(recipe))

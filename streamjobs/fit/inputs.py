@@ -83,11 +83,10 @@ def _topic(settings: Settings, name: str) -> Iterator[Record]:
 
 
 def _file(path: Path, settings: Settings, columns: Columns) -> Iterator[Record]:
-    records = records_of(
-        path, settings.source, columns.key, columns.time, settings.side, columns.recording, columns.how, columns.by_file
+    source = settings.source.model_copy(update={"topic": str(path)})  # no input hides another's records
+    yield from records_of(
+        path, source, columns.key, columns.time, settings.side, columns.recording, columns.how, columns.by_file
     )
-    for record in records:
-        yield record._replace(topic=str(path))
 
 
 def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:

@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from streamjobs.errors import ConfigError
 from streamjobs.fit import choosing
 from streamjobs.fit.choosing import Candidate, Choice
 from streamjobs.fit.fitting import Asked, read_recordings, recipe_of, refuse_too_little, table_of
 from streamjobs.fit.progress import Progress
+from streamjobs.fit.reading import Read
 from streamjobs.replay.tuning import rewritten
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.toml import toml
@@ -26,6 +29,7 @@ class Proposed(NamedTuple):
     best: str  # lines of a job file
     cheapest: str | None  # the same of the cheapest close to it; None: it is the best
     text: str  # the job file with the best
+    windows: tuple[Read, int] | None  # of the best, for `fit_job`; None: it reads them again
 
 
 def propose(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], None]) -> Proposed:
@@ -52,7 +56,16 @@ def propose(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
         choice = choosing.choose(read.data, columns, with_map, late, progress.step, recipe.filter.switch, stated)
     best, cheapest = (choosing.tables_of(one.candidate, table, kept) for one in (choice.best, choice.cheapest))
     lines = None if choice.cheapest is choice.best else toml(cheapest)
-    return Proposed(choice, toml(best), lines, with_tables(asked.job, best))
+    windows = _windows_of(choice.best.candidate, read, columns, late)
+    return Proposed(choice, toml(best), lines, with_tables(asked.job, best), windows)
+
+
+def _windows_of(best: Candidate, read: Read, columns: choosing.Columns, late: int) -> tuple[Read, int] | None:
+    """The windows with the numbers of the best alone; None where other numbers could have left out one that is usable."""
+    X = read.data.X[:, columns[best.statistics, best.convolutions]]
+    if read.unusable and X.shape != read.data.X.shape:
+        return None
+    return read._replace(data=read.data._replace(X=np.ascontiguousarray(X))), late
 
 
 def _of_head(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,11 @@ The windows come from a real `advance`, of a job with a learner that returns its
 windows and statistics are exactly a worker's, now and in later releases.
 """
 
-import json
 import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from algorithms.common.protocol import Array
@@ -54,7 +54,7 @@ class _Rows:
         if output.sink == "dlq":
             self.refusal = self.refusal or dict(output.headers)["streamjobs-error-message"].decode()
             return
-        value = json.loads(output.value or b"null")
+        value = msgspec.json.decode(output.value or b"null")  # a row of hundreds of numbers, in a third of json's time
         if output.sink == "features":
             self.X.append(np.array(value["z"], dtype=np.float64))  # null becomes NaN
         else:

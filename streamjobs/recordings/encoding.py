@@ -25,12 +25,17 @@ def encoder(source: SourceSection, side: str | None) -> Callable[[Row], tuple[by
         return lambda row: _raw(row, source, paths)
     encode = msgspec.json.encode if source.format == "json" else msgspec.msgpack.encode
 
+    names = list(dict.fromkeys(name for path in paths for name in (path.literal, path.top) if name is not None))
+
     def encoded(row: Row) -> tuple[bytes, Headers]:
-        names = dict.fromkeys(name for path in paths for name in (path.literal, path.top) if name in row)
+        part = {name: row[name] for name in names if name in row}
+        for name, value in part.items():
+            if isinstance(value, float) and math.isnan(value):  # a missing cell in a column of floats, such as no label
+                part[name] = None
         try:
-            return encode({name: _or_none(row[name]) for name in names}), ()
+            return encode(part), ()
         except OverflowError:
-            return encode({name: _narrow(_or_none(row[name])) for name in names}), ()
+            return encode(_narrow(part)), ()
 
     return encoded
 
@@ -47,11 +52,6 @@ def _narrow(value: Any) -> Any:
         return float(value)
     except OverflowError:
         return hex(value)  # no number for a decoder: a dead letter
-
-
-def _or_none(value: Any) -> Any:
-    """The value, None for NaN: a missing cell in a column of floats, such as no label."""
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _raw(row: Row, source: SourceSection, paths: Sequence[FieldPath]) -> tuple[bytes, Headers]:

@@ -243,7 +243,10 @@ class _Records:
         if lines and isinstance(of, Place):
             self.rows: Iterator[tuple[bytes | None, Row]] = lines_of_file(of)
         else:
-            self.rows = ((None, self._from_start(row, how.start)) for row in recording.rows(how, wanted))
+            rows = recording.rows(how, wanted)
+            if (start := how.start) is not None:
+                rows = (self._from_start(row, start) for row in rows)
+            self.rows = zip(itertools.repeat(None), rows)
         self.ahead = list(itertools.islice(self.rows, 1))
         for _, first in self.ahead:
             _require_columns(str(recording), first, (("key", key), ("time", self.time), ("recording", apart)))
@@ -256,9 +259,9 @@ class _Records:
         if by_file:
             self.apart, self.apart_of = "", lambda row: recording.name
 
-    def _from_start(self, row: Row, start: float | None) -> Row:
+    def _from_start(self, row: Row, start: float) -> Row:
         """The row with its time counted from 1970, where it counts from a start."""
-        if start is None or self.time is None or not isinstance(time := row.get(self.time), (int, float)):
+        if self.time is None or not isinstance(time := row.get(self.time), (int, float)):
             return row
         try:
             return row | {self.time: time + start * TIME_UNITS[self.source.time_unit]}
@@ -331,7 +334,10 @@ def _getter(column: str | None) -> Callable[[Row], Any]:
     """What a row has in a column, None for nothing."""
     if column is None:
         return lambda row: None
-    find = column_path(column).find
+    path = column_path(column)
+    if path.flat:
+        return lambda row: row.get(path.top)
+    find = path.find
 
     def get(row: Row) -> Any:
         value = find(row)

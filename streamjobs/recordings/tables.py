@@ -4,15 +4,16 @@ Read piece by piece, except for JSON and CBOR, which are one object.
 """
 
 import csv
+import functools
 import gzip
 import io
+import itertools
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import IO, Any
 
 import msgspec
@@ -28,6 +29,7 @@ Row = dict[str, Any]
 Tell = Callable[[str, str], None]  # a file, and what should be known of how it is read
 LINES = (".jsonl", ".ndjson")
 VALUES = 100_000  # of arrays, that become Python's at once
+REPEATED = 256  # cells of CSV that are looked up
 _DAMAGED = (
     *(ValueError, OverflowError, RuntimeError, EOFError),  # of zip archives, times of Parquet, and deep nesting too
     *(csv.Error, zipfile.BadZipFile, zlib.error, msgspec.MsgspecError),
@@ -145,7 +147,7 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
     dialect = dialect_of_file(place, how)
     if dialect.said is not None:
         how.tell(str(place), dialect.said)
-    cell = partial(_cell, decimal=dialect.decimal)
+    decimals = itertools.repeat(dialect.decimal)
     with place.open() as binary, io.TextIOWrapper(binary, dialect.encoding, newline="") as file:
         for _ in range(dialect.first):
             file.readline()
@@ -159,13 +161,17 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
         if dialect.units is not None:
             next((cells for cells in rows if cells), None)
         for cells in rows:
-            if any(cells[len(names) :]):  # such as a decimal comma that was treated as the end of a cell
-                raise _too_many(place, rows.line_num, names, cells, dialect)
-            if len(cells) < len(names) and lines.broke_off:
-                how.tell(str(place), f"its last line breaks off after {len(cells)} of {len(names)} cells, and is left out")
-                break
-            if cells:
-                yield dict(zip(names, map(cell, cells), strict=False)) | dict.fromkeys(names[len(cells) :])
+            if len(cells) != len(names):
+                if any(cells[len(names) :]):  # such as a decimal comma that was treated as the end of a cell
+                    raise _too_many(place, rows.line_num, names, cells, dialect)
+                if len(cells) < len(names) and lines.broke_off:
+                    broken = f"its last line breaks off after {len(cells)} of {len(names)} cells, and is left out"
+                    how.tell(str(place), broken)
+                    break
+                if not cells:
+                    continue
+                cells += [""] * (len(names) - len(cells))
+            yield dict(zip(names, map(_cell, cells, decimals), strict=False))
 
 
 def _too_many(place: Place, line: int, names: Sequence[str], cells: Sequence[str], dialect: Dialect) -> ConfigError:
@@ -175,20 +181,29 @@ def _too_many(place: Place, line: int, names: Sequence[str], cells: Sequence[str
     return ConfigError(what + f"{dialect.separator!r} separates cells, so a text that contains it must be quoted.")
 
 
-def _cell(text: str | None, decimal: str = ".") -> Any:
+def _cell(text: str, decimal: str = ".") -> Any:
     """With a decimal comma, a point may stand between thousands: what holds one is not a number."""
-    if text is None or text == "":
-        return None
-    if "." not in text:  # as most numbers of sensors have: an error costs more than the number
-        try:
-            return int(text)
-        except ValueError:
-            pass
-    comma = decimal == ","
-    if comma and "." in text:
+    if "." not in text:
+        return _without_point(text, decimal)
+    if decimal == ",":
         return text
     try:
-        return float(text.replace(",", ".", 1) if comma else text)
+        return float(text)
+    except ValueError:
+        return text
+
+
+@functools.lru_cache(REPEATED)
+def _without_point(text: str, decimal: str) -> Any:
+    """Keys, labels and counts come row after row; an error is dear, and a text costs two."""
+    if text == "":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text.replace(",", ".", 1) if decimal == "," else text)
     except ValueError:
         return text
 

@@ -77,6 +77,16 @@ def test_the_written_job_is_the_job_with_the_best_and_can_be_fitted(tmp_path, ca
     assert command("fit", chosen, "--input", recordings, "--no-report") == 0
     assert job_of(chosen).population is not None
     assert command("choose", path, "--input", recordings, "--write", chosen) == 2  # it is there already
+    capsys.readouterr()
+    at_once, population = tmp_path / "at_once.toml", tmp_path / "population.state"
+    fit = ("fit", path, "--input", recordings, "--choose", at_once, "--no-report", "--json")
+    assert command(*fit) == 2 and not at_once.exists()  # the population is there
+    learned = population.read_bytes()
+    population.unlink()
+    capsys.readouterr()
+    assert command(*fit) == 0
+    assert at_once.read_text() == chosen.read_text() and population.read_bytes() == learned
+    assert json.loads(capsys.readouterr().out)["chosen"] == said | {"file": str(at_once)}
 
 
 def test_directions_come_into_the_population_of_the_written_job_and_leave_it(tmp_path):

@@ -200,7 +200,15 @@ LAYERS = (
         "fit",
         ("streamjobs.fit",),
         {
-            *("numpy", "rich", "streamjobs.kafka", "streamjobs.recordings", "streamjobs.replay", "streamjobs.job_files"),
+            *(
+                "msgspec",
+                "numpy",
+                "rich",
+                "streamjobs.kafka",
+                "streamjobs.recordings",
+                "streamjobs.replay",
+                "streamjobs.job_files",
+            ),
             *("streamjobs.schema_registry", *_CORE),
         },
     ),
