@@ -20,6 +20,7 @@ HOUR = 3600.0
 STATED = "1 per 10000 rows"  # where the job states nothing
 CONTROLS = (THRESHOLDS, "adwin", "window_ratio")
 TOGETHER = ("columns", *FORESEEN)
+WITHOUT_RHYTHM = ("columns", "rows")  # for rows of which a forecast learns slowly, such as rare counts and smooth waves
 WATCHES = (*TOGETHER, "ls_error", "loss")
 
 
@@ -119,7 +120,8 @@ def ways(settings: Settings, predicts: bool) -> list[Way]:
     predicts = predicts and labels.wait <= 0 and labels.delay <= 0
     stated, extractor = own.false_alarms or STATED, own.extractor
     found = [Way("the job's own", own, own.false_alarms is not None)] if settings.drift is not None else []
-    found.append(Way(", ".join(TOGETHER), DriftSection(watch=list(TOGETHER), false_alarms=stated, idle=own.idle), True))
+    for several in (TOGETHER, WITHOUT_RHYTHM):
+        found.append(Way(", ".join(several), DriftSection(watch=list(several), false_alarms=stated, idle=own.idle), True))
     for watch in ("columns", "ls_error", *(("loss",) if predicts else ())):
         follows = {"extractor": extractor} if watch == "ls_error" else {}
         found.append(Way(watch, DriftSection(watch=watch, false_alarms=stated, idle=own.idle, **follows), True))  # type: ignore[arg-type]

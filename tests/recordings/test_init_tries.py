@@ -92,6 +92,19 @@ def test_the_rows_of_a_short_sample_are_counted_too(tmp_path, told):
     assert found.says("[drift] was not tried: the sample has at most 30 rows of a key, and a detector needs 1,000 or more")
 
 
+@pytest.mark.slow
+def test_a_rhythm_that_forecasts_learn_slowly_is_watched_without_them(tmp_path, told):
+    """A smooth wave from its start: over a thousand rows the errors of a forecast go on falling, which charts report."""
+    random = np.random.default_rng(31)
+    made = [
+        {"device": f"d{k}", "ts": START + 60 * i, "level": round(70 * np.sin(np.pi * i / 100) + random.normal(), 3)}
+        for i in range(2500)
+        for k in range(4)
+    ]
+    found = told(jsonl(tmp_path / "a.jsonl", made))
+    assert found.says(f"watch = {WATCH} raised") and tomllib.loads(found.text)["drift"]["watch"] == ["columns", "rows"]
+
+
 def test_a_long_sample_is_counted_while_it_is_read(tmp_path, told, monkeypatch):
     monkeypatch.setattr("streamjobs.commands.console.PROGRESS_EVERY", 0.0)
     found = told(jsonl(tmp_path / "a.jsonl", columns(200)))

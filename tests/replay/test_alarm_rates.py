@@ -101,6 +101,7 @@ def test_drift_tune_judges_each_way_before_and_after_the_quiet_time(tmp_path: Pa
     assert list(ways) == [
         "the job's own",
         "columns, innovations, rows",
+        "columns, rows",
         "columns",
         "ls_error",
         "ls_error, page_hinkley",

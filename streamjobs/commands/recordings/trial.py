@@ -92,7 +92,7 @@ def is_tried(guessed: "Guess", zone: str | None) -> bool:
 
 
 def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: int) -> Trial:
-    """The file's own [drift] first; where it alarms too often, columns, then errors of the learner."""
+    """The file's own [drift] first; where it alarms too often, columns and rows, columns, then errors of the learner."""
     from streamjobs.job_files import job_from, job_of
     from streamjobs.replay import alarm_rates
     from streamjobs.settings.composition import composition_of
@@ -107,8 +107,9 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
     except ConfigError as error:
         return Trial([], str(error))
     found: list[Tried] = []
+    watches = own.settings.drift.watch, list(alarm_rates.WITHOUT_RHYTHM), "columns", "ls_error"
     for way in alarm_rates.ways(own.settings, predicts=False):
-        if way.drift.watch not in (own.settings.drift.watch, "columns", "ls_error") or not way.stated or way.drift.reference:
+        if way.drift.watch not in watches or not way.stated or way.drift.reference:
             continue
         if any(one.watch == way.drift.watch for one in found):
             continue
