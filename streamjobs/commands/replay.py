@@ -278,7 +278,8 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
             rows = alarms["rows_to_alarm"]
             note(
                 f"{alarms['keys_warming_up']:,} of {keys} cannot alarm yet: a detector first learns what is normal for it, "
-                f"from {'its [drift] reference' if rows is None else f'at least {rows:,} rows'}; a key has "
+                f"from {'its [drift] reference' if rows is None else f'at least {rows:,} rows'}"
+                f"{', and again after a change that lasts' if alarms['total'] else ''}; a key has "
                 f"{summary['rows'] / max(summary['keys'], 1):,.0f} rows on average"
             )
         elif warming := alarms["keys_warming_up_by_watch"]:

@@ -23,6 +23,7 @@ from streamjobs.kafka.topic_id import (
     changelog_of,
     decided_time_unit,
     life_of,
+    progress_of,
     recreated_changelog,
     topic_ids,
 )
@@ -190,11 +191,14 @@ def commits_of(settings: Settings) -> dict[int, layout.Commit]:
 
 
 def passed(settings: Settings) -> tuple[int | None, int]:
-    """Offsets of the input that the group has passed, None without any, and all there are. Raises as `commits_of`."""
+    """Offsets of the input up to which the group's outputs are out, None without any, and all there are.
+
+    Raises as `commits_of`.
+    """
     admin, counts = topics.connect(settings.broker, [settings.source.topic])
     commits = _of_input(settings, _commits(settings, admin))
     ends = _ends(admin, settings, counts[settings.source.topic])
-    return (sum(one.offset for one in commits.values()) if commits else None), sum(ends.values())
+    return (sum(progress_of(*one) for one in commits.values()) if commits else None), sum(ends.values())
 
 
 def _of_input(settings: Settings, commits: Commits) -> dict[int, layout.Commit]:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -223,6 +224,8 @@ def test_check_online_reads_the_newest_records(mock, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "of the newest 100, 100 have a key (3 different) and 100 can be used" in out and ": no mistakes" in out
     assert f"{made.settings.job.name} has no offsets yet: it begins at the first of 300" in out
+    assert command("state", "list", job) == 0
+    assert "no state is written yet: a worker that runs writes each within 4 minutes" in capsys.readouterr().err
 
 
 def test_check_online_does_not_call_records_without_keys_right(mock, tmp_path, capsys):
@@ -237,3 +240,14 @@ def test_check_online_does_not_call_records_without_keys_right(mock, tmp_path, c
     out, err = capsys.readouterr()
     assert "of the newest 30, 0 have a key (0 different) and 0 can be used" in out and "no mistakes" not in out
     assert "the input topic: all 30 records would be dead letters" in err
+
+
+def test_the_group_has_passed_what_its_outputs_have_though_states_are_written_later(mock, tmp_path, monkeypatch, capsys):
+    job = job_on(mock, tmp_path, "lagging")
+    made = job_of(job)
+    mock.create([*made.sinks.values(), changelog(made.settings)])
+    assert command("produce", job, jsonl(tmp_path / "a.jsonl", list(rows(300))), "--key", "person") == 0
+    commits = {("lagging", n): SimpleNamespace(offset=3, metadata="progress=70") for n in range(PARTITIONS)}
+    monkeypatch.setattr("streamjobs.kafka.preflight._commits", lambda *_: commits)
+    assert command("check", job, "--online") == 0
+    assert f"{made.settings.job.name} has passed {70 * PARTITIONS} of 300 offsets" in capsys.readouterr().out

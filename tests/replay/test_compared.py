@@ -85,6 +85,19 @@ def test_keys_that_cannot_alarm_yet_are_counted_with_the_rows_that_they_need(tmp
     assert f"a key can alarm after {needed:,} rows at least" in capsys.readouterr().out
 
 
+def test_a_key_that_learns_anew_after_a_change_is_not_said_to_have_too_few_rows(tmp_path: Path, capsys) -> None:
+    random, rows = np.random.default_rng(3), tmp_path / "step.jsonl"
+    a, b = random.normal(size=(2, 1900))
+    a[1300:] += 6.0
+    lines = [{"key": "x", "ts": 1.7e9 + 60 * n, "a": a[n], "b": b[n], "state": "on", "level": 0.0} for n in range(1900)]
+    rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "job.toml").write_text(WATCHED)
+    assert command("replay", tmp_path / "job.toml", "--input", rows, "--key", "key") == 0
+    out, err = capsys.readouterr()
+    assert "1 alarm" in out and "1 of 1 key cannot alarm yet: " in err
+    assert "rows, and again after a change that lasts; a key has 1,900 rows on average" in err
+
+
 SEASON = JOB.format(
     label="", more='[drift]\nwatch = ["columns", "innovations", "rows"]\nfalse_alarms = "1 per 10000 rows"\n'
 )
