@@ -142,7 +142,9 @@ class Taken:
         if self.samples and (no_window or left_out.total() >= self.samples):
             reason, count = left_out.most_common(1)[0]
             what = f"{REASONS[reason]}{self._which(reason)}"
-            return f"nothing was learned: {count:,} of {self.samples:,} samples are skipped as {reason}: {what}."
+            never = ", ".join(repr(name) for name, lack in self.lacking.items() if lack >= self.samples >= ENOUGH)
+            hint = f" No sample has {never}: check [source] fields." if never and reason in ("missing", "unfilled") else ""
+            return f"nothing was learned: {count:,} of {self.samples:,} samples are skipped as {reason}: {what}.{hint}"
         return None
 
 

@@ -66,3 +66,11 @@ def test_a_report_names_reason_and_place_of_its_first_dead_letter_and_no_content
     counts.add(report)
     assert counts.dead_lettered == {"missing_field": 2, "no_key": 2} and not counts.mostly_dead
     assert counts.since(Taken()) == counts
+
+
+def test_a_number_that_no_sample_has_is_said_to_be_a_wrong_name() -> None:
+    counts = taken(records=30, samples=30, skipped={"missing": 30}, lacking={"flw": 30, "temp": 4})
+    sentence = counts.nothing_learned() or ""
+    assert sentence.endswith("(without: flw 30, temp 4). No sample has 'flw': check [source] fields.")
+    counts = taken(records=60, samples=60, skipped={"missing": 60}, lacking={"flw": 30, "temp": 34})
+    assert "No sample has" not in (counts.nothing_learned() or "")

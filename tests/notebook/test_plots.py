@@ -93,6 +93,8 @@ def test_outputs_that_a_job_does_not_send_say_how_it_would(folder: Path) -> None
             "plot: this job sends no drift; it has predictions, dlq. To plot what it could send, name a topic in [sinks] "
             "drift, or in the environment: STREAMJOBS_SINKS__DRIFT=NAME."
         )
+        with pytest.raises(ConfigError, match=r"A job with \[forecast\] sends them, unless \[sinks\] forecasts is ''\."):
+            rows_of("forecasts")
 
 
 def test_nothing_is_drawn_before_a_replay(folder: Path) -> None:

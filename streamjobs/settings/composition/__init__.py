@@ -39,6 +39,12 @@ if TYPE_CHECKING:
 CLIP_TARGET = 10.0  # running deviations, where [head] does not say
 _BY_HAND = Places("settings", {})
 _TAUGHT = ("forgetting", "delta", "intercept")  # settings in which a person's head and the population's must agree
+SENT_WITH = {  # outputs that need no name of a topic
+    "predictions": "a [head], or with a learner that predicts,",
+    "alarms": "[drift] false_alarms or with [alarms]",
+    "bouts": "[bouts]",
+    "forecasts": "[forecast]",
+}
 
 
 class Composition(NamedTuple):
@@ -222,8 +228,11 @@ def _columns(settings: Settings, dim: int, windows: Windows | None, width: int) 
 
 def not_sent(sink: str, sinks: Mapping[str, str], doing: str) -> str:
     """What to tell who wants to read outputs that the job does not send; doing: what they want, such as "export"."""
+    begin = f"{doing}: this job sends no {sink}; it has {', '.join(sinks)}."
+    if sink in SENT_WITH:
+        return f"{begin} A job with {SENT_WITH[sink]} sends them, unless [sinks] {sink} is ''."
     return (
-        f"{doing}: this job sends no {sink}; it has {', '.join(sinks)}. To {doing} what it could send, name a topic in "
+        f"{begin} To {doing} what it could send, name a topic in "
         f"[sinks] {sink}, or in the environment: STREAMJOBS_SINKS__{sink.upper()}=NAME."
     )
 
