@@ -37,12 +37,14 @@ def test_lines_are_on_where_the_sample_shows_no_alarm(tmp_path, keys, gap, alarm
     assert table["alarms"] == alarms
     assert table["source"]["topic"] == table["job"]["name"] == "Hall-3"
     if "silent" not in alarms and keys > 1:
-        assert '# silent = "6000s"  # no sample for 100 usual pauses; it raised 1 alarm\n' in file.read_text()
+        assert '# silent = "6000s"  # no sample for 100 usual pauses; it raised 1 alarm, of s00\n' in file.read_text()
     assert command("check", file) == 0
 
 
-def test_stuck_is_a_comment_where_the_sample_stands_still(tmp_path) -> None:
+def test_stuck_is_a_comment_where_the_sample_stands_still(tmp_path, capsys) -> None:
     file = tmp_path / "job.toml"
     assert command("init", file, "--sample", sheet(tmp_path, 3, rest=range(500, 560)), "--yes") == 0
     assert read_table(file)["alarms"] == {"silent": "600s"}
-    assert "# stuck = true  # a column repeats one number; it raised 1 alarm\n" in file.read_text()
+    assert "# stuck = true  # a column repeats one number; it raised 1 alarm, of s00\n" in file.read_text()
+    said = "off in [alarms]: stuck = true, a column repeats one number; it raised 1 alarm, of s00; if the sample has "
+    assert said + "such faults, remove the # before this line" in capsys.readouterr().err

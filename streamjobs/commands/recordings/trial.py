@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 KEYS, RECORDS = 20, 100_000  # most keys of the sample, and of their records, that are tried
 LEAST = 1000  # rows of a key; a detector of columns needs more
 LOOK_AT = 1_000_000  # records of the sample
-MOST_NAMED = 3  # columns in alarms that are printed
+MOST_NAMED = 3  # columns, or keys, in alarms that are printed
 FAULTY = 4  # of so many keys one may have faults
 PAUSES = 10, 100  # of the usual one, after which a key is silent
 MEANS = {
@@ -32,6 +32,7 @@ MEANS = {
     "silent": "no sample for {} usual pauses",
     "group": "this share of the keys alarms at once",
 }
+RAISED = "; it raised "
 TOO_MANY, MORE = 2.0, 3  # alarms are too many beyond so many times the stated number, and so many more
 
 
@@ -81,6 +82,13 @@ class Trial(NamedTuple):
                 "[drift] alarms too often: if the sample has no such faults, remove the columns that are in the alarms from "
                 "fields, or set [drift] reference"
             )
+
+    def off(self) -> Iterator[str]:
+        """To print of each line of [alarms] that is a comment, because it raised alarms."""
+        for line in self.sensors:
+            if line.startswith("# ") and RAISED in line:
+                what = line[2:].replace("  # ", ", ")
+                yield f"off in [alarms]: {what}; if the sample has such faults, remove the # before this line"
 
 
 def is_tried(guessed: "Guess", zone: str | None) -> bool:
@@ -146,11 +154,15 @@ def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", wa
     for name, value in asked.items():
         line = f'{name} = "{value}s"' if name == "silent" else f"{name} = {json.dumps(value)}"
         on = name in quiet and (name != "group" or "silent" in quiet)
-        what = f"  # {MEANS[name].format(times)}; it raised {raised[name]:,} alarm{'s' * (raised[name] != 1)}"
-        yield ("" if on else "# ") + line + what
+        what = f"  # {MEANS[name].format(times)}{RAISED}{len(raised[name]):,} alarm{'s' * (len(raised[name]) != 1)}"
+        named = list(dict.fromkeys(filter(None, raised[name])))
+        more = " ..." if len(named) > MOST_NAMED else ""
+        of_keys = f", of {', '.join(named[:MOST_NAMED])}{more}" if named else ""
+        yield ("" if on else "# ") + line + what + of_keys
 
 
-def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, object], watch: object) -> Counter[str]:
+def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, object], watch: object) -> dict[str, list[str]]:
+    """Keys of the alarms, by what raised them."""
     from streamjobs.job_files import job_from
     from streamjobs.replay.engine import Replay
     from streamjobs.settings.composition import composition_of
@@ -160,12 +172,13 @@ def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, obje
     own = watch == settings.drift.watch
     drift = settings.drift.model_copy(update={"watch": watch} | ({} if own else {"detector": None}))
     changed = settings.model_copy(update={"drift": drift, "alarms": AlarmsSection.model_validate(asked)})
-    raised = Counter[str]()
+    raised: dict[str, list[str]] = {name: [] for name in MEANS}
 
     def take(output: "Output") -> None:
         if output.sink == "alarms" and output.value is not None:
             alarm = msgspec.json.decode(output.value)
-            raised[alarm["watch"]] += alarm["open"]
+            if alarm["open"] and alarm["watch"] in raised:
+                raised[alarm["watch"]].append("".join(one if one.isprintable() else " " for one in alarm["key"]))
 
     Replay(job_from(composition_of(changed))).run(records, take, lambda tally: None)
     return raised
