@@ -38,5 +38,4 @@ TESTED = {
     "streamjobs.schema_registry": "tests/core/test_avro.py",
     "streamjobs.settings": "tests/settings/test_job_files.py",
     "streamjobs.stages.event_time": "tests/core/test_records.py",
-    "streamjobs.stages.statistics": "tests/stages/test_windows.py",
 }

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from algorithms.common.protocol import SettingError
 from streamjobs.stages import statistics
+from streamjobs.stages.statistics import loops
 from streamjobs.stages.windows import Windows
 from tests.core.driving import drive, same_bits
 from tests.reference import statistics as reference
@@ -182,6 +183,15 @@ def test_a_window_does_not_know_its_neighbours():
         for i in range(20):
             statistics.describe(kind, samples[i : i + 1], counts[i : i + 1], RATE, alone[i : i + 1])
         assert same_bits(together, alone)
+
+
+@pytest.mark.parametrize("n", (1, 2, 100, loops.FEW, loops.FEW + 1, 400))
+def test_both_ways_to_sort_give_the_same(n):
+    rng = np.random.default_rng(n)
+    for values in (rng.normal(size=n), rng.integers(0, 5, n).astype(float), np.full(n, -np.inf)):
+        ordered = loops._sorted(np.append(values, np.nan), n, np.zeros(n + 1))
+        assert np.array_equal(ordered[:n], np.sort(values))
+    assert np.isnan(loops._sorted(np.full(n, np.nan), n, np.zeros(n))).all()
 
 
 def test_gravity_without_three_axes_is_refused():

@@ -21,19 +21,20 @@ PER_CHANNEL = len(SIMPLE)
 FLOOR = 1e-3  # added inside logarithms, in units of the channel: an idle sensor is not an outlier
 PER_SIGNAL = 14  # numbers of the rich set
 BANDS = (0.4, 1.0, 2.0, 4.0, 10.0)  # Hz, edges
+FEW = 256  # samples for which counting those below each is faster than sorting
 ROUNDING = 1e-10  # a standard deviation up to this share of the signal's size counts as none
 
 
 @compiled
 def simple(windows, counts, rate, out):
     """Statistics of k windows: samples (k, room, dim), of which counts (k,) >= 2 are used, into out (k, 8 dim)."""
-    scratch = np.empty(windows.shape[1])
+    scratch, room = np.empty(windows.shape[1]), np.empty(windows.shape[1])
     for k in range(len(windows)):
-        _of_window(windows[k], counts[k], rate, out[k], scratch)
+        _of_window(windows[k], counts[k], rate, out[k], scratch, room)
 
 
 @compiled
-def _of_window(X, count, rate, out, scratch):
+def _of_window(X, count, rate, out, scratch, room):
     for channel in range(X.shape[1]):
         at = PER_CHANNEL * channel
         mean = 0.0
@@ -54,9 +55,9 @@ def _of_window(X, count, rate, out, scratch):
         out[at + 2] = math.log(jerk / (count - 1) + FLOOR)
         for lag in range(len(LAGS)):
             out[at + 5 + lag] = _echo(scratch, count, LAGS[lag] * rate, variance)
-        _sort(scratch, count)
-        out[at + 3] = _quantile(scratch, count, 0.25)
-        out[at + 4] = _quantile(scratch, count, 0.75)
+        ordered = _sorted(scratch, count, room)
+        out[at + 3] = _quantile(ordered, count, 0.25)
+        out[at + 4] = _quantile(ordered, count, 0.75)
 
 
 @compiled
@@ -78,8 +79,20 @@ def _quantile(ordered, count, share):
 
 
 @compiled
-def _sort(values, count):
-    """Ascending, in place (Shell's sort, each gap a third of the one before)."""
+def _sorted(values, count, room):
+    """The values ascending: few in `room`, more in place (Shell's sort, each gap a third of the one before)."""
+    if count <= FEW:
+        for i in range(count):
+            room[i] = np.nan  # where two are NaN, not what another window left
+        for i in range(count):
+            value, place = values[i], np.int64(0)
+            before, after = values[:i], values[i + 1 : count]  # views, or the compiler uses no vector instructions
+            for j in range(len(before)):
+                place += np.int64(before[j] <= value)
+            for j in range(len(after)):
+                place += np.int64(after[j] < value)
+            room[place] = value
+        return room
     gap = 1
     while gap < count // 3:
         gap = 3 * gap + 1
@@ -91,6 +104,7 @@ def _sort(values, count):
                 j -= gap
             values[j] = value
         gap //= 3
+    return values
 
 
 def scratch(room: int, dim: int) -> tuple[Any, ...]:
@@ -218,7 +232,7 @@ def _moments(scratch, signal, count):
 
     `sizes` has the size of what the signal was made from, where its rounding comes from, and then its standard deviation.
     """
-    signals, sizes, moments, ordered, _, _ = scratch
+    signals, sizes, moments, centred, halves, _ = scratch
     mean, largest, jerk = 0.0, 0.0, 0.0
     for i in range(count):
         mean += signals[signal, i]
@@ -226,12 +240,12 @@ def _moments(scratch, signal, count):
     for i in range(count):
         if i > 0:
             jerk += abs(signals[signal, i] - signals[signal, i - 1])
-        ordered[i] = signals[signal, i] - mean
-        largest = max(largest, abs(ordered[i]))
+        centred[i] = signals[signal, i] - mean
+        largest = max(largest, abs(centred[i]))
     variance = 0.0
     if largest > 0.0:
         for i in range(count):
-            signals[signal, i] = ordered[i] / largest  # no square overflows
+            signals[signal, i] = centred[i] / largest  # no square overflows
             variance += signals[signal, i] * signals[signal, i]
     unit = math.sqrt(variance / count)
     sd = largest * unit
@@ -239,7 +253,7 @@ def _moments(scratch, signal, count):
         sd, unit = 0.0, np.inf
     for i in range(count):
         signals[signal, i] = signals[signal, i] / unit if sd > 0.0 else 0.0
-    _sort(ordered, count)
+    ordered = _sorted(centred, count, halves[0])
     moments[0] = mean
     moments[1] = math.log(sd + FLOOR)
     moments[2] = math.log(jerk / (count - 1) + FLOOR)
