@@ -101,7 +101,8 @@ def test_a_time_never_becomes_a_field(tmp_path, told, name):
 def test_iso_times_are_times(tmp_path, told):
     found = told(as_csv(tmp_path / "a.csv", table(Time=lambda i: f"2026-01-01T00:00:{i:02}Z", pump="p1", a=random)))
     assert found.source["fields"] == ["a"] and found.source["time"] == "Time" and "time_unit" not in found.source
-    assert found.says("guessed from", "time Time (ISO 8601)") and found.says("choose: key:", "candidates: 'pump'")
+    assert found.says("guessed from", "time Time (ISO 8601)")
+    assert found.says("choose: key:", "candidates: 'pump'; or --key-is NAME, if all is of one device")
 
 
 def test_of_iso_times_without_a_zone_the_zone_is_to_be_chosen(tmp_path, told):

@@ -234,7 +234,7 @@ class Columns:
                 f"an export of {self.preset.tool} has the data of one device; give its key with --key-from or --key-is"
             )
         elif some:
-            self._unsure("key", some, f"{why}; candidates: {quoted_names(some)}")
+            self._unsure("key", some, f"{why}; candidates: {quoted_names(some)}; or --key-is NAME, if all is of one device")
         else:
             self.choose["key"] = f"{why}; a recording of one device needs a column with its name, --key-from or --key-is"
         return None
