@@ -42,7 +42,6 @@ class Tried(NamedTuple):
     watch: str | Sequence[str]
     keys: int  # with a detector that could alarm
     rows: int  # of these keys, since then
-    own: int  # of these rows, those at which the first watch could alarm
     alarms: Counter[str]  # by key
     stated: float  # alarms that false_alarms allows on so many rows
     named: Counter[str]  # columns in the alarms
@@ -126,11 +125,11 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
         except ConfigError:  # the errors of a learner of one number
             continue
         found.append(_tried(job, way, records))
-        if not found[-1].own and len(found) == 1:
+        if not found[-1].rows and len(found) == 1:
             return Trial([], f"no key of the sample has enough rows for watch = {way.drift.watch!r} to learn what is normal")
-        if not found[-1].own or found[-1].fits:
+        if not found[-1].rows or found[-1].fits:
             break
-    found = [one for one in found if one.own]
+    found = [one for one in found if one.rows]
     found.sort(key=lambda one: (one.fits, -one.alarms.total()))
     rows_alone = guessed.label is None and own.settings.window is None
     return Trial(found, sensors=["", *_sensors(own.settings, records, guessed, found[-1].watch)] if rows_alone else ())
@@ -189,17 +188,17 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
     from streamjobs.replay.engine import Replay
 
     ready, named, alarms = dict[str, set[str]](), Counter[str](), Counter[str]()  # ready: watches of a key that can alarm
-    rows, own, watched, warming = 0, 0, 0, 0
+    rows, watched, warming = 0, 0, 0
 
     def take(output: "Output") -> None:
-        nonlocal rows, own, watched, warming
+        nonlocal rows, watched, warming
         if output.sink != "drift" or output.value is None:
             return
         row = msgspec.json.decode(output.value, type=alarm_rates.DriftRow)
         of_key = ready.setdefault(row.key, set())
         of_key.update(name for name, one in row.beside.items() if one.statistic and name in alarm_rates.WATCHES)
         of_key.update(() if row.warming_up else {row.watch})
-        rows, own, watched = rows + bool(of_key), own + (not row.warming_up), watched + len(of_key)
+        rows, watched = rows + bool(of_key), watched + len(of_key)
         warming += not of_key
         if row.alarms:
             alarms[row.key] += row.alarms
@@ -210,7 +209,7 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
     between = alarm_rates.stated_by(job.composition)
     assert between is not None
     stated = watched / (between * sum(not watch.control for watch in job.composition.watches))
-    return Tried(way.drift.watch, sum(map(bool, ready.values())), rows, own, alarms, stated, named, warming)
+    return Tried(way.drift.watch, sum(map(bool, ready.values())), rows, alarms, stated, named, warming)
 
 
 def records_to_try(settings: "Settings", sample: Path, guessed: "Guess", how: "How") -> Iterator["Stored"]:
