@@ -18,6 +18,7 @@ MEMORY = 1000.0  # rows of mean and deviation
 FAR_LAG, FAR = 5.0, 8.0  # deviations at which lags are cut, and forecasts and new values
 CLIP_FROM = 30  # rows before new values are cut
 NO_SPREAD, NO_SPREAD_RELATIVE = 1e-12, 1e-10  # smallest deviations, in units of x, and as a share of |mean|
+LEAST_RATIO = 0.1  # of one deviation to the next: beyond it weights and P stay as they are
 MEAN, VARIANCE = 0, 1
 
 
@@ -45,24 +46,56 @@ def learn(x, rows, lags, level, weights, P, z, room):
 
     room (SIZE + 4, SIZE): to work in. Weights learn nothing until all lags are there.
     """
-    spread = deviation(level)
-    if rows > LAGS and spread > 0.0:
+    spread, mean = deviation(level), level[MEAN]
+    learns = rows > LAGS and spread > 0.0
+    if learns:
         whole = room[:SIZE]
         at = 0
         for i in range(SIZE):
             for j in range(i + 1):
                 whole[i, j] = whole[j, i] = P[at]
                 at += 1
-        fit(min(max((x - level[MEAN]) / spread, -FAR), FAR), weights, whole, z, room[SIZE:])
+        fit(min(max((x - mean) / spread, -FAR), FAR), weights, whole, z, room[SIZE:])
+    follow(level, x, rows, MEMORY)
+    if learns:
+        now = deviation(level)
+        if LEAST_RATIO * spread < now and LEAST_RATIO * now < spread:
+            rescale(spread / now, (level[MEAN] - mean) / now, weights, whole, room[SIZE])
         at = 0
         for i in range(SIZE):
             for j in range(i + 1):
                 P[at] = whole[i, j]
                 at += 1
-    follow(level, x, rows, MEMORY)
     for i in range(LAGS - 1, 0, -1):
         lags[i] = lags[i - 1]
     lags[0] = x
+
+
+@compiled
+def rescale(ratio, shift, weights, P, totals):
+    """Weights, and the lower triangle of P (SIZE, SIZE), for lags ratio z - shift in place of z: the forecast stays.
+
+    Without it a forecast would be biased while the first mean of a wave or a walk settles, for more than 1000 rows.
+    totals (LAGS,): to work in.
+    """
+    step, inverse, kept, cross, both = shift / ratio, 1.0 / ratio, 1.0, 0.0, 0.0
+    for i in range(LAGS):
+        totals[i] = 0.0
+    for i in range(LAGS):
+        total = P[i, i]
+        for j in range(i):
+            total += P[i, j]
+            totals[j] += P[i, j]
+        totals[i] += total
+    for i in range(LAGS):
+        for j in range(i + 1):
+            P[i, j] *= inverse * inverse
+        kept -= weights[i, 0]
+        cross += P[LAGS, i]
+        both += totals[i]
+        P[LAGS, i] = (P[LAGS, i] + step * totals[i]) * inverse
+    weights[LAGS, 0] = ratio * weights[LAGS, 0] - shift * kept
+    P[LAGS, LAGS] += step * (2.0 * cross + step * both)
 
 
 @compiled

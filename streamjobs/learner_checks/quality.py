@@ -103,7 +103,7 @@ def _stays_near_where_it_is(case: Case) -> None:
 
 def _foresees(case: Case) -> None:
     """A wave is foreseen better and better, and errors are about one deviation."""
-    X = np.sin(0.3 * np.arange(600)[:, None] + np.arange(case.dim)) + 0.01 * np.random.default_rng(35).normal(
+    X = np.sin(0.3 * np.arange(600)[:, None] + np.arange(case.dim)) + 0.003 * np.random.default_rng(35).normal(
         size=(600, case.dim)
     )
     out = case.learner.run(case.init(), X)[1].features

@@ -101,17 +101,17 @@ def test_the_rows_of_a_short_sample_are_counted_too(tmp_path, told):
     assert found.says("[drift] was not tried: the sample has at most 30 rows of a key, and a detector needs 1,000 or more")
 
 
-@pytest.mark.slow
-def test_a_rhythm_that_forecasts_learn_slowly_is_watched_without_them(tmp_path, told):
-    """A smooth wave from its start: over a thousand rows the errors of a forecast go on falling, which charts report."""
-    random = np.random.default_rng(31)
-    made = [
-        {"device": f"d{k}", "ts": START + 60 * i, "level": round(70 * np.sin(np.pi * i / 100) + random.normal(), 3)}
-        for i in range(2500)
-        for k in range(4)
-    ]
-    found = told(jsonl(tmp_path / "a.jsonl", made))
-    assert found.says(f"watch = {WATCH} raised") and tomllib.loads(found.text)["drift"]["watch"] == ["columns", "rows"]
+@pytest.mark.parametrize(("loud", "chosen"), [("innovations", ["columns", "rows"]), ("rows", "columns")])
+def test_where_a_watch_alarms_too_often_init_tries_without_it(tmp_path, told, monkeypatch, loud, chosen):
+    def tried(job: Any, way: Any, records: list[Any]) -> Tried:
+        return Tried(
+            way.drift.watch, 4, 9000, Counter(dict.fromkeys("abcd", 20) if loud in way.drift.watch else {}), 0.9, Counter()
+        )
+
+    monkeypatch.setattr("streamjobs.commands.recordings.trial._tried", tried)
+    found = told(jsonl(tmp_path / "a.jsonl", columns(2600)))
+    assert found.says(f"watch = {WATCH} raised 80 alarms in 4 of 4 keys")
+    assert tomllib.loads(found.text)["drift"]["watch"] == chosen
 
 
 def test_a_long_sample_is_counted_while_it_is_read(tmp_path, told, monkeypatch):

@@ -6,38 +6,42 @@ from algorithms.common.protocol import Array
 
 
 class Column:
-    """A column's forecast: ridge regression, weighted by age, of scaled values on the sixteen before them."""
+    """A column's forecast: ridge regression, weighted by age, of scaled values on the sixteen before them.
+
+    When mean and deviation move on, all rows so far are scaled again by the new ones; the ridge is 17 rows before the first.
+    """
 
     def __init__(self) -> None:
         self.values: list[float] = []
         self.mean, self.variance, self.scale = 0.0, 0.0, 0.0
-        self.Z: list[Array] = []
-        self.y: list[float] = []
+        self.Z, self.y, self.kept = np.eye(17), np.zeros(17), np.ones(17)
 
     def forecast(self) -> tuple[float, Array]:
         before = np.array([0.0] * 16 + self.values)[-16:][::-1]
         spread = np.sqrt(self.variance)
         z = np.r_[np.clip((before - self.mean) / spread if spread > 0 else np.zeros(16), -5, 5), 1.0]
-        weights = np.zeros(17)
-        if self.Z:
-            Z, y, age = np.array(self.Z), np.array(self.y), np.arange(len(self.Z))[::-1]
-            kept = 0.999**age
-            ridge = 0.999 ** len(y) * np.eye(17)
-            weights = np.linalg.solve(Z.T @ (Z * kept[:, None]) + ridge, Z.T @ (y * kept))
+        root = np.sqrt(self.kept)
+        weights = np.linalg.lstsq(self.Z * root[:, None], self.y * root, rcond=None)[0]
         return self.mean + spread * float(np.clip(weights @ z, -8, 8)), z
 
     def learn(self, x: float, error: float, z: Array, memory: int) -> None:
-        spread, rows = np.sqrt(self.variance), len(self.values) + 1
+        spread, mean, rows = np.sqrt(self.variance), self.mean, len(self.values) + 1
         if rows > 16:
-            self.Z.append(z)
-            self.y.append(float(np.clip((x - self.mean) / spread, -8, 8)))
+            self.Z = np.vstack([self.Z, z])
+            self.y = np.r_[self.y, np.clip((x - mean) / spread, -8, 8)]
+            self.kept = np.r_[0.999 * self.kept, 1.0]
             errors = rows - 16
             size = min(abs(error), 8 * self.scale) if errors > 30 and self.scale > 0 else abs(error)
             self.scale += max(1 / errors, 1 / memory) * (size - self.scale)
-        gap = np.clip(x - self.mean, -8 * spread, 8 * spread) if rows > 30 else x - self.mean
+        gap = np.clip(x - mean, -8 * spread, 8 * spread) if rows > 30 else x - mean
         rate = max(1 / rows, 1 / 1000)
         self.mean += rate * gap
         self.variance = (1 - rate) * (self.variance + rate * gap * gap)
+        now = np.sqrt(self.variance)
+        if rows > 16 and 0.1 < spread / now < 10:
+            constant = self.Z[:, 16]
+            self.y = (spread * self.y - (self.mean - mean) * constant) / now
+            self.Z[:, :16] = (spread * self.Z[:, :16] - (self.mean - mean) * constant[:, None]) / now
         self.values.append(x)
 
 
