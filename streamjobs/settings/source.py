@@ -20,6 +20,7 @@ from streamjobs.settings.types import (
 )
 from streamjobs.stages.event_time import END_OF_TIME
 
+MOST_USUAL = 1e9  # absolute value of a number, where the job states none
 REKEYED = ".by-key"  # after the name of the topic that `streamjobs rekey` copies
 
 
@@ -155,7 +156,7 @@ class SourceSection(Section):
     )
     max_bytes: Bytes = Field(default=1 << 20, description="largest record value (size, or bytes)")
     max_samples: int = Field(default=10_000, ge=1, description="most samples in one record")
-    max_abs: float = Field(default=1e9, gt=0, description="largest absolute value of a number in x")
+    max_abs: float = Field(default=MOST_USUAL, gt=0, description="largest absolute value of a number in x")
     max_key_bytes: int = Field(default=256, ge=1, description="longest record key, in bytes")
     max_headers: int = Field(default=100, ge=0, description="most headers of a record")
     max_header_bytes: Bytes = Field(

@@ -120,6 +120,16 @@ def test_other_texts_are_no_times(tmp_path, told):
     assert found.says("choose: time: 'time' holds texts; time is read as ISO 8601, or a number of seconds (or ms, us, ns)")
 
 
+def test_numbers_beyond_the_usual_limit_raise_it(tmp_path, told):
+    """Counters of bytes, of which all records would be dead letters."""
+    sample = as_csv(
+        tmp_path / "a.csv", table(40, ts=lambda i: 1_700_000_000 + i, host="h1", sent=lambda i: 3 * 10**12 + i % 7)
+    )
+    found = told(sample)
+    assert found.source["max_abs"] == 1e15 and found.says("numbers up to 3e+12: max_abs is set")
+    assert command("check", found.file, "--sample", sample, "--key", "host") == 0
+
+
 def test_objects_are_looked_into_and_lists_of_objects_named(tmp_path, told):
     made = table(
         device=lambda i: {"id": "a", "fw.rev": 7 + i % 3},

@@ -1,11 +1,13 @@
 """The job file that `init` writes: a commented template, filled with what was guessed from a recording."""
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from streamjobs.settings.presets import preset_of
+from streamjobs.settings.source import MOST_USUAL
 from streamjobs.settings.times import example_of
 from streamjobs.settings.toml import toml
 from streamjobs.settings.types import UNIT_NAMES
@@ -174,7 +176,7 @@ def job_file_text(
         x=x,
         time=_time(guessed, written.time_zone),
         label=_label(guessed),
-        missing=_missing(guessed, written.missing),
+        missing=_missing(guessed, written.missing) + _most(guessed),
         left_out=_left_out(guessed),
         window=_window_of(starter)
         if starter is not None
@@ -253,6 +255,14 @@ def _missing(guessed: "Guess | None", policy: str | None) -> str:
         return ""
     why = f"; {guessed.lacking:,} of {guessed.rows:,} rows lack a number" if guessed is not None and guessed.lacking else ""
     return f'missing = "{policy}"  # dlq | skip | hold | mean{why}\n'
+
+
+def _most(guessed: "Guess | None") -> str:
+    """A line where the sample has numbers beyond the usual limit, which would make dead letters."""
+    if guessed is None or not guessed.largest > MOST_USUAL:
+        return ""
+    limit = 10.0 ** (math.ceil(math.log10(guessed.largest)) + 2)
+    return f"max_abs = {limit:g}  # numbers beyond it are errors; the sample has some up to {guessed.largest:.3g}\n"
 
 
 def _x(guessed: "Guess | None") -> tuple[int, str]:

@@ -25,6 +25,7 @@ from streamjobs.recordings.files import SECONDS
 from streamjobs.recordings.guess.x import X, quoted_names, x_of
 from streamjobs.recordings.sides import Mirror
 from streamjobs.settings.presets import Preset
+from streamjobs.settings.source import MOST_USUAL
 from streamjobs.settings.times import example_of
 from streamjobs.settings.types import UNIT_NAMES
 
@@ -74,6 +75,7 @@ class Guess(NamedTuple):
     pause: float | None = None  # seconds between two samples of a key, the median
     key_from: str | None = None  # file: the names of the sample's files are the keys
     mirror: Mirror | None = None  # of a sensor that is worn on either side: `survey`
+    largest: float = 0.0  # absolute value of a number of x
 
 
 class Columns:
@@ -110,7 +112,9 @@ class Columns:
             self._unsure("time_format", formats, f"the times in {time!r} are {dates}: the sample has no day above 12")
         task, classes = self._task(label)
         x = self._x({time, key, label and label.name}, time)
-        lacking = self._remark(x.fields)
+        lacking, largest = self._remark(x.fields), self._largest({*x.fields, x.x})
+        if largest > MOST_USUAL:
+            self.remarks.append(f"numbers up to {largest:.3g}: max_abs is set, beyond which a record is a dead letter")
         clock = time or start_time
         rate = self._rate(key, clock, unit) if clock is not None else None
         return Guess(
@@ -136,7 +140,12 @@ class Columns:
             lacking=lacking,
             pause=self.pause,
             time_format=next(iter(self.formats.get(time or "", ())), None),
+            largest=largest,
         )
+
+    def _largest(self, names: set[str | None]) -> float:
+        numbers = (number for column in self.columns if column.name in names for number in flat(column.values))
+        return max((abs(number) for number in numbers if isinstance(number, (int, float))), default=0.0)
 
     def _time(self) -> tuple[str | None, str | None, str | None]:
         """The column with the event time, or one that counts from somewhere else, and its unit where that is known."""
