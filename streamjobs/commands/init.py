@@ -167,7 +167,7 @@ def _try(file: Path, sample: Path, guessed: "Guess", written: Written, how: "How
         _write(file, job_file_text(guessed, file, written))
     trial = tried_on(file, sample, guessed, how, most_rows)
     _write(file, job_file_text(guessed, file, written, trial))
-    for line in (*trial.lines(), *trial.off()):
+    for line in (*trial.lines(), *trial.off):
         note(line)
 
 

@@ -102,7 +102,7 @@ class Windows(JobStage):
 
     def width_for(self, dim: int) -> int:
         """Statistics of a window of `dim` channels."""
-        if self.statistics.endswith("gravity") and dim < features_of.LEAST_GRAVITY:
+        if dim < features_of.least_channels(self.statistics):
             expected = f"simple or rich for {dim} channels; gravity needs 3 of acceleration"
             reject(self, "statistics", expected, self.statistics)
         return features_of.width(self.statistics, dim)

@@ -32,7 +32,6 @@ MEANS = {
     "silent": "no sample for {} usual pauses",
     "group": "this share of the keys alarms at once",
 }
-RAISED = "; it raised "
 TOO_MANY, MORE = 2.0, 3  # alarms are too many beyond so many times the stated number, and so many more
 
 
@@ -70,6 +69,7 @@ class Trial(NamedTuple):
     tried: list[Tried]
     why_not: str | None = None  # nothing was tried
     sensors: Sequence[str] = ()  # lines of the job file, from [alarms] on
+    off: Sequence[str] = ()  # to print of each of these that is a comment, because it raised alarms
 
     def lines(self) -> Iterator[str]:
         """What to print and to write into the job file."""
@@ -81,13 +81,6 @@ class Trial(NamedTuple):
                 "[drift] alarms too often: if the sample has no such faults, remove the columns that are in the alarms from "
                 "fields, or set [drift] reference"
             )
-
-    def off(self) -> Iterator[str]:
-        """To print of each line of [alarms] that is a comment, because it raised alarms."""
-        for line in self.sensors:
-            if line.startswith("# ") and RAISED in line:
-                what = line[2:].replace("  # ", ", ")
-                yield f"off in [alarms]: {what}; if the sample has such faults, remove the # before this line"
 
 
 def is_tried(guessed: "Guess", zone: str | None) -> bool:
@@ -132,11 +125,11 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
     found = [one for one in found if one.rows]
     found.sort(key=lambda one: (one.fits, -one.alarms.total()))
     rows_alone = guessed.label is None and own.settings.window is None
-    return Trial(found, sensors=["", *_sensors(own.settings, records, guessed, found[-1].watch)] if rows_alone else ())
+    return Trial(found, None, *(_sensors(own.settings, records, guessed, found[-1].watch) if rows_alone else ()))
 
 
-def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", watch: object) -> Iterator[str]:
-    """The lines of [alarms] that raised no alarm on the sample; the others are comments with what they raised."""
+def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", watch: object) -> tuple[list[str], list[str]]:
+    """The lines of [alarms] that raised no alarm on the sample, the others as comments; and what to print of those."""
     keys = len({record.key for record in records})
     pauses = PAUSES if guessed.pause and guessed.time is not None and keys > 1 else (0,)  # one key has no others
     for times in pauses:  # of the usual pause between two samples
@@ -149,15 +142,19 @@ def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", wa
         if not raised["silent"]:
             break
     quiet = [name for name in asked if not raised[name]]
-    yield f"{'' if quiet else '# '}[alarms]  # of sensors that stop; tried on {len(records):,} records of the sample"
+    lines = ["", f"{'' if quiet else '# '}[alarms]  # of sensors that stop; tried on {len(records):,} records of the sample"]
+    off = []
     for name, value in asked.items():
         line = f'{name} = "{value}s"' if name == "silent" else f"{name} = {json.dumps(value)}"
         on = name in quiet and (name != "group" or "silent" in quiet)
-        what = f"  # {MEANS[name].format(times)}{RAISED}{len(raised[name]):,} alarm{'s' * (len(raised[name]) != 1)}"
+        what = f"{MEANS[name].format(times)}; it raised {len(raised[name]):,} alarm{'s' * (len(raised[name]) != 1)}"
         named = list(dict.fromkeys(filter(None, raised[name])))
         more = " ..." if len(named) > MOST_NAMED else ""
-        of_keys = f", of {', '.join(named[:MOST_NAMED])}{more}" if named else ""
-        yield ("" if on else "# ") + line + what + of_keys
+        what += f", of {', '.join(named[:MOST_NAMED])}{more}" if named else ""
+        lines.append(f"{'' if on else '# '}{line}  # {what}")
+        if not on:
+            off.append(f"off in [alarms]: {line}, {what}; if the sample has such faults, remove the # before this line")
+    return lines, off
 
 
 def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, object], watch: object) -> dict[str, list[str]]:

@@ -12,6 +12,7 @@ from streamjobs.settings.sections import WindowSection
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import SECONDS, seconds
 from streamjobs.stages.events.forecasts import Forecasts
+from streamjobs.stages.statistics import least_channels
 from streamjobs.stages.statistics import names as statistic_names
 
 MOST_FORECASTS = 256  # of a row
@@ -32,7 +33,7 @@ def forecast_contradictions(
 ) -> Iterator[tuple[tuple[str, str], str]]:
     if source.width is None:  # another rule reports it
         return
-    if window is not None and window.statistics.endswith("gravity") and source.width < 3:  # and this
+    if window is not None and source.width < least_channels(window.statistics):  # and this
         return
     try:
         forecasts_of(forecast, source, window, learner)

@@ -8,6 +8,7 @@ from streamjobs.settings.rules.sinks import LONGEST_TOPIC
 from streamjobs.settings.sections import WindowSection
 from streamjobs.settings.source import REKEYED, SourceSection
 from streamjobs.settings.types import AUTO, MOST_NUMBERS
+from streamjobs.stages.statistics import least_channels
 
 Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it)
 
@@ -111,7 +112,7 @@ def _missing(source: SourceSection) -> Problems:
 def window_contradictions(window: WindowSection, source: SourceSection) -> Problems:
     mirror, fields = window.mirror, source.fields
     channels = source.width
-    if window.statistics.endswith("gravity") and channels is not None and channels < 3:
+    if channels is not None and channels < least_channels(window.statistics):
         expected = f"needs acceleration in the first three fields; [source] has {channels}. Choose 'rich'."
         yield ("window", "statistics"), f"statistics = {window.statistics!r} {expected}"
     if mirror is None or source.sensors is not None:  # of sensors, another rule reports it

@@ -30,8 +30,12 @@ RICH = (
 )
 NORM = ("mean", "log_sd", "log_jerk", "lower_quartile", "upper_quartile")
 ALIGNED = ("vertical", "horizontal", "norm")
-LEAST_GRAVITY = 3  # channels: the acceleration
 CONVOLVED = 17, 1000  # samples of a window that convolutions can be made of, at least and at most
+
+
+def least_channels(kind: str) -> int:
+    """How many channels a window must have: for gravity those of the acceleration."""
+    return 3 if kind.endswith("gravity") else 1
 
 
 def width(kind: str, dim: int) -> int:

@@ -18,8 +18,8 @@ class Taken(NamedTuple):
     """What has come since the last look."""
 
     batches: list[BatchRows]
-    alarms: list[tuple[float, ShownAlarm]]  # with the time.time() at which each came
-    letters: list[tuple[float, Letter]]
+    alarms: list[ShownAlarm]
+    letters: list[tuple[float, Letter]]  # with the time.time() at which each came
     delays: list[float]  # seconds, of the newest row of each batch
 
 
@@ -33,7 +33,7 @@ class Feed:
         self.measured = 0
         self.squared = 0.0
         self._batches: deque[BatchRows] = deque(maxlen=MOST_BATCHES)
-        self._alarms: deque[tuple[float, ShownAlarm]] = deque(maxlen=MOST_EVENTS)
+        self._alarms: deque[ShownAlarm] = deque(maxlen=MOST_EVENTS)
         self._letters: deque[tuple[float, Letter]] = deque(maxlen=MOST_EVENTS)
         self._delays: deque[float] = deque(maxlen=4 * MOST_BATCHES)
         self._kept = 0  # rows of `_batches`; off by a batch when both threads set it at once, until the next look
@@ -52,8 +52,7 @@ class Feed:
         while self._kept > MOST_KEPT and len(self._batches) > 1:
             with suppress(IndexError):  # the page has just taken them all
                 self._kept -= len(self._batches.popleft().keys)
-        for alarm in report.alarms:
-            self._alarms.append((self._now, alarm))
+        self._alarms.extend(report.alarms)
         for letter in report.letters:
             self._letters.append((self._now, letter))
         if math.isfinite(report.newest_delay):

@@ -62,7 +62,7 @@ class Figures:
         self.people.take(taken.batches, _raised(taken), self.number, dict.fromkeys(one.key for one in self._open))
         if taken.batches:
             self._fresh.add("confusion")
-        for _, alarm in taken.alarms:
+        for alarm in taken.alarms:
             self._tell(_alarm(alarm))
             self._fresh.add("alarms")
         if self._health.metrics.taken.records - self._counts[-1].records >= JUDGED:
@@ -217,7 +217,7 @@ def _copy(counts: Counts) -> Counts:
 
 def _raised(taken: Taken) -> Iterator[tuple[str, float]]:
     """Key and event time of each alarm that was raised."""
-    return ((alarm.key, alarm.time) for _, alarm in taken.alarms if alarm.outcome is None)
+    return ((alarm.key, alarm.time) for alarm in taken.alarms if alarm.outcome is None)
 
 
 def _alarm(alarm: ShownAlarm) -> dict[str, Any]:
