@@ -1,4 +1,4 @@
-"""What `streamjobs choose` compares and takes on three sets, and two of its candidates by the whole protocol.
+"""What `streamjobs fit --choose` compares and takes on three sets, and two of its candidates by the whole protocol.
 
     python -m papers activity_choice [--quick] [--only SET]
 

@@ -20,7 +20,6 @@ EXAMPLES = {
     "produce": "job.toml records.jsonl --key person",
     "run": "job.toml",
     "fit": "job.toml --input recordings --key person",
-    "choose": "job.toml --input recordings --key person --write better.toml",
     "replay": "job.toml --input records.jsonl --key person --output-dir out",
     "plot": "drift job.toml --from out --output drift.svg",
     "tune": "job.toml --input records.jsonl --key person",

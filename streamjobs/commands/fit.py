@@ -15,31 +15,35 @@ from streamjobs.settings.types import readable
 if TYPE_CHECKING:
     from streamjobs.fit.fitting import Asked, Fitted
     from streamjobs.fit.proposing import Proposed
-    from streamjobs.fit.reading import Read
 
+PAGE = ".html"
 Sources = Annotated[
     list[str],
     typer.Option("--input", help=f"{FILES}; 'topic' for the job's input topic, or topic:NAME; may be repeated."),
 ]
 Key = Annotated[str | None, typer.Option(help="Column with the person; absent: one with a usual name, such as person.")]
-Time = Annotated[str | None, typer.Option("--time", help="Column with the times; absent: [source] time.")]
 Recording = Annotated[
     str | None,
     typer.Option(
         help="Column that identifies a person's recordings; absent: named recording, session or segment, or the file."
     ),
 ]
+Pause = Annotated[
+    str | None, typer.Option(help="Without such a column: a pause longer than this (10s) or a new label ends a recording.")
+]
+Test = Annotated[
+    list[str] | None, typer.Option("--test", help="Recordings of other people to evaluate on; may be repeated.")
+]
 Better = Annotated[
     Path | None,
-    typer.Option("--choose", help="First choose as 'streamjobs choose' does; new file for the job that is fitted."),
+    typer.Option(
+        "--choose", help="First choose statistics, map and filter on people left out; new file for the job to fit."
+    ),
 ]
-PAGE = ".html"
-LabelDelay = Annotated[str, typer.Option(help="How late labels arrive in the report (duration).")]
 
 
 def add_to(app: typer.Typer) -> None:
     app.command("fit")(fit)
-    app.command("choose")(choose)
 
 
 def fit(
@@ -49,23 +53,18 @@ def fit(
         Path | None, typer.Option(help="File to write the population to; absent: [population] file of the job.")
     ] = None,
     key: Key = None,
-    time_column: Time = None,
+    time_column: Annotated[str | None, typer.Option("--time", help="Column with the times; absent: [source] time.")] = None,
     separator: Separator = None,
     decimal: Decimal = None,
     key_from: KeyFrom = None,
     recording: Recording = None,
-    pause: Annotated[
-        str | None,
-        typer.Option(help="Without such a column: a pause longer than this (10s) or a new label ends a recording."),
-    ] = None,
+    pause: Pause = None,
     folds: Annotated[int | None, typer.Option(min=1, help="Number of people to leave out in turn; absent: all.")] = None,
     shuffles: Annotated[
         int, typer.Option(min=1, help="Number of random orders of each person's recordings in the report.")
     ] = 3,
-    label_delay: LabelDelay = "20s",
-    test: Annotated[
-        list[str] | None, typer.Option("--test", help="Recordings of other people to evaluate on; may be repeated.")
-    ] = None,
+    label_delay: Annotated[str, typer.Option(help="How late labels arrive in the report (duration).")] = "20s",
+    test: Test = None,
     better: Better = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Only learn; write no report.")] = False,
     picture: Annotated[
@@ -80,7 +79,7 @@ def fit(
     The report tells how well it works for new people: it leaves each person out in turn, learns from all others, lets
     labels arrive late, and compares with simpler methods.
     """
-    from streamjobs.fit.fitting import Asked, fit_job
+    from streamjobs.fit.fitting import Asked, fit_job, ready
     from streamjobs.notebook.pictures import check_name
 
     if picture is not None and picture.suffix.lower() != PAGE:
@@ -104,7 +103,9 @@ def fit(
     )
     started, windows, chosen = time.monotonic(), None, dict[str, Any]()
     if better is not None:
-        asked, windows, chosen = _chosen(asked, better, as_json)
+        ready(asked)  # before the choice takes its time
+        proposed = _proposed(asked, better, as_json)
+        asked, windows, chosen = replace(asked, job=better), proposed.windows, {"chosen": _choice(proposed, better)}
     fitted = fit_job(asked, note if as_json else say, _doubt, windows)
     if fitted.picture is not None and not _drawn(fitted, fitted.picture):
         fitted = fitted._replace(picture=None)
@@ -112,41 +113,6 @@ def fit(
         show(_table(fitted, time.monotonic() - started) | chosen)
     else:
         _print_result(fitted, asked.job, time.monotonic() - started)
-
-
-def choose(
-    job_file: JobFile,
-    sources: Sources,
-    write: Annotated[Path, typer.Option(help="New file to write the job with the best to.")],
-    key: Key = None,
-    time_column: Time = None,
-    recording: Recording = None,
-    label_delay: LabelDelay = "20s",
-    as_json: AsJson = False,
-) -> None:
-    """Choose statistics, map and filter of a job with a population, by recordings of many people.
-
-    Each person is left out in turn, and each candidate learns from all others. The table ends with what to expect of the
-    choice, and 'streamjobs fit' learns the population of the job that is written.
-    """
-    from streamjobs.fit.fitting import Asked
-
-    asked = Asked(job=job_file, sources=sources, key=key, time=time_column, recording=recording, label_delay=label_delay)
-    proposed = _proposed(asked, write, as_json)
-    if as_json:
-        show(_choice(proposed, write))
-    else:
-        inputs = " ".join(f"--input {source}" for source in asked.sources)
-        say(f"Next: streamjobs fit {write} {inputs}")
-
-
-def _chosen(asked: "Asked", path: Path, as_json: bool) -> tuple["Asked", "tuple[Read, int] | None", dict[str, Any]]:
-    """What `fit` is asked now, the windows that are read already, and the choice for programs."""
-    from streamjobs.fit.fitting import ready
-
-    ready(asked)  # before the choice takes its time
-    proposed = _proposed(asked, path, as_json)
-    return replace(asked, job=path), proposed.windows, {"chosen": _choice(proposed, path)}
 
 
 def _proposed(asked: "Asked", path: Path, as_json: bool) -> "Proposed":

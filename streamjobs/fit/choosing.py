@@ -1,4 +1,4 @@
-"""Which statistics, convolutions, map and filter recognise new people best: `streamjobs choose`.
+"""Which statistics, convolutions, map and filter recognise new people best: `streamjobs fit --choose`.
 
 Each person is left out in turn, and convolutions, scale, map and head are learned from all others. The numbers of a filter,
 and the choice that is applied to a person, follow from the figures of the others: the estimate counts what choosing

@@ -1,4 +1,4 @@
-"""The job file that `streamjobs choose` writes: the job's own with other statistics, map and filter."""
+"""The job file that `streamjobs fit --choose` writes: the job's own with other statistics, map and filter."""
 
 import os
 import tomllib

@@ -1,4 +1,4 @@
-"""`choose`: candidates compared on people left out, the job file that comes of it, and the map beside its input."""
+"""`fit --choose`: candidates compared on people left out, the job file that comes of it, and the map beside its input."""
 
 import json
 import tomllib
@@ -61,8 +61,9 @@ def test_the_written_job_is_the_job_with_the_best_and_can_be_fitted(tmp_path, ca
     monkeypatch.setattr(choosing, "FEW", (12, 6))
     recordings, path = as_csv(tmp_path / "people.csv", list(rows())), job_file(tmp_path, JOB + "delta = 50.0  # ours\n")
     chosen = tmp_path / "chosen.toml"
-    assert command("choose", path, "--input", recordings, "--write", chosen, "--json") == 0
-    said = json.loads(capsys.readouterr().out)
+    fit = ("fit", path, "--input", recordings, "--choose", chosen, "--no-report", "--json")
+    assert command(*fit) == 0
+    said = json.loads(capsys.readouterr().out)["chosen"]
     assert len(said["candidates"]) == 3 * 3 * 2 + 3 * 2 * 2 and said["best"] in [
         {name: one[name] for name in ("statistics", "map", "filter", "convolutions", "directions")}
         for one in said["candidates"]
@@ -73,20 +74,16 @@ def test_the_written_job_is_the_job_with_the_best_and_can_be_fitted(tmp_path, ca
     for section in ("job", "source", "scaling"):
         assert table[section] == before[section]
     assert table["population"]["file"] == before["population"]["file"]
-    assert not (tmp_path / "population.state").exists()
-    assert command("fit", chosen, "--input", recordings, "--no-report") == 0
+    population = tmp_path / "population.state"
+    at_once = population.read_bytes()
+    assert command("fit", chosen, "--input", recordings, "--no-report", "--force") == 0
+    assert population.read_bytes() == at_once  # that of the chosen job, from windows that were read once
     assert job_of(chosen).population is not None
-    assert command("choose", path, "--input", recordings, "--write", chosen) == 2  # it is there already
-    capsys.readouterr()
-    at_once, population = tmp_path / "at_once.toml", tmp_path / "population.state"
-    fit = ("fit", path, "--input", recordings, "--choose", at_once, "--no-report", "--json")
-    assert command(*fit) == 2 and not at_once.exists()  # the population is there
-    learned = population.read_bytes()
     population.unlink()
-    capsys.readouterr()
-    assert command(*fit) == 0
-    assert at_once.read_text() == chosen.read_text() and population.read_bytes() == learned
-    assert json.loads(capsys.readouterr().out)["chosen"] == said | {"file": str(at_once)}
+    assert command(*fit) == 2  # the job's file is there already
+    chosen.unlink()
+    population.write_bytes(at_once)
+    assert command(*fit) == 2 and not chosen.exists()  # the population is there
 
 
 def test_directions_come_into_the_population_of_the_written_job_and_leave_it(tmp_path):
@@ -110,7 +107,7 @@ def test_a_stated_length_of_activities_stays_with_the_filter_alone(tmp_path):
     text = JOB.replace("smooth = 0.3", 'filter = "hmm"\nlasts = "60s"')
     recordings = as_csv(tmp_path / "people.csv", list(rows()))
     chosen = tmp_path / "chosen.toml"
-    assert command("choose", job_file(tmp_path, text), "--input", recordings, "--write", chosen) == 0
+    assert command("fit", job_file(tmp_path, text), "--input", recordings, "--choose", chosen, "--no-report") == 0
     load_job(chosen, {})
 
 

@@ -110,7 +110,7 @@ file = "population.state"
 [scaling]
 clip = 5.0  # in standard deviations of the population
 
-[learner]  # 'streamjobs choose' compares this with other statistics, maps and filters on your recordings
+[learner]  # 'streamjobs fit --choose' compares this with other statistics, maps and filters on your recordings
 name = "rls"  # a linear head: the population's at first, adapted to a key by its labels where that helps
 filter = "hmm"  # scores are probabilities, because what a person does mostly goes on
 # lasts = "60s"  # an activity, on average; absent: as in the recordings
