@@ -237,7 +237,10 @@ def _roles(settings: Settings, job: JobLike) -> dict[str, str]:
 
 
 def _ends(admin: AdminClient, settings: Settings, partitions: int) -> dict[int, int]:
-    """Retries for a while: after a leader has gone, its partition has none for some seconds."""
+    """Retries for a while: after a leader has gone, its partition has none for some seconds.
+
+    librdkafka's admin client keeps the leader's former epoch, which the broker refuses, until metadata comes.
+    """
     wanted = {TopicPartition(settings.source.topic, number): OffsetSpec.latest() for number in range(partitions)}
     started = time.monotonic()
     while True:
@@ -251,6 +254,8 @@ def _ends(admin: AdminClient, settings: Settings, partitions: int) -> dict[int, 
                     "check that this worker may read it and that each of its partitions has a leader."
                 ) from None
         time.sleep(RETRY_EVERY)
+        with suppress(KafkaException):
+            admin.list_topics(settings.source.topic, timeout=timeouts.ADMIN)
 
 
 def unsent_outputs(settings: Settings, job: JobLike) -> Iterator[str]:

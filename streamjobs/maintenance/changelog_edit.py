@@ -153,18 +153,18 @@ def first_offsets(settings: Settings, topic: str) -> dict[int, int]:
 
 def _offsets(settings: Settings, topic: str, spec: Any, level: Any) -> dict[int, int]:
     admin = admin_of(settings)
-    known = list_topics(settings, admin).get(topic)
-    found = {}
-    for number in known.partitions if known is not None else ():
-        place = TopicPartition(topic, number)
-        wanted = {place: spec}
 
-        def end(wanted: Any = wanted, place: Any = place) -> Any:
-            answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=timeouts.ADMIN)
-            return answers[place].result(2 * timeouts.ADMIN).offset
+    def question() -> dict[int, int]:
+        known = list_topics(settings, admin).get(topic)  # each time: else librdkafka keeps the epoch of a former leader
+        found = {}
+        for number in known.partitions if known is not None else ():
+            place = TopicPartition(topic, number)
+            answers = admin.list_offsets({place: spec}, isolation_level=level, request_timeout=timeouts.ADMIN)
+            found[number] = answers[place].result(2 * timeouts.ADMIN).offset
+        return found
 
-        found[number] = ask(settings, end)
-    return found
+    offsets: dict[int, int] = ask(settings, question)
+    return offsets
 
 
 def committed_offsets(settings: Settings, partitions: Iterable[int]) -> dict[int, int]:

@@ -108,9 +108,9 @@ class KafkaJob:
     def ends(self, topic: str | None = None, *, committed_only: bool = True) -> dict[int, int]:
         """The offset each partition of a topic (None: the input) ends at; of transactions only what counts."""
         name = topic or self.input
-        parts = range(len(self.admin.list_topics(name, timeout=ANSWER).topics[name].partitions))
         giving_up = time.monotonic() + ANSWER
-        while True:
+        while True:  # with new metadata each time: librdkafka keeps the epoch of a former leader
+            parts = range(len(self.admin.list_topics(name, timeout=ANSWER).topics[name].partitions))
             asked = self.admin.list_offsets(
                 {TopicPartition(name, number): OffsetSpec.latest() for number in parts},
                 isolation_level=IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED,
