@@ -17,7 +17,7 @@ from streamjobs.core.decoding.labels import Code, class_code, number_code
 from streamjobs.core.decoding.records import Decoded
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
-from streamjobs.core.messages import Record, Report
+from streamjobs.core.messages import Record, Report, record_key
 from streamjobs.errors import RecordError
 from streamjobs.stages.rows import Rows, picked
 
@@ -67,7 +67,7 @@ class Ttl:
         return False
 
 
-_key, _offset = operator.attrgetter("key"), operator.attrgetter("offset")
+_offset = operator.attrgetter("offset")
 
 
 def admit(
@@ -96,7 +96,7 @@ def admit(
 
 def _enter_missing(live: Live, records: Sequence[Record]) -> None:
     """The states of keys that are not live come together, of as many keys as fit: one by one costs far more."""
-    keys = list(dict.fromkeys(map(_key, records)))[: live.most_keys]
+    keys = list(dict.fromkeys(map(record_key, records)))[: live.most_keys]
     live.touch([live.slot_of[key] for key in keys if key in live.slot_of])
     live.enter([key for key in keys if key not in live.slot_of])
 
@@ -106,10 +106,10 @@ def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decode
     owner, n = decoded.owner, len(decoded.owner)
     if len(firsts) < len(records):
         records = [records[index] for index in owner[firsts].tolist()]
-    live_slots = list(map(live.slot_of.get, map(_key, records)))  # type: ignore[arg-type]
+    live_slots = list(map(live.slot_of.get, map(record_key, records)))  # type: ignore[arg-type]
     if None in live_slots:
         _enter_missing(live, records)
-        live_slots = list(map(live.slot_of.get, map(_key, records)))  # type: ignore[arg-type]
+        live_slots = list(map(live.slot_of.get, map(record_key, records)))  # type: ignore[arg-type]
     offsets = list(map(_offset, records))
     if None in live_slots or any(map(operator.ge, offsets, islice(offsets, 1, None))):
         return None

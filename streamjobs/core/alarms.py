@@ -110,23 +110,23 @@ def open_now(job: Job, live: Live, most: int) -> tuple[int, list[ShownAlarm]]:
     if job.steps.alarms is None:
         return 0, []
     work, texts = live.work[ALARMS], live.text_of
-    opened, told = work["opened"], work["told"]
+    opened, details = work["opened"], work["details"]
     slots = live.live_slots()
-    slots = slots[slots < min(len(opened), len(told))]
+    slots = slots[slots < min(len(opened), len(details))]
     at, watches = np.nonzero(opened[slots] > 0)
-    newest = np.argsort(-told[slots[at], watches, START], kind="stable")[:most]
+    newest = np.argsort(-details[slots[at], watches, START], kind="stable")[:most]
     found = zip(slots[at[newest]].tolist(), watches[newest].tolist(), strict=True)
-    made = [_shown(job, texts[s], Event(-1, w, int(opened[s, w]), None, told[s, w].copy())) for s, w in found]
+    made = [_shown(job, texts[s], Event(-1, w, int(opened[s, w]), None, details[s, w].copy())) for s, w in found]
     return len(np.unique(at)), made
 
 
 def _shown(job: Job, key: str, event: Event) -> ShownAlarm:
     """An alarm as it was raised."""
-    watch, told, verdict = job.watches[event.watch], event.told, event.told[VERDICT:]
+    watch, details, verdict = job.watches[event.watch], event.details, event.details[VERDICT:]
     name, figures = type(watch.detector).name, (float(verdict[BEFORE]), float(verdict[AFTER]))
     columns = shown_columns(job, verdict)
-    since = float(told[CHANGED])
-    return ShownAlarm(key, float(told[START]), name, watch.watch, math.nan, *figures, columns, _id(event), since)
+    since = float(details[CHANGED])
+    return ShownAlarm(key, float(details[START]), name, watch.watch, math.nan, *figures, columns, _id(event), since)
 
 
 def shown_columns(job: Job, verdict: Array) -> list[tuple[str, float, float, float]]:
@@ -149,17 +149,17 @@ def _of_watch(identity: bytes, job: Job, watch: int) -> bytes:
 def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm:
     drift, watch = job.settings.drift, job.watches[event.watch]
     assert drift is not None
-    told, verdict = event.told, event.told[VERDICT:]
+    details, verdict = event.details, event.details[VERDICT:]
     before, after = _number(verdict[BEFORE]), _number(verdict[AFTER])
     chart = _whole(verdict[CHART])
     return Alarm(
         id=_id(event),
         key=key,
-        start=float(told[START]),
+        start=float(details[START]),
         open=not event.outcome,
         end=time if event.outcome else None,
         outcome=event.outcome,
-        since=_number(told[CHANGED]),
+        since=_number(details[CHANGED]),
         rows=_whole(verdict[SINCE]),
         columns=_moved(job.composition.columns, verdict),
         watch=watch.watch,
@@ -172,8 +172,8 @@ def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm:
         evidence=float(verdict[STATISTIC]),
         false_alarms=None if verdict[REFERENCE] < 0 else drift.false_alarms,
         reference=_whole(abs(verdict[REFERENCE])),
-        warm_up=-1 - int(told[WARM_UP]) if told[WARM_UP] < 0 else None,
-        rows_learned=int(told[WATCHED]),
+        warm_up=-1 - int(details[WARM_UP]) if details[WARM_UP] < 0 else None,
+        rows_learned=int(details[WATCHED]),
         model=job.model,
     )
 

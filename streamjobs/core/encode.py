@@ -5,7 +5,6 @@ that caused it, with -i behind it where one record gave several rows; readers dr
 """
 
 import math
-import operator
 from collections.abc import Iterable, Sequence
 from functools import partial
 from hashlib import blake2b
@@ -33,7 +32,7 @@ from algorithms.drift.report import (
 from streamjobs.core import alarms
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
-from streamjobs.core.messages import MOST_SHOWN, BatchRows, Output, Record, Report, ShownAlarm, Worst
+from streamjobs.core.messages import MOST_SHOWN, BatchRows, Output, Record, Report, ShownAlarm, Worst, record_key
 from streamjobs.core.output_records import Beside, Drift, Features, encoded, output_headers
 from streamjobs.core.predictions import encoded_bouts, encoded_predictions
 from streamjobs.settings.composition.watches import Watch
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from streamjobs.core.sensor_alarms import Sent
 
 _made = partial(tuple.__new__, Output)  # of a tuple of its fields; a fourth of the time of Output(...)
-_key = operator.attrgetter("key")
 _NO_CONTROLS: dict[str, Any] = {}
 SMALL_P = 0.01  # a p-value below it is as frequent while nothing changes
 _NO_COLUMNS: dict[str, float] = {}
@@ -71,7 +69,7 @@ class Encoder:
         if "drift" in self.job.sinks:
             sinks.append(("drift", self._drift(texts, rows, made)))
         stamps = np.rint(rows.times * 1000.0).astype(np.int64).tolist()
-        key_of = list(map(_key, self.records))
+        key_of = list(map(record_key, self.records))
         keys = list(map(key_of.__getitem__, owners))
         for sink, values in sinks:
             headers = output_headers(sink, made.ids)

@@ -17,7 +17,7 @@ from streamjobs.core.job_stages import Steps, described_by, steps_of
 from streamjobs.core.messages import Record
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.population import Convolved, Population
-from streamjobs.core.state.population import decode as decode_population
+from streamjobs.core.state.population_reader import decode as decode_population
 from streamjobs.core.state.snapshot import LeftOut, Snapshot
 from streamjobs.core.state.untaught import Untaught
 from streamjobs.core.state.valid import StateCheck

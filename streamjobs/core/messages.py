@@ -1,6 +1,7 @@
 """What enters and leaves the core: records, outputs and the report of one call of `advance`."""
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
@@ -29,6 +30,9 @@ class Record(Protocol):
     def value(self) -> bytes | None: ...
     @property
     def headers(self) -> Headers: ...
+
+
+record_key, record_value = operator.attrgetter("key"), operator.attrgetter("value")  # to map over records
 
 
 class Stored(NamedTuple):

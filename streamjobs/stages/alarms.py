@@ -28,8 +28,9 @@ from algorithms.drift.report import (
 )
 from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape
 
-START, CHANGED, WATCHED, VERDICT = 0, 1, 2, 3  # columns of told: time of the alarm, of the change, rows before, the verdict
-TOLD = VERDICT + WIDE_COLUMNS
+# Columns of the details: time of the alarm, of the change, rows before, the verdict.
+START, CHANGED, WATCHED, VERDICT = 0, 1, 2, 3
+DETAILS = VERDICT + WIDE_COLUMNS
 # In columns of the verdict that no record of an alarm has, as -1 - rows: below 0, unlike what states of 0.2.0 have there.
 SILENT, WARM_UP = VERDICT + READY, VERDICT + P_VALUE  # rows at which the detector could not alarm, so far and at the alarm
 RECOVERED, LEARNED_ANEW, AT_ONCE = "recovered", "learned anew", "at once"
@@ -38,7 +39,7 @@ LEVELS, KEPT = 13, 4  # times kept: of the last 4 rows, of the last 4 with an ev
 
 class AlarmsState(NamedTuple):
     opened: Array  # (watches,) int64, id of the alarm that is open, 0: none is
-    told: Array  # (watches, TOLD) what was said of it, NaN where nothing was
+    details: Array  # (watches, DETAILS) of the alarm that is open, NaN where none is
     times: Array  # (watches, LEVELS, KEPT) event times of rows: of number r at [k, (r >> k) % KEPT] where 2^k divides r
     rows: Array  # (watches,) int64, rows watched so far
 
@@ -61,7 +62,7 @@ class Event(NamedTuple):
     watch: int
     id: int
     outcome: str | None  # how it ended: RECOVERED, LEARNED_ANEW, AT_ONCE; None: it is raised
-    told: Array  # (TOLD,)
+    details: Array  # (DETAILS,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +79,9 @@ class Alarms(JobStage):
     columns: int = 1
 
     def begin(self, shape: Shape, seed: int) -> AlarmsState:
-        told, none = np.full((self.watches, TOLD), np.nan), np.zeros(self.watches, np.int64)
-        told[:, SILENT] = -1.0
-        return AlarmsState(none, told, np.zeros((self.watches, LEVELS, KEPT)), none.copy())
+        details, none = np.full((self.watches, DETAILS), np.nan), np.zeros(self.watches, np.int64)
+        details[:, SILENT] = -1.0
+        return AlarmsState(none, details, np.zeros((self.watches, LEVELS, KEPT)), none.copy())
 
     def description(self) -> None:
         """No setting changes what the arrays mean that the detectors do not describe."""
@@ -92,8 +93,8 @@ class Alarms(JobStage):
         """Nothing compiles."""
 
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        place = work["told"][slots][..., VERDICT + FIRST_COLUMN :: OF_COLUMN]
-        yield Demand("told", "columns of rows", every(np.isnan(place) | ((place >= 0) & (place < self.columns))))
+        place = work["details"][slots][..., VERDICT + FIRST_COLUMN :: OF_COLUMN]
+        yield Demand("details", "columns of rows", every(np.isnan(place) | ((place >= 0) & (place < self.columns))))
         for field in ("opened", "rows"):
             counts = work[field][slots]
             yield Demand(field, "numbers from 0", every((counts >= 0) & (counts < MOST_COUNTED)))
@@ -127,9 +128,9 @@ class Alarms(JobStage):
 
         otherwise: (n,) times from which seconds count where no alarm is open, or where one began later.
         """
-        opened, told = work["opened"][slots] > 0, work["told"][slots]
-        rows = np.where(opened, work["rows"][slots] - told[:, :, WATCHED], 0.0).max(axis=1)
-        since = np.where(opened, told[:, :, START], np.inf).min(axis=1)
+        opened, details = work["opened"][slots] > 0, work["details"][slots]
+        rows = np.where(opened, work["rows"][slots] - details[:, :, WATCHED], 0.0).max(axis=1)
+        since = np.where(opened, details[:, :, START], np.inf).min(axis=1)
         return rows, times - np.minimum(since, otherwise)
 
     def _events(
@@ -141,7 +142,7 @@ class Alarms(JobStage):
         identify: Callable[[int, int], int],
         events: list[Event],
     ) -> None:
-        opened, told, times = work["opened"][:, watch], work["told"][:, watch], work["times"][:, watch]
+        opened, details, times = work["opened"][:, watch], work["details"][:, watch], work["times"][:, watch]
         of_rows = verdict[seen.at]
         alarm = of_rows[:, ALARM] > 0
         stays = of_rows[:, OPEN] > 0 if verdict.shape[1] >= LONG_COLUMNS else np.zeros(len(alarm), np.bool_)
@@ -151,16 +152,16 @@ class Alarms(JobStage):
         silent = of_rows[:, READY] == 0 if verdict.shape[1] >= LONG_COLUMNS else np.zeros(len(alarm), np.bool_)
         for place in np.flatnonzero(alarm | (was_open & ~stays)).tolist():
             row, slot = int(seen.at[place]), seen.slots[place]
-            unsaid = told[slot, SILENT] if told[slot, SILENT] < 0.0 else np.nan
+            unsaid = details[slot, SILENT] if details[slot, SILENT] < 0.0 else np.nan
             if opened[slot] and (alarm[place] or not stays[place]):
                 begins = verdict.shape[1] >= LONG_COLUMNS and of_rows[place, READY] == 0  # 'drift relearn' emptied it
                 anew = begins or of_rows[place, STATISTIC] > 0
                 outcome = LEARNED_ANEW if anew else RECOVERED
-                events.append(Event(row, watch, int(opened[slot]), outcome, told[slot].copy()))
-                opened[slot], told[slot], told[slot, SILENT] = 0, np.nan, unsaid
+                events.append(Event(row, watch, int(opened[slot]), outcome, details[slot].copy()))
+                opened[slot], details[slot], details[slot, SILENT] = 0, np.nan, unsaid
             if not alarm[place]:
                 continue
-            said, mine = np.full(TOLD, np.nan), of_rows[place]
+            said, mine = np.full(DETAILS, np.nan), of_rows[place]
             said[VERDICT : VERDICT + len(mine)] = mine
             said[WARM_UP] = unsaid - silent[seen.begins[place] : place].sum()
             since = mine[SINCE] if verdict.shape[1] >= LONG_COLUMNS else np.nan
@@ -169,12 +170,12 @@ class Alarms(JobStage):
             raised = Event(row, watch, identify(row, watch), None, said)
             events.append(raised)
             if stays[place]:
-                opened[slot], told[slot], told[slot, SILENT] = raised.id, said, unsaid
+                opened[slot], details[slot], details[slot, SILENT] = raised.id, said, unsaid
             else:
                 events.append(raised._replace(outcome=AT_ONCE))
         if silent.any():
-            counts = silent & (told[seen.slots, SILENT] < 0.0)
-            np.subtract.at(told, (seen.slots[counts], SILENT), 1.0)
+            counts = silent & (details[seen.slots, SILENT] < 0.0)
+            np.subtract.at(details, (seen.slots[counts], SILENT), 1.0)
 
 
 class _Seen(NamedTuple):

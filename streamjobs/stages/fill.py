@@ -27,7 +27,7 @@ class FillState(NamedTuple):
     mean: Array  # (dim,) of all numbers so far
     seen: Array  # (dim,) int64, how many
     filled: int  # numbers filled so far
-    told: int  # of those, in rows
+    in_rows: int  # of those, in rows that were output
 
 
 class Filled(NamedTuple):
@@ -82,7 +82,7 @@ class Fill(JobStage):
         """No count is below 0, and at most the filled numbers are reported."""
         seen = work["seen"][slots]
         yield Demand("seen", "counts from 0", every((seen >= 0) & (seen < MOST_COUNTED)))
-        yield Demand("told", "at most the filled numbers", work["told"][slots] <= work["filled"][slots])
+        yield Demand("in_rows", "at most the filled numbers", work["in_rows"][slots] <= work["filled"][slots])
 
     def advance(self, work: Any, slots: Array, times: Array, X: Array) -> Filled:
         """Samples of many keys in arrival order, X (n, dim) with NaN for what is missing; X is not written to."""
@@ -94,21 +94,9 @@ class Fill(JobStage):
 
     def tell(self, work: Any, slots: Array, total: Array) -> Array:
         """Numbers filled since each key's row before. slots (k,): keys of rows in order; total (k,): of their samples."""
-        told = np.zeros(len(slots), np.int64)
-        _tell(work.arrays, slots, total, told)
-        return told
-
-
-class Work(NamedTuple):
-    """Arrays of a workspace by name, each with a leading slot axis."""
-
-    last: Array
-    since: Array
-    mean: Array
-    seen: Array
-    filled: Array
-    told: Array
-    counts: Array
+        filled = np.zeros(len(slots), np.int64)
+        _tell(work.arrays, slots, total, filled)
+        return filled
 
 
 @compiled
@@ -138,8 +126,8 @@ def _loop(work, slots, times, policies, hold_for, X, verdict, total):
 
 
 @compiled
-def _tell(work, slots, total, told):
-    before = Work(*work).told
+def _tell(work, slots, total, filled):
+    before = work[5]  # in_rows
     for n in range(len(slots)):
-        told[n] = max(0, total[n] - before[slots[n]])
+        filled[n] = max(0, total[n] - before[slots[n]])
         before[slots[n]] = max(total[n], before[slots[n]])

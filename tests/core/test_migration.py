@@ -9,7 +9,8 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import decode_snapshot
-from streamjobs.core.state.population import Population, Taught, begin_head, decode, encode
+from streamjobs.core.state.population import Population, Taught, begin_head, encode
+from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import SnapshotError
 from tests.core.driving import same_bits
 from tests.core.people import FILE, OTHERS, job_of_people, late_labels, of_people, population_of

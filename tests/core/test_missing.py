@@ -109,7 +109,7 @@ def test_a_window_says_how_many_of_its_keys_numbers_were_filled_since_the_one_be
         rows = [json.loads(one.value) for one in out.outputs if one.sink == sink]
         assert sum(row["filled"] for row in rows) == len(gaps) == out.report.filled and rows[0]["filled"] == 2
     state = decode_snapshot(made, dict(live.snapshots())[b"p"])[0][FILL]
-    assert (state.filled, state.told) == (4, 4)
+    assert (state.filled, state.in_rows) == (4, 4)
 
 
 def naive(policies, hold_for, times, X):
@@ -258,7 +258,7 @@ def test_states_are_taken_over_where_the_setting_comes_changes_and_goes():
             assert newest == START + (31 if after is not plain else 30)
 
 
-@pytest.mark.parametrize(("field", "value"), [("seen", np.array([-1, 3, 3])), ("told", 9)])
+@pytest.mark.parametrize(("field", "value"), [("seen", np.array([-1, 3, 3])), ("in_rows", 9)])
 def test_a_state_that_cannot_be_is_refused(field, value):
     made = job("hold")
     worker = Worker(made)

@@ -16,7 +16,8 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import decode_snapshot
-from streamjobs.core.state.population import Population, decode, encode, learner_table
+from streamjobs.core.state.population import Population, encode, learner_table
+from streamjobs.core.state.population_reader import decode
 from streamjobs.core.state.snapshot import flatten
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.composition import composition_of

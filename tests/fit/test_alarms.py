@@ -12,7 +12,8 @@ from algorithms.drift.glr_chart import GlrChart
 from streamjobs.core.job import Job
 from streamjobs.core.live.stored import decode_snapshot
 from streamjobs.core.state import snapshot
-from streamjobs.core.state.population import decode, encode
+from streamjobs.core.state.population import encode
+from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.fit.alarms import learn_reference, usual_of
 from streamjobs.fit.recordings import Recordings

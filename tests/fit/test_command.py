@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from streamjobs import install_line
-from streamjobs.core.state.population import decode
+from streamjobs.core.state.population_reader import decode
 from tests.fit.people import ACTIVITIES, JOB, as_csv, command, job_file, jsonl, rows
 from tests.sizes import first_fast
 

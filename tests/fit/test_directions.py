@@ -7,7 +7,8 @@ import pytest
 
 from algorithms import learner_from
 from algorithms.heads.gated_rls import GatedRls
-from streamjobs.core.state.population import decode, encode
+from streamjobs.core.state.population import encode
+from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.fit.learning import Recipe, features, learned_from
 from streamjobs.fit.recordings import Recordings, shuffled

@@ -8,7 +8,8 @@ import pytest
 
 from algorithms import learner_from
 from algorithms.heads.gated_rls import GatedRls
-from streamjobs.core.state.population import decode, encode
+from streamjobs.core.state.population import encode
+from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import ConfigError
 from streamjobs.fit.evaluation import calibration, filter_learned, leave_one_out
 from streamjobs.fit.inner import left_out

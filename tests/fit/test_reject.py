@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from papers.gated_streams import way
-from streamjobs.core.state.population import decode, encode
+from streamjobs.core.state.population import encode
+from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import SnapshotError
 from streamjobs.fit.measures import factor_of
 from streamjobs.fit.recordings import Recordings

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamjobs.core.state.population import decode, encode
+from streamjobs.core.state.population import encode
+from streamjobs.core.state.population_reader import decode
 from streamjobs.fit import starters
 from streamjobs.settings.presets import preset_of
 from tests.commands.jobs import command

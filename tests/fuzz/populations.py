@@ -12,7 +12,8 @@ import numpy as np
 
 from algorithms import LEARNERS
 from streamjobs.core.job import Job
-from streamjobs.core.state.population import Population, begin_head, decode, encode
+from streamjobs.core.state.population import Population, begin_head, encode
+from streamjobs.core.state.population_reader import decode
 from streamjobs.core.state.snapshot import Snapshot
 from streamjobs.core.state.snapshot import decode as decode_snapshot
 from streamjobs.errors import ConfigError, SnapshotError

@@ -35,10 +35,15 @@ def layer_of(module: str) -> Layer | None:
 
 
 @functools.cache
+def tree(source: str) -> tuple[ast.AST, ...]:
+    """All nodes of a source, as `ast.walk` gives them. Parsed once, however many tests ask."""
+    return tuple(ast.walk(ast.parse(source)))
+
+
+@functools.cache
 def nodes(source: str) -> tuple[ast.Import | ast.ImportFrom | ast.Call | ast.Attribute, ...]:
-    """The imports, calls and attributes of a source: what the tests look at. Parsed once, however many tests ask."""
-    wanted = (ast.Import, ast.ImportFrom, ast.Call, ast.Attribute)
-    return tuple(node for node in ast.walk(ast.parse(source)) if isinstance(node, wanted))
+    """The imports, calls and attributes of a source."""
+    return tuple(node for node in tree(source) if isinstance(node, (ast.Import, ast.ImportFrom, ast.Call, ast.Attribute)))
 
 
 def imported(source: str, module: str, known: Set[str], *, is_package: bool) -> Iterator[tuple[int, str]]:

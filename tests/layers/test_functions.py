@@ -1,15 +1,16 @@
 """A function has at most 70 lines and 8 arguments; the exceptions are named, and none may grow."""
 
 import ast
+import functools
 from collections.abc import Iterator
 
 from tests.layers.functions import COMPILED, MOST_ARGUMENTS, MOST_LINES, OTHERS
-from tests.layers.imports import modules
+from tests.layers.imports import modules, tree
 
 
 def sizes(source: str) -> Iterator[tuple[str, int, int, bool]]:
     """Of each function: its name, lines, arguments without self and cls, and whether it is compiled."""
-    for node in ast.walk(ast.parse(source)):
+    for node in tree(source):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             names = [one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
             arguments = len(names) - (names[:1] in (["self"], ["cls"]))
@@ -23,6 +24,7 @@ def large(source: str, module: str) -> Iterator[tuple[str, tuple[int, int], bool
             yield f"{module}.{name}", (lines, arguments), compiled
 
 
+@functools.cache
 def _large() -> list[tuple[str, tuple[int, int], bool]]:
     return [one for module, path in modules().items() for one in large(path.read_text(encoding="utf-8"), module)]
 

@@ -1,6 +1,7 @@
 """What keeps the house simple: generic code knows no stage or learner by name, and no folder is a corridor."""
 
 import ast
+import functools
 from collections import Counter
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ from algorithms import LEARNERS
 from algorithms.common.protocol import Stage
 from streamjobs.core.job import Job
 from streamjobs.settings.load import settings_from
-from tests.layers.imports import CHECKOUT, modules
+from tests.layers.imports import CHECKOUT, modules, tree
 
 MODULES = {name: path for name, path in modules().items() if name.startswith("streamjobs")}
 MOST_MODULES = 18  # of a folder
@@ -25,10 +26,12 @@ EVERYTHING = {
 }
 
 
+@functools.cache
 def _stage_names() -> set[str]:
     return {"map", *Job.from_settings(settings_from(EVERYTHING)).stages}
 
 
+@functools.cache
 def _concrete() -> set[str]:
     """Names of the classes of stages and learners, base classes aside."""
     found, left = set(), [Stage]
@@ -41,7 +44,7 @@ def _concrete() -> set[str]:
 
 def class_checks(source: str, concrete: set[str]) -> Iterator[str]:
     """Each isinstance or issubclass with one of these classes."""
-    for node in ast.walk(ast.parse(source)):
+    for node in tree(source):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass"):
             for name in ast.walk(node.args[1]):
                 if isinstance(name, ast.Name) and name.id in concrete:
@@ -50,7 +53,7 @@ def class_checks(source: str, concrete: set[str]) -> Iterator[str]:
 
 def tables_of_names(source: str, names: set[str]) -> Iterator[str]:
     """Each literal collection of nothing but two or more of these names."""
-    for node in ast.walk(ast.parse(source)):
+    for node in tree(source):
         if isinstance(node, (ast.Tuple, ast.List, ast.Set, ast.Dict)):
             items = node.keys if isinstance(node, ast.Dict) else node.elts
             texts = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]

@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from streamjobs.core.state.population import decode, encode
+from streamjobs.core.state.population import encode
+from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.fit.learning import Convolving, convolved
 from streamjobs.fit.recordings import Recordings

@@ -48,7 +48,7 @@ from streamjobs.core.decoding.samples import (
 from streamjobs.core.decoding.sensors import sensor_parser
 from streamjobs.core.decoding.unwrap import unwrapping
 from streamjobs.core.decoding.with_schema.schemas import Schemas
-from streamjobs.core.messages import Record
+from streamjobs.core.messages import Record, record_value
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import path_of
 from streamjobs.settings.sections import MirrorSection
@@ -60,7 +60,6 @@ _WHERE = re.compile(r"at `\$\.?([^`]*)`$")
 _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Label = str | int | float | bool | list[Any] | None
 _USUAL_LABELS = {str, type(None)}
-_value: Callable[[Record], Any] = operator.attrgetter("value")
 
 ParseAll = Callable[[Sequence[Record]], Singles | None]
 
@@ -307,7 +306,7 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
 
     def parse(records: Sequence[Record]) -> Singles | None:
         try:
-            messages = list(map(decode, map(_value, records)))
+            messages = list(map(decode, map(record_value, records)))
             rows = bytearray().join([pack(*numbers) for numbers in map(number_of, messages)])
             times = np.array(list(map(time_of, messages)), dtype=np.float64) if timed else None
         except (*UNDECODABLE, struct.error):

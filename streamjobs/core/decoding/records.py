@@ -19,13 +19,12 @@ from streamjobs.core.decoding.formats import batch_parser, parser
 from streamjobs.core.decoding.raw import begins_single
 from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LabelsAlone, Problem, Sample, Singles, label_of
 from streamjobs.core.decoding.with_schema.schemas import Schemas
-from streamjobs.core.messages import Headers, Keyed, Record, Unread
+from streamjobs.core.messages import Headers, Keyed, Record, Unread, record_key, record_value
 from streamjobs.errors import RecordError
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import JUDGED, TIME_UNITS, UNIT_NAMES
 
-_key, _value = operator.attrgetter("key"), operator.attrgetter("value")
 _timestamp, _headers = operator.attrgetter("timestamp"), operator.attrgetter("headers")
 
 
@@ -247,7 +246,7 @@ def _of_singles(singles: Singles, records: Sequence[Record], scale: float) -> _J
 
 def _within_limits(records: Sequence[Record], source: SourceSection) -> bool:
     """Whether every record is within the limits of [source], in few passes."""
-    keys, values = list(map(_key, records)), list(map(_value, records))
+    keys, values = list(map(record_key, records)), list(map(record_value, records))
     return (
         bool(records)
         and all(keys)

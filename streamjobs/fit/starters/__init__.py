@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamjobs.core.state.population import Population, decode, encode
+from streamjobs.core.state.population import Population, encode
+from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import column_path
 
