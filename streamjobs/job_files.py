@@ -157,13 +157,14 @@ def job_of(path: Path) -> Job:
 def core_from(composition: Composition) -> Core:
     """The core that a worker runs. Raises ConfigError as `job_from` does."""
     from streamjobs.core.advance import advance
+    from streamjobs.core.events.away import read_open
     from streamjobs.core.live.live import Live
 
     def make_live(job: Job, read_many: ReadMany, most_bytes: int) -> Live:
         return Live(job, read_many=read_many, most_bytes=most_bytes)
 
     job = job_from(composition)
-    return Core(job, make_live, advance, last_event, job.schemas, Live.meet, job.forecast_plan)
+    return Core(job, make_live, advance, last_event, job.schemas, Live.meet, read_open, job.forecast_plan)
 
 
 def broker_of(url: str | None, env: Mapping[str, str] | None = None) -> BrokerSection:

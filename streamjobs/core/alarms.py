@@ -103,10 +103,24 @@ def shown(
 
 
 def open_now(job: Job, live: Live, most: int) -> tuple[int, list[ShownAlarm]]:
-    """How many live keys are in alarm, and the newest `most` open alarms, newest first.
+    """How many keys are in alarm, and the newest `most` open alarms, newest first.
 
     For the worker's page: read from the states by another thread, which may miss what changes meanwhile.
     """
+    keys, opened = open_of_live(job, live, most)
+    if not live.away:
+        return keys, opened
+    away = list(live.away.values())
+    return keys + len(away), sorted([*opened, *away_alarms(away)], key=lambda one: -one.time)[:most]
+
+
+def away_alarms(away: Iterable[list[ShownAlarm] | None]) -> Iterable[ShownAlarm]:
+    """The alarms of `live.away` that were read."""
+    return (one for of_key in away for one in of_key or ())
+
+
+def open_of_live(job: Job, live: Live, most: int) -> tuple[int, list[ShownAlarm]]:
+    """As `open_now`, of live keys alone."""
     if job.steps.alarms is None:
         return 0, []
     work, texts = live.work[ALARMS], live.text_of

@@ -1,6 +1,6 @@
 """What the worker needs of the core. Any core with this interface can be run; tests run a tiny one."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, NamedTuple, Protocol
 
 from streamjobs.core.decoding.with_schema.schemas import Schemas
@@ -85,4 +85,5 @@ class Core(NamedTuple):
     last_event: Callable[[Any, bytes], tuple[float, Offsets]]  # job, snapshot: newest event time, applied offsets
     schemas: Schemas | None = None  # of records in a format that has them; filled before the records are advanced
     meet: Callable[[Any, Scan], None] | None = None  # live states, before the first batch
+    read_open: Callable[[Any, Any, Scan], Iterator[bool]] | None = None  # of stored keys, see `core.events.away`
     forecast_plan: tuple[Sequence[str], Sequence[int], Sequence[float]] | None = None  # columns, rows ahead, coverage

@@ -105,13 +105,9 @@ def _turns(silence: Silence, record: Record, alarms_: bool) -> list[Turn]:
 
 def open_now(job: Job, live: Live, most: int) -> tuple[int, list[ShownAlarm]]:
     """As `alarms.open_now`, with the open alarms of sensors."""
-    _, opened = alarms.open_now(job, live, live.keys * len(job.watches))
-    stage = job.steps.stuck
-    if stage is not None:
-        work, slots = live.work[STUCK], live.live_slots()
-        slots = slots[slots < len(work["opened"])]
-        events = [(slot, stage.open_alarm(work, slot)) for slot in slots[work["opened"][slots] > 0].tolist()]
-        opened += [_shown(_stuck(job, live.text_of[slot], event, None)) for slot, event in events if event is not None]
+    away = dict(live.away)
+    unread = sum(not some for some in away.values())
+    opened = [*open_of_live(job, live), *alarms.away_alarms(away.values())]
     if live.silence is not None:
         fallen = [*live.silence.quiet.items(), *live.silence.missing.items()]
         opened += [_shown(_silent(job, live.silence, Change(key, heard, False))) for key, heard in fallen]
@@ -119,7 +115,19 @@ def open_now(job: Job, live: Live, most: int) -> tuple[int, list[ShownAlarm]]:
         if group is not None and group.start:
             opened.append(_shown(_grouped(job, live.silence, Turn(group.start, False, group.keys()))))
     opened.sort(key=lambda one: -one.time)
-    return len({one.key for one in opened}), opened[:most]
+    return len({one.key for one in opened}) + unread, opened[:most]
+
+
+def open_of_live(job: Job, live: Live) -> list[ShownAlarm]:
+    """Of rows and stuck sensors, of live keys alone."""
+    _, opened = alarms.open_of_live(job, live, live.keys * len(job.watches))
+    stage = job.steps.stuck
+    if stage is not None:
+        work, slots = live.work[STUCK], live.live_slots()
+        slots = slots[slots < len(work["opened"])]
+        events = [(slot, stage.open_alarm(work, slot)) for slot in slots[work["opened"][slots] > 0].tolist()]
+        opened += [_shown(_stuck(job, live.text_of[slot], event, None)) for slot, event in events if event is not None]
+    return opened
 
 
 def _keep(live: Live, name: str, known: Mapping[bytes, Heard | Alarmed], keys: Iterable[bytes]) -> None:

@@ -200,6 +200,8 @@ class Delivery:
         )
         if self.core.meet is not None:
             self.core.meet(partition.live, partial(self.store.scan, number))
+        if self.core.read_open is not None:
+            partition.reading = self.core.read_open(self.core.job, partition.live, partial(self.store.scan, number))
         partition.take_over(held, self._pace(start), self._on_replayed(number, held))
         outbox.on_refused = partition.due.set
         checkpoints = Checkpoints(

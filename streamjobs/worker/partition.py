@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -22,6 +22,7 @@ MAX_AT_ONCE = 5_000  # records taken from the queue together
 SLICE = 500  # most records of one call of `advance`: larger calls cost more per record
 LEAST_SLICE = 16
 HOLD = 0.25  # seconds of applying after which a waiting checkpoint gets its turn
+READ_OPEN = 0.02  # seconds of a checkpoint for reading which stored keys are in alarm
 OVERDUE = 3  # times the checkpoint's bounds: applying waits for the checkpoint
 OVERDUE_AFTER = 5.0  # seconds a checkpoint may take: then applying waits for it, and leaves it the event loop
 
@@ -92,6 +93,7 @@ class Partition:
         self.next = self.replay_from = start  # the committed R is `replay_from`, the committed P is `committed`
         self.held = self.committed = start
         self.pace: Pace | None = None  # of writing states; None: every checkpoint writes all
+        self.reading: Iterator[bool] | None = None  # each step reads some of the stored keys that are in alarm
         self._on_replayed = on_advance
         self._write_all = False  # with the next cut, because a key was set aside
         self._passing = 0  # bytes that were remembered at the last cut
@@ -262,6 +264,7 @@ class Partition:
                 f"partition {self.number}: the outputs of the last records were not sent, so no checkpoint may follow"
             )
         self.due.clear()
+        self._read_open()
         if self.next == self.committed == self.replay_from:
             return None
         if (size := self.live.nbytes) > self._live_bytes:  # larger arrays took the place of others
@@ -289,6 +292,12 @@ class Partition:
         self.unstored = dict(snapshots)
         self._cut_at, self._cut_since = self.next, time.monotonic()
         return cut
+
+    def _read_open(self) -> None:
+        """Some of the stored keys that are in alarm; all that was cut before is stored now."""
+        until = time.perf_counter() + READ_OPEN
+        while self.reading is not None and not self.closing and next(self.reading) and time.perf_counter() < until:
+            pass
 
     def _snapshots(self, *, whole: bool = False) -> Snapshots:
         """What is due, with what is parked. whole: all, so that R passes every record so far.

@@ -23,7 +23,7 @@ from streamjobs.core.live.new_keys import NewKeys
 from streamjobs.core.live.slots import FIRST_SLOTS, Slots
 from streamjobs.core.live.stored import Decoded, decode_snapshot
 from streamjobs.core.live.writable import unwritable
-from streamjobs.core.messages import Advanced
+from streamjobs.core.messages import Advanced, ShownAlarm
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import ForeignStateError, SnapshotError
@@ -128,6 +128,11 @@ class Live(Slots):
         self.careful = 0  # records still to be applied with care, because a stage failed
         self.repeated: set[bytes] = set()  # keys with records in `log` that are applied again, see `undo.rewind`
         self.silence = None if job.steps.silent is None or pooled else _silence(job)
+        lasts = any(one.detector.learner.width >= LONG_COLUMNS for one in job.steps.watches)
+        self.lasting = [STUCK] * (STUCK in work) + [ALARMS] * (ALARMS in work and lasts)  # stages with alarms that stay open
+        self.away: dict[
+            bytes, list[ShownAlarm] | None
+        ] = {}  # keys in alarm that are not live; None: to be read, `core.away`
         if pooled:
             self.slot(POOLED)
         self.model_stored = self.model  # of a pooled model: what it was at the last `snapshots`
@@ -148,18 +153,20 @@ class Live(Slots):
             share = mapping.budget_used(self.shared[MAP], self.job.shared[MAP], np.zeros(1, np.int64))
         else:
             share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], self.live_slots())
-        stats = stats_of(self.latest, self.used, self.keys, since, share, self._in_alarm())
-        if self.silence is None:
+        slots = self._in_alarm()
+        stats = stats_of(self.latest, self.used, self.keys, since, share, slots)
+        if self.silence is None and not self.away:
             return stats
-        return stats._replace(in_alarm=stats.in_alarm + len(self.silence.quiet) + len(self.silence.missing))
+        keys = {self.key_of[slot] for slot in (() if slots is None else slots.tolist())}.union(list(self.away))
+        if self.silence is not None:
+            keys.update(list(self.silence.quiet), list(self.silence.missing))
+        return stats._replace(in_alarm=len(keys))
 
     def _in_alarm(self) -> Array | None:
         """Slots of live keys with an open alarm; None where no alarm stays open."""
-        lasts = any(one.detector.learner.width >= LONG_COLUMNS for one in self.job.steps.watches)
-        kinds = [STUCK] * (STUCK in self.work) + [ALARMS] * (ALARMS in self.work and lasts)
-        if not kinds:
+        if not self.lasting:
             return None
-        opened = [self.work[kind]["opened"] for kind in kinds]
+        opened = [self.work[kind]["opened"] for kind in self.lasting]
         slots = self.live_slots()
         slots = slots[slots < min(map(len, opened))]
         if not len(slots):
@@ -223,6 +230,8 @@ class Live(Slots):
         if absent:
             for at, data in zip(absent, self.read_many([keys[at] for at in absent]), strict=True):
                 stored[at] = data
+        for key in keys if self.away else ():
+            self.away.pop(key, None)
         slots = [self._take(key) for key in keys]
         known = [at for at, data in enumerate(stored) if data is not None]
         wrong = self._load([slots[at] for at in known], [stored[at] for at in known])  # type: ignore[misc]
@@ -323,12 +332,15 @@ class Live(Slots):
 
     def forget(self, key: bytes) -> None:
         """Drop a key that is not busy; its next record reads its state again."""
+        self.away.pop(key, None)
         slot = self.slot_of.pop(key, None)
         if slot is not None:
             self._release([slot])
             self.used[slot] = 0
 
     def _leave(self, leaving: Array) -> None:
+        if (alarmed := self._in_alarm()) is not None:
+            self.away |= dict.fromkeys(self.key_of[slot] for slot in np.intersect1d(alarmed, leaving).tolist())
         unsaved = self.writable([slot for slot in leaving.tolist() if slot in self.dirty])
         for slot, data in zip(unsaved, self.encode(unsaved), strict=True):
             self.parked[self.key_of[slot]] = data

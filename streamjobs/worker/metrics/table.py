@@ -113,7 +113,7 @@ METRICS: tuple[Metric, ...] = (
         "gauge",
         "Active keys with an open alarm; without [drift] false_alarms those with an alarm in the last 5 minutes.",
     ),
-    Metric("keys_in_alarm", "gauge", "Live keys with an open alarm."),
+    Metric("keys_in_alarm", "gauge", "Keys with an open alarm."),
     Metric("keys_warming_up", "gauge", "Active keys with too few rows yet for any alarm."),
     Metric("keys_created_total", "counter", "Keys that started in this worker."),
     Metric(
