@@ -18,7 +18,7 @@ def test_plain_noise_is_x_and_key_time_and_label_are_left_to_the_user(tmp_path, 
         assert found.says(f"not guessed, choose: {what}: no column has the name of a {what}")
     assert '\n# time = "ts"  # choose: no column has the name of a time' in found.text
     assert '\n# label = "activity"  # needed by a [head]; choose: no column' in found.text
-    assert "--key-is me" in found.out  # a recording of one device, as far as it tells
+    assert "--key-is noise" in found.out  # a recording of one device, as far as it tells
     assert command("check", found.file) == 0
 
 

@@ -73,7 +73,7 @@ def test_a_newcomers_next_command_runs_as_it_is_printed(tmp_path: Path, capsys: 
     job = tmp_path / "job.toml"
     assert command("init", job, "--sample", tmp_path / "noise.csv") == 0
     (_, words) = capsys.readouterr().out.strip().rsplit("streamjobs ", 1)
-    assert words.endswith("--key-is me --time t")
+    assert words.endswith("--key-is noise --time t")
     assert command(*words.split()) == 0
     assert command("check", job, "--sample", tmp_path / "noise.csv", "--key-is", "me") == 0
     told = capsys.readouterr().err

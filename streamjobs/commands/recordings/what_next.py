@@ -4,6 +4,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamjobs.recordings.places import Place
+
 if TYPE_CHECKING:
     from streamjobs.recordings.guess.columns import Guess
 
@@ -33,7 +35,7 @@ def what_next(
     elif guessed is not None and guessed.key is None and guessed.preset is not None and guessed.preset.export is not None:
         replay += ["--key-from", "file"]
     else:
-        replay += _key_words(guessed)
+        replay += _key_words(guessed, sample)
     if not from_topic and guessed is not None and guessed.start_time is not None and guessed.rate is not None:
         replay += ["--time", guessed.start_time]
     first = "Next"
@@ -52,12 +54,17 @@ def what_next(
     return f"wrote {file}. {first}: {check}{shlex.join(replay)}{compare}"
 
 
-def _key_words(guessed: "Guess | None") -> list[str]:
-    """The column with the key of the rows: the key, or the first candidate; a recording without any is of one device."""
+def _key_words(guessed: "Guess | None", sample: Path | None) -> list[str]:
+    """The column with the key of the rows: the key, or the first candidate; a recording without any is of one device.
+
+    It has the recording's name, as with --key-from file.
+    """
     if guessed is None:
         return ["--key", "KEY_COLUMN"]
     if (key := guessed.key or next(iter(guessed.candidates.get("key", ())), None)) is not None:
         return ["--key", key]
     if guessed.key_from is not None:
         return ["--key-from", guessed.key_from]
-    return ["--key-is", "me"] if "key" in guessed.choose else ["--key", "KEY_COLUMN"]
+    if "key" not in guessed.choose or sample is None:
+        return ["--key", "KEY_COLUMN"]
+    return ["--key-is", Place(sample, None, (sample.resolve().name,)).stem]
