@@ -7,7 +7,7 @@ from algorithms import learner_from
 from papers import activity, recordings
 from papers.late_labels import Model, empty, population, predicted
 from streamjobs.fit.evaluation import by_person, table
-from streamjobs.fit.recordings import LATE, Recordings, Stream, controls, shuffled, worth
+from streamjobs.fit.recordings import LATE, Recordings, Stream, controls, fresh, shuffled, worth
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +86,9 @@ def test_controls_know_only_labels_that_have_arrived():
 
 def test_a_fresh_window_has_no_label_of_its_own_recording():
     stream = synthetic()
-    for i, fresh in enumerate(stream.fresh):
+    for i, first in enumerate(fresh(stream.recording, LATE).tolist()):
         arrived = stream.recording[: max(0, i - LATE)]
-        assert fresh == (stream.recording[i] not in arrived)
+        assert first == (stream.recording[i] not in arrived)
 
 
 def test_the_left_out_person_never_enters_the_population():

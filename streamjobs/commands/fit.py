@@ -34,6 +34,9 @@ Pause = Annotated[
 Test = Annotated[
     list[str] | None, typer.Option("--test", help="Recordings of other people to evaluate on; may be repeated.")
 ]
+LabelDelay = Annotated[
+    str | None, typer.Option(help="How late labels arrive in the report (duration); absent: [labels] delay, or 20s.")
+]
 Better = Annotated[
     Path | None,
     typer.Option(
@@ -63,7 +66,7 @@ def fit(
     shuffles: Annotated[
         int, typer.Option(min=1, help="Number of random orders of each person's recordings in the report.")
     ] = 3,
-    label_delay: Annotated[str, typer.Option(help="How late labels arrive in the report (duration).")] = "20s",
+    label_delay: LabelDelay = None,
     test: Test = None,
     better: Better = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Only learn; write no report.")] = False,

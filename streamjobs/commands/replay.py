@@ -164,7 +164,8 @@ def scores_of(job: "Job") -> "Scores":
 
     if job.task != "classification" or job.settings.labels.wait:
         raise ConfigError("--score needs a job that predicts classes, and labels that come with their samples.")
-    return Scores(job.settings.labels.delay)
+    window = job.settings.window
+    return Scores(job.settings.labels.delay, None if window is None else window.length)
 
 
 def scored(scores: "Scores", output_dir: Path | None, as_json: bool) -> dict[str, Any]:

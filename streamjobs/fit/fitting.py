@@ -21,7 +21,7 @@ from streamjobs.fit.inputs import Columns, inputs_of
 from streamjobs.fit.learning import BOOST, Convolving, Learned, Recipe, Way, convolved, learned_from
 from streamjobs.fit.progress import Progress
 from streamjobs.fit.reading import Read, read
-from streamjobs.fit.recordings import Recordings, joined, shuffled
+from streamjobs.fit.recordings import PAUSE, Recordings, joined, late_windows, shuffled
 from streamjobs.fit.rejection import Judged, learn_rejection
 from streamjobs.fit.reports import report
 from streamjobs.fit.reports.curve import SIZES, learning_curve
@@ -36,7 +36,7 @@ from streamjobs.settings.types import seconds
 from streamjobs.stages.smoothing import Smoothing, Transitions
 
 SEED = 0  # of the order in which recordings teach, and of who is left out
-PAUSE = "10s"
+LABEL_DELAY = 20.0  # seconds, where neither the command nor the job states it
 MOST_SAID = 5  # people
 
 
@@ -54,7 +54,7 @@ class Asked:
     pause: str | None = None
     folds: int | None = None
     shuffles: int = 3
-    label_delay: str = "20s"
+    label_delay: str | None = None  # None: that of the job, or LABEL_DELAY
     test: tuple[str, ...] = ()  # recordings of people who do not teach
     report: bool = True
     force: bool = False
@@ -148,9 +148,10 @@ def read_recordings(
 ) -> tuple[Read, int]:
     """The windows of the inputs, and how many windows late labels arrive; raises ConfigError for too little."""
     assert settings.window is not None
-    pause = _duration("--pause", asked.pause or PAUSE)
-    hop = settings.window.hop or settings.window.length
-    late = max(1, round(_duration("--label-delay", asked.label_delay) / hop))
+    pause = PAUSE if asked.pause is None else _duration("--pause", asked.pause)
+    delay = settings.labels.delay or LABEL_DELAY
+    delay = delay if asked.label_delay is None else _duration("--label-delay", asked.label_delay)
+    late = late_windows(delay, settings.window.hop or settings.window.length)
     if asked.recording is not None and asked.pause is not None:
         raise ConfigError("--recording and --pause both tell recordings apart; give one of them.")
     columns = Columns(asked.key, asked.time, asked.recording, asked.pause is not None, asked.how)

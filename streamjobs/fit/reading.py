@@ -4,7 +4,6 @@ The windows come from a real `advance`, of a job with a learner that returns its
 windows and statistics are exactly a worker's, now and in later releases.
 """
 
-import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record
 from streamjobs.errors import ConfigError
-from streamjobs.fit.recordings import Recordings
+from streamjobs.fit.recordings import Recordings, begins
 from streamjobs.recordings.places import natural
 from streamjobs.replay.engine import Replay, Tally
 from streamjobs.settings.composition import derived
@@ -161,16 +160,14 @@ def _by_column(rows: _Rows, usable: list[int]) -> list[tuple[str, str]]:
 
 
 def _by_pauses(rows: _Rows, usable: list[int], length: float, pause: float) -> list[tuple[str, str]]:
-    last: dict[str, tuple[float, str | None]] = {}
-    count: dict[str, int] = {}
-    places = []
-    for i in usable:
-        person, end, label = rows.keys[i], rows.ends[i], rows.labels[i]
-        before, name = last.get(person, (-math.inf, None))
-        if not before < end <= before + length + pause or label != name:
-            count[person] = count.get(person, 0) + 1
-        last[person] = end, label
-        places.append((person, str(count[person])))
+    of_person: dict[str, list[int]] = {}
+    for at, i in enumerate(usable):
+        of_person.setdefault(rows.keys[i], []).append(at)
+    places = [("", "")] * len(usable)
+    for person, own in of_person.items():
+        ends, labels = np.array([rows.ends[usable[at]] for at in own]), [rows.labels[usable[at]] for at in own]
+        for at, number in zip(own, np.cumsum(begins(ends, labels, length, pause)).tolist(), strict=True):
+            places[at] = person, str(number)
     return places
 
 

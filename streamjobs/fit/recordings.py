@@ -5,6 +5,7 @@ the label of window i - late is learned. Repeating the last label must not look 
 separately: those before the first label of their own recording has arrived.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from algorithms.common.protocol import Array
 
 LATE = 20  # windows
 CLOSE = 1e-6  # seconds; closer times are equal
+PAUSE = 10.0  # seconds without a window, after which the next one is of another recording
 
 
 class Recordings(NamedTuple):
@@ -59,12 +61,29 @@ class Stream(NamedTuple):
     people: int = 1  # the windows are of so many
     person: Array | None = None  # (n,) where they are of several
 
-    @property
-    def fresh(self) -> Array:
-        """(n,) bool: no label of the window's own recording has arrived."""
-        begins = np.r_[True, np.diff(self.recording) != 0]
-        place = np.arange(len(begins)) - np.maximum.accumulate(np.where(begins, np.arange(len(begins)), 0))
-        return np.asarray(place <= self.late)
+
+def begins(times: Array, labels: Sequence[str | None], length: float, pause: float = PAUSE) -> Array:
+    """(n,) bool: the windows of a person with which a recording begins, if nothing else tells recordings apart.
+
+    Its label is another one, or it comes more than `pause` seconds after the one before, or not after it. times: of their
+    ends; length: of a window, both in seconds.
+    """
+    apart = np.diff(times)
+    other = np.array([one != before for before, one in itertools.pairwise(labels)], bool)
+    first: Array = np.r_[True, other | (apart <= 0) | (apart > length + pause)]
+    return first[: len(times)]
+
+
+def late_windows(delay: float, hop: float) -> int:
+    """How many windows later than its own a label arrives; delay, hop: seconds."""
+    return round(delay / max(hop, CLOSE))
+
+
+def fresh(recording: Array, late: int) -> Array:
+    """(n,) bool: the first windows of each recording, which no label of it precedes: late + 1, in their order."""
+    first = np.r_[True, np.diff(recording) != 0][: len(recording)]
+    place = np.arange(len(first)) - np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
+    return np.asarray(place <= late)
 
 
 def shuffled(data: Recordings, chosen: Array, seed: list[int], late: int = LATE) -> Stream:
@@ -128,19 +147,19 @@ class Worth(NamedTuple):
     recording: Array | None = None  # (n,) of the windows
 
 
-def worth(chosen: Array, stream: Stream) -> Worth:
-    """The figures of decisions (n,); -1 means no decision."""
+def worth(chosen: Array, stream: Stream, first: Array | None = None) -> Worth:
+    """The figures of decisions (n,); -1 means no decision. first: `fresh` windows, if some windows were left out."""
     y, right = stream.activity, chosen == stream.activity
     later = np.arange(len(y)) >= len(y) // 2
     f1 = []
     for c in np.unique(y):
         hit = np.sum(right & (y == c))
         f1.append(2 * hit / (np.sum(y == c) + np.sum(chosen == c)))
-    fresh = stream.fresh
+    first = fresh(stream.recording, stream.late) if first is None else first
     return Worth(
         float(right.mean()),
         float(right[later].mean()),
         float(np.mean(f1)),
-        float(right[fresh].mean()),
-        float(right[fresh & later].mean()) if (fresh & later).any() else float("nan"),
+        float(right[first].mean()) if first.any() else float("nan"),
+        float(right[first & later].mean()) if (first & later).any() else float("nan"),
     )

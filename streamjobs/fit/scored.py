@@ -1,8 +1,8 @@
 """Scores of a replay's predictions against their labels, as `fit` reports people left out: `streamjobs replay --score`.
 
-A recording of a key is a part with one label and without a long pause. An alarm in its first WITHIN seconds, where the label
-before it was another one, is a true change; an alarm in the first WITHIN seconds of any other recording is neither true nor
-false, because something else did begin there. All others are false.
+A recording of a key is a part with one label and without a long pause, as in `fit` without a column of recordings. An alarm
+in its first WITHIN seconds, where the label before it was another one, is a true change; an alarm in the first WITHIN
+seconds of any other recording is neither true nor false, because something else did begin there. All others are false.
 """
 
 import itertools
@@ -17,12 +17,11 @@ from algorithms.common.protocol import Array
 from streamjobs.core.messages import Output
 from streamjobs.errors import ConfigError
 from streamjobs.fit.evaluation import Runs
-from streamjobs.fit.recordings import Recordings, Stream, worth
+from streamjobs.fit.recordings import Recordings, Stream, begins, fresh, late_windows, worth
 from streamjobs.fit.reports.report import LAST, MAJORITY, Evaluated
 from streamjobs.recordings.places import natural
 from streamjobs.replay.scoring import Row, controls
 
-PAUSE = 10.0  # seconds between two rows
 WITHIN = 10.0  # seconds
 JOB = "this job"
 
@@ -39,10 +38,11 @@ class Alarmed(NamedTuple):
 class Scores:
     """Collects a replay's predictions and alarms."""
 
-    def __init__(self, delay: float) -> None:
-        """delay: seconds until a label is learned."""
-        self.delay = delay
-        self.rows: dict[str, list[Row]] = {}
+    def __init__(self, delay: float, length: float | None = None) -> None:
+        """delay: seconds until a label is learned; length: of a window; None: rows are samples."""
+        self.delay, self.length = delay, length
+        self.rows: dict[str, list[Row]] = {}  # with a label
+        self.known: dict[str, list[bool]] = {}  # of each, whether it has a prediction to score
         self.alarms: dict[str, list[float]] = {}
         self.unlabelled = self.unknown = 0
         self.hop = 0.0  # seconds between two rows of a key, most often; of `evaluated`
@@ -56,7 +56,9 @@ class Scores:
             if label is None or unknown:
                 self.unlabelled += label is None
                 self.unknown += unknown and label is not None
+            if label is None:
                 return
+            self.known.setdefault(row["key"], []).append(not unknown)
             self.rows.setdefault(row["key"], []).append(Row(row["key"], row["ts"], row["predicted_class"], label))
         elif output.sink == "alarms":
             alarm = json.loads(output.value)
@@ -65,7 +67,7 @@ class Scores:
 
     def evaluated(self) -> Evaluated:
         """Raises ConfigError without a row to score."""
-        keys = sorted(self.rows, key=natural)
+        keys = sorted((key for key, known in self.known.items() if any(known)), key=natural)
         if not keys:
             raise ConfigError("--score: no row has a class and a label to score it by; check [source] label.")
         apart = [b.time - a.time for rows in self.rows.values() for a, b in itertools.pairwise(rows)]
@@ -76,19 +78,19 @@ class Scores:
         activity: list[Array] = []
         person: list[Array] = []
         recording: list[Array] = []
-        late = round(self.delay / max(self.hop, 1e-9))
+        late = late_windows(self.delay, self.hop)
         for number, key in enumerate(keys, 1):
-            rows = self.rows[key]
-            truth = np.array([code[row.label] for row in rows])
+            rows, known = self.rows[key], np.array(self.known[key])
             part = np.cumsum(self._begins(rows)) + (int(recording[-1][-1]) if recording else 0)
-            stream = Stream(np.empty((len(rows), 0)), truth, part, late)
+            truth, first = np.array([code[row.label] for row in rows])[known], fresh(part, late)[known]
+            stream = Stream(np.empty((len(truth), 0)), truth, part[known], late)
             last, most = controls("classification", rows, self.delay).values()
             for name, said in ((MAJORITY, most), (LAST, last), (JOB, rows)):
-                chosen = np.array([code.get(row.said, -1) for row in said])
-                runs.setdefault(name, {})[number, 0] = chosen, truth, worth(chosen, stream)
+                chosen = np.array([code.get(row.said, -1) for row in said])[known]
+                runs.setdefault(name, {})[number, 0] = chosen, truth, worth(chosen, stream, first)
             activity.append(truth)
-            person.append(np.full(len(rows), number))
-            recording.append(part)
+            person.append(np.full(len(truth), number))
+            recording.append(part[known])
         true, owner, parts = (np.concatenate(column) for column in (activity, person, recording))
         data = Recordings(np.empty((len(true), 0)), true, owner, parts, names, ["", *keys])
         return Evaluated("replay", data, runs, [JOB], None, late, 1, more=tuple(self._sentences()))
@@ -122,7 +124,6 @@ class Scores:
         return lines
 
     def _begins(self, rows: list[Row]) -> Array:
-        """(n,) bool: another label than the row before, or a pause before it."""
-        pause = PAUSE + self.hop
-        pairs = itertools.pairwise(rows)
-        return np.array([True, *(row.label != old.label or row.time - old.time > pause for old, row in pairs)])
+        """(n,) bool: the first rows of recordings."""
+        length = self.hop if self.length is None else self.length
+        return begins(np.array([row.time for row in rows]), [row.label for row in rows], length)

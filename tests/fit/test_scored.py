@@ -3,10 +3,13 @@
 import json
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from streamjobs.errors import ConfigError
-from streamjobs.fit.reports.report import LAST, MAJORITY
+from streamjobs.fit.reading import _by_pauses
+from streamjobs.fit.recordings import PAUSE, fresh, late_windows
+from streamjobs.fit.reports.report import LAST, MAJORITY, as_text
 from streamjobs.fit.scored import JOB, Scores
 from tests.fit.people import JOB as TEXT
 from tests.fit.people import as_csv, command, job_file, rows
@@ -35,6 +38,25 @@ def test_rows_are_scored_by_key_and_the_last_label_is_one_that_was_known():
     assert evaluated.of(MAJORITY)[0] < evaluated.of(LAST)[0]
     assert evaluated.of(JOB, "fresh").tolist() == [0.5, 1.0] and evaluated.of(LAST, "fresh").tolist() == [0.0, 0.0]
     assert evaluated.counts.tolist() == [[40, 0], [20, 20]] and scores.unlabelled == 40
+
+
+def test_first_windows_are_counted_as_fit_counts_them():
+    """A recording ends at a pause of 10 s beyond a window's length, and windows that are unknown are windows of it."""
+    times = np.r_[np.arange(30.0), np.arange(40.5, 60.0), np.arange(90.0, 120.0)]
+    unknown, wrong = {1.0, 2.0, 50.5}, {*range(7), *np.arange(40.5, 47.0).tolist(), *range(90, 93)}
+    scores, late = Scores(5.0, 2.0), late_windows(5.0, 1.0)
+    for time in times.tolist():
+        row = {"key": "a", "ts": time, "true_class": "s", "predicted_class": "w" if time in wrong else "s"}
+        scores.take(SimpleNamespace(sink="predictions", value=json.dumps(row | {"unknown": time in unknown}).encode()))
+    evaluated = scores.evaluated()
+    rows = SimpleNamespace(keys=["a"] * len(times), ends=times.tolist(), labels=["s"] * len(times))
+    places = [recording for _, recording in _by_pauses(rows, list(range(len(times))), 2.0, PAUSE)]
+    assert places == ["1"] * 50 + ["2"] * 30, "not at the pause of 11.5 s"
+    first = fresh(np.array(places, np.int64), late) & ~np.isin(times, list(unknown))
+    assert first.sum() == 10
+    right = np.array([time not in wrong for time in times.tolist()])
+    assert evaluated.of(JOB, "fresh").tolist() == [pytest.approx(right[first].mean())] == [0.3]
+    assert "In the first 6 windows of each recording" in as_text(evaluated)
 
 
 def test_alarms_at_a_change_of_the_label_are_true_and_others_false():
@@ -70,3 +92,10 @@ def test_without_a_label_there_is_nothing_to_score():
     _take(scores, "a", "....", "ssss")
     with pytest.raises(ConfigError, match="no row has a class and a label"):
         scores.evaluated()
+
+
+def test_fit_lets_labels_arrive_as_late_as_the_job_does(tmp_path, capsys):
+    recordings = as_csv(tmp_path / "in.csv", list(rows()))
+    path = job_file(tmp_path, TEXT + '[labels]\ndelay = "5s"\n')
+    assert command("fit", path, "--input", recordings, "--shuffles", "1", "--folds", "2") == 0
+    assert "labels 5 windows late" in capsys.readouterr().out

@@ -126,10 +126,11 @@ def summary(evaluated: Evaluated) -> list[str]:
     every, half, last = evaluated.of(job), evaluated.of(job, "half"), evaluated.of(LAST)
     fresh, majority = evaluated.of(job, "fresh"), evaluated.of(MAJORITY)
     still = None if evaluated.frozen is None else evaluated.of(evaluated.frozen)
+    first = "window" if evaluated.late == 0 else f"{evaluated.late + 1} windows"
     unlabelled = "" if still is None else f"Without any label of the person: {still.mean():.1%}. "
     lines = [
         f"A new person: {every.mean():.1%} of windows right (worst person {every.min():.1%}), {half.mean():.1%} in the "
-        f"second half. {unlabelled}In the first windows of each recording, "
+        f"second half. {unlabelled}In the first {first} of each recording, "
         f"before a label of it: {mean_of(fresh):.1%}. Always predicting the last label seen: {last.mean():.1%}; the most "
         f"frequent label so far: {majority.mean():.1%}."
     ]
