@@ -183,8 +183,9 @@ class AutoBandwidth(Learner):
         self, work: AutoBandwidthWork, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis
     ) -> None:
         bandwidths = work.choice["bandwidth"]
-        if (bandwidths[slots] > 0.0).all():
-            self._go_on(work, slots, X, Y, learn, out, basis)
+        if (bandwidths[slots] > 0.0).all():  # all keys have chosen a width
+            scaled = np.ascontiguousarray(X / bandwidths[slots][:, None])
+            self.learner.loop(work.learner, slots, scaled, Y, learn, out, basis)
             return
         n, numbers = len(X), max(1, X.shape[1], basis.transfer.shape[1] ** 2)
         chunk = max(1, CHUNK_NUMBERS // (numbers * self.rows))
@@ -193,11 +194,6 @@ class AutoBandwidth(Learner):
             turning = Basis(*(part[rows] for part in basis)) if len(basis.moved) else NO_BASIS
             part = Outputs(*(array[rows] for array in out))
             self._wait(work, slots[rows], X[rows], Y[rows], learn[rows], part, turning)
-
-    def _go_on(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        """Rows of keys with a chosen width."""
-        scaled = np.ascontiguousarray(X / work.choice["bandwidth"][slots][:, None])
-        self.learner.loop(work.learner, slots, scaled, Y, learn, out, basis)
 
     def _wait(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         """Rows of keys some of which wait: those that a choice lets go come in front of their key's next row."""

@@ -121,17 +121,14 @@ class HeadRows:
         return differs
 
     def load(self, slot: int, state: State) -> None:
-        if self.is_start(state):
+        # Whether nothing but `seen` differs from the state of a new key.
+        pairs = zip(state[:-1], self.start[:-1], strict=True)
+        if all(np.asarray(one).tobytes() == np.asarray(other).tobytes() for one, other in pairs):
             self.release(np.array([slot]))
             self.seen.arrays[0][slot] = state.seen
             return
         self.own([slot], blank=True)
         self.head.load(self.rows, int(self.row_of[slot]), state)
-
-    def is_start(self, state: State) -> bool:
-        """Whether nothing but `seen` differs from the state of a new key."""
-        pairs = zip(state[:-1], self.start[:-1], strict=True)
-        return all(np.asarray(one).tobytes() == np.asarray(other).tobytes() for one, other in pairs)
 
     def save(self, slot: int, like: State) -> State:
         row = int(self.row_of[slot])

@@ -47,7 +47,8 @@ class Unit(NamedTuple):
         *own, scales, counts = work
         scaled, back = self._standardised(scales, slots, X, learn)
         loop((*own, counts), slots, scaled, learn, features, *settings)
-        _put_back(features, back)
+        for column in (BEFORE, AFTER):  # the means that it reports, back in units of the watched number
+            features[:, column] = back[:, 0] + back[:, 1] * features[:, column]
 
     def _standardised(self, scales: Array, slots: Array, X: Array, learn: Array) -> tuple[Array, Array]:
         """X (n, 1) in this unit, and by row (n, 2) what leads back: its zero and its size. Learns what `learn` allows.
@@ -62,12 +63,6 @@ class Unit(NamedTuple):
         """A mean of standardised values back in units of the watched number, by the newest scale."""
         zero = scale[MEAN] if self.centred else 0.0
         return float(zero + mean * self.deviations * np.sqrt(scale[VARIANCE]))
-
-
-def _put_back(features: Array, back: Array) -> None:
-    """The means that a detector reports, back in units of the watched number, in place."""
-    for column in (BEFORE, AFTER):
-        features[:, column] = back[:, 0] + back[:, 1] * features[:, column]
 
 
 @compiled

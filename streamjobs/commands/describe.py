@@ -137,7 +137,9 @@ def _print_learner(facts: dict[str, Any], settings: dict[str, Any]) -> None:
     say()
     for setting in settings.values():
         words = f"{setting.name} = {_default(setting)}"
-        text = "; ".join(part for part in (setting.type, _range(setting), setting.meaning) if part)
+        # The range is left out where the meaning or the choices state it already.
+        allowed = "" if setting.range in setting.meaning or "|" in setting.type else str(setting.range)
+        text = "; ".join(part for part in (setting.type, allowed, setting.meaning) if part)
         say(textwrap.fill(text, WRAP_AT, initial_indent=f"  {words:<34} ", subsequent_indent=" " * 37))
 
 
@@ -164,8 +166,3 @@ def _default(setting: Any) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{name} = {json.dumps(number)}" for name, number in value.items()) + " }"
     return json.dumps(value)
-
-
-def _range(setting: Any) -> str:
-    """The range, unless the meaning or the choices state it already."""
-    return "" if setting.range in setting.meaning or "|" in setting.type else str(setting.range)

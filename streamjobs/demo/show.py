@@ -203,7 +203,9 @@ def _worker(env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[byte
     with log.open("wb") as output:
         worker = subprocess.Popen(
             [sys.executable, "-m", "streamjobs", "run", str(FILE)],
-            env={**_without_settings(), **env},
+            # Without the user's own settings of jobs.
+            env={name: text for name, text in os.environ.items() if not (name.startswith(PREFIX) and "__" in name)}
+            | {**env},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -215,11 +217,6 @@ def _worker(env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[byte
         if worker.poll() is None:
             worker.kill()
             worker.wait()
-
-
-def _without_settings() -> dict[str, str]:
-    """The environment without the user's own settings of jobs."""
-    return {name: text for name, text in os.environ.items() if not (name.startswith(PREFIX) and "__" in name)}
 
 
 def _until_ready(worker: subprocess.Popen[bytes], log: Path, screen: Screen) -> None:

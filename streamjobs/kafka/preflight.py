@@ -58,7 +58,9 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
     """
     source = settings.source.topic
     admin, counts = topics.connect(settings.broker, [source, *job.sinks.values()])
-    if source in counts and topics.changelog(settings) not in counts and not _is_changelog_hidden(settings, admin):
+    changelog = topics.changelog(settings)
+    # It may exist without the right to see it; the broker's refusal to create it would say less than `obstacles`.
+    if source in counts and changelog not in counts and not topics.hidden(admin, [changelog]):
         topics.create(settings, job_sinks=job.sinks, state_bytes=job.state_bytes, roles=("state",))
         admin, counts = topics.connect(settings.broker, _roles(settings, job))
     if problems := _obstacles(settings, job, admin, counts):
@@ -224,11 +226,6 @@ def _all_commits(settings: Settings) -> Commits:
             if not error.retriable or time.monotonic() - started > ENDS_WITHIN:
                 raise client.unanswered(settings.broker, error) from None
         time.sleep(RETRY_EVERY)
-
-
-def _is_changelog_hidden(settings: Settings, admin: Any) -> bool:
-    """It may exist without the right to see it; the broker's refusal to create it would say less than `obstacles`."""
-    return bool(topics.hidden(admin, [topics.changelog(settings)]))
 
 
 def _roles(settings: Settings, job: JobLike) -> dict[str, str]:

@@ -6,6 +6,7 @@ What the tools' exports look like is data: the presets.
 import bisect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from streamjobs.errors import ConfigError
@@ -68,11 +69,11 @@ def exported_file(place: Place) -> Exported | None:
 def _parts(one: Exported, how: How) -> list[Part]:
     if one.together:
         return parts_of_file(one.files[0])
-    return [_part(place, "/".join(place.parts[len(one.folder) :]), how) for place in one.files if place.kind in TABLES]
-
-
-def _part(place: Place, below: str, how: How) -> Part:
-    return Part(place.stem, below, str(place), lambda: rows_of_file(place, how))
+    return [
+        Part(place.stem, "/".join(place.parts[len(one.folder) :]), str(place), partial(rows_of_file, place, how))
+        for place in one.files
+        if place.kind in TABLES
+    ]
 
 
 def sensors_of(one: Exported, how: How = HOW) -> list[Sensor]:

@@ -1,5 +1,6 @@
 """pyproject.toml and the two lock files agree; no package host is named."""
 
+import functools
 import re
 import tomllib
 from importlib.metadata import PackageNotFoundError, requires
@@ -31,6 +32,15 @@ def _fits(text: str, pins: dict[str, Version]) -> bool:
     return pin is not None and requirement.specifier.contains(pin, prereleases=True)
 
 
+@functools.cache
+def _needs(name: str) -> list[Requirement]:
+    """Of a package that is installed here."""
+    try:
+        return [Requirement(text) for text in requires(name) or ()]
+    except PackageNotFoundError:
+        return []
+
+
 def test_every_dependency_is_pinned_within_its_range() -> None:
     for text in PROJECT["dependencies"]:
         assert _fits(text, DEVELOPMENT), f"requirements.lock does not fit {text}"
@@ -56,11 +66,7 @@ def test_what_dependencies_need_is_pinned_too(python: str, machine: str) -> None
     there = {"extra": "", "python_version": python, "python_full_version": f"{python}.1", "platform_machine": machine}
     for pins in (DEVELOPMENT, DEPLOYMENT):
         for name in pins:
-            try:
-                needed = [Requirement(text) for text in requires(name) or ()]
-            except PackageNotFoundError:
-                continue
-            for one in needed:
+            for one in _needs(name):
                 if one.marker is None or one.marker.evaluate(there):
                     assert canonicalize_name(one.name) in pins, f"{name} needs {one.name}, which has no pin"
 

@@ -68,15 +68,11 @@ def _structured(value: bytes, content_type: str) -> Event:
         if (data is None) == (coded is None):
             got = "neither" if data is None else "both"
             raise Problem("missing_field", f"expected data or data_base64 in the CloudEvent, got {got}")
-        content = bytes(data) if data is not None else _from_base64(coded)
+        content = bytes(data) if data is not None else binascii.a2b_base64(_decode_text(coded or b""), strict_mode=True)
         attributes = {name: _decode_any(text) for name, text in members.items()}
     except UNDECODABLE:
         raise undecodable("json", value, "a CloudEvent as JSON") from None
     return Event(content, {name: text for name, text in attributes.items() if type(text) in (str, int, float, bool)})
-
-
-def _from_base64(coded: msgspec.Raw | None) -> bytes:
-    return binascii.a2b_base64(_decode_text(coded or b""), strict_mode=True)
 
 
 def _check_format(content_type: Any, data_format: str) -> None:

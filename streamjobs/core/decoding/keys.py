@@ -56,7 +56,7 @@ def keyed(
     """
     if not source.key_in_value:
         if not expected or partitions == 1:
-            return _as_they_are
+            return lambda records: records
         return partial(_on_place, source, partitions, frozenset(map(str.encode, expected)))
     key_of, place = key_reader(source, schemas), _placing(source, partitions)
 
@@ -69,10 +69,6 @@ def keyed(
         return given
 
     return all_keyed
-
-
-def _as_they_are(records: Sequence[Record]) -> Sequence[Record]:
-    return records
 
 
 def _on_place(

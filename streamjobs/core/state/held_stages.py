@@ -45,11 +45,6 @@ def of_description(
     either = dict.fromkeys((*EITHER, DRIFT_REFERENCE), "")
     if {**written, **either} != {**described, **either}:
         return None
-    return as_written(own, written)
-
-
-def as_written(own: Mapping[str, JobStage], written: Mapping[str, Any]) -> dict[str, JobStage]:
-    """A job's own stages in order, with those of EITHER and IDLE that a snapshot's description has, and no others."""
     return front_as_written(own, written) | behind_as_written(own, written)
 
 

@@ -169,16 +169,13 @@ def _unpack_whatever_comes(self: Any) -> Iterator[Any]:
         except UnicodeDecodeError:  # the records before it have moved next_fetch_offset on, and are skipped now
             records.repeat_leniently()
         except (DecompressionError, CorruptRecordException) as error:
-            if _is_checksum_error(error) or records._end - records._begin < HEAD.size:
+            checksum = isinstance(error, CorruptRecordException) and "Invalid CRC" in str(error)
+            if checksum or records._end - records._begin < HEAD.size:
                 raise
             unread = records.unread(self._tp.topic, self._tp.partition, self.next_fetch_offset, error)
             if unread is not None:
                 self.next_fetch_offset = unread.offset + 1
                 yield Chunk([unread])
-
-
-def _is_checksum_error(error: Exception) -> bool:
-    return isinstance(error, CorruptRecordException) and "Invalid CRC" in str(error)
 
 
 def _getall(self: Any, max_records: int | None = None) -> list[Any]:

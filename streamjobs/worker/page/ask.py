@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from streamjobs.core.messages import ShownAlarm
@@ -95,7 +96,8 @@ class Asker:
                 told = {"key": key.decode("utf-8", "backslashreplace"), "states": states}
                 future.set_result(Found(json.dumps(told).encode(), {}))
             else:
-                future.set_result(Found(None, {number: _some(one.live.slot_of) for number, one in held.items()}))
+                some = {number: list(islice(one.live.slot_of, MOST_COMPARED)) for number, one in held.items()}
+                future.set_result(Found(None, some))
         except Exception as error:  # noqa: BLE001 - the job goes on; the request gets the error
             future.set_exception(error)
 
@@ -126,7 +128,3 @@ def key_of(text: str) -> bytes:
     """
     encoded = text.encode("utf-8", "surrogateescape")
     return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), encoded)
-
-
-def _some(live: Mapping[bytes, int]) -> list[bytes]:
-    return [key for key, _ in zip(live, range(MOST_COMPARED), strict=False)]

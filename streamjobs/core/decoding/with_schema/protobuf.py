@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
@@ -190,7 +190,8 @@ class _Conversions:
 
     def _of_value(self, field: FieldDescriptor) -> Convert:
         if field.enum_type is not None:
-            return _enum_names(field.enum_type)
+            names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+            return lambda number: names.get(number, number)
         if field.message_type is None:
             return _same
         name = field.message_type.full_name
@@ -224,8 +225,3 @@ def _is_plain(field: FieldDescriptor) -> bool:
 
 def _may_be_absent(field: FieldDescriptor) -> bool:
     return field.has_presence and not field.has_default_value
-
-
-def _enum_names(enum: EnumDescriptor) -> Convert:
-    names = {number: value.name for number, value in enum.values_by_number.items()}
-    return lambda number: names.get(number, number)
