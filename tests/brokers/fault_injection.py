@@ -2,6 +2,7 @@
 
 crash-after-STEP   SIGKILL right after a step of a checkpoint (outputs, changelog, store, commit; offsets in a
                   transaction), of the Nth one that has it: a crash that any worker may have.
+crash-after-removal  SIGKILL after the Nth step of a checkpoint from the one that removed the states of idle keys.
 commits-first     commits an offset before its states are stored, and dies in between.
 forgets-offsets   a restored key does not know which records it has applied.
 forgets-parked    states that left for want of room before they were stored are not stored.
@@ -81,6 +82,24 @@ def crashes_after(step: str) -> Injection:
         Checkpoints._end_step = _step  # type: ignore[method-assign]
 
     return inject
+
+
+def crashes_after_removal(count: int) -> None:
+    real, counted, left = Checkpoints._end_step, Delivery._count_expired, [0]
+
+    def _count_expired(self: Any, number: int, keys: int) -> None:
+        counted(self, number, keys)
+        left[0] = left[0] or count
+
+    def _step(self: Any, done: str, begun: float) -> float:
+        if left[0]:
+            left[0] -= 1
+            if not left[0]:
+                os.write(2, b"injected crash after a removal\n")
+                crash()
+        return real(self, done, begun)
+
+    Delivery._count_expired, Checkpoints._end_step = _count_expired, _step  # type: ignore[method-assign]
 
 
 def commits_first(_: int) -> None:
@@ -274,6 +293,7 @@ def drops_aside(_: int) -> None:
 STEPS = ("outputs", "changelog", "store", "commit")
 FAULTS: dict[str, Injection] = {
     **{f"crash-after-{step}": crashes_after(step) for step in (*STEPS, "offsets")},
+    "crash-after-removal": crashes_after_removal,
     "commits-first": commits_first,
     "forgets-offsets": forgets_offsets,
     "forgets-parked": forgets_parked,

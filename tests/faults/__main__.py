@@ -4,6 +4,7 @@ python -m tests.faults                           every case once
 python -m tests.faults --list                    their names
 python -m tests.faults sigkill zombie --times 3  these, three passes
 python -m tests.faults --guarantee exactly_once  any of it where a reader of committed records must see each output once
+python -m tests.faults --drawn 20 --seed 7       20 jobs drawn from all sections, with drawn faults; of case seeds 7 to 26
 python -m tests.faults --planted                 workers with planted bugs, which the suite must notice
 python -m tests.faults --soak 2h                 random faults, and the slope of the workers' memory
 python -m tests.faults --soak 2h --keys 50000 --cache 25MB   the same with three times the keys that fit
@@ -25,6 +26,7 @@ from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import toml
 from tests.faults.bugs import BUGS
 from tests.faults.case import JOB, Environment
+from tests.faults.drawn import drawn_case
 from tests.faults.load import EACH, KEYS, people
 from tests.faults.soak import duration, soak
 from tests.faults.suite import CASES, Row, run, table
@@ -42,6 +44,8 @@ def main() -> int:
             if options.planted:  # most bugs are in how a checkpoint writes states
                 environment = environment._replace(replay=options.replay or "0s")
                 return _planted(environment, options)
+            if options.drawn:
+                return _drawn(environment, options)
             if options.soak:
                 return soak(environment, options.soak, options.seed, options.keys, options.cache)
             return _passes(environment, options)
@@ -56,6 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="only their names")
     parser.add_argument("--times", type=int, default=1, help="passes")
     parser.add_argument("--planted", action="store_true", help="workers with planted bugs instead")
+    parser.add_argument("--drawn", type=int, metavar="N", help="so many jobs and faults that are drawn, instead of cases")
     parser.add_argument("--soak", type=duration, metavar="TIME", help="random faults for so long, such as 2h or 90m")
     parser.add_argument("--guarantee", choices=("at_least_once", "exactly_once"), default="at_least_once")
     parser.add_argument("--replay", default="", help="[state] replay of every case, such as 10s; absent: the default")
@@ -101,6 +106,15 @@ def _passes(environment: Environment, options: argparse.Namespace) -> int:
         _tell(rows, f"pass {turn + 1}", time.monotonic() - started)
     print(f"{time.monotonic() - begun:.0f} s in all; {f'{failed} cases FAILED' if failed else 'every fault did no harm'}")
     return 1 if failed else 0
+
+
+def _drawn(environment: Environment, options: argparse.Namespace) -> int:
+    begun, rows = time.monotonic(), []
+    for seed in range(options.seed, options.seed + options.drawn):
+        rows.append(run("drawn", drawn_case, environment, (), seed))
+        print(f"seed {seed}\n" + "\n".join(table(rows[-1:])[1:]), flush=True)
+    _tell(rows, "drawn jobs", time.monotonic() - begun)
+    return 1 if any(row.problems for row in rows) else 0
 
 
 def _planted(environment: Environment, options: argparse.Namespace) -> int:
