@@ -167,7 +167,7 @@ def send_by(job: KafkaJob, partitions: int, records: list[Sent], sent: dict | No
     return sent
 
 
-def test_two_jobs_of_one_name_are_told_from_an_input_that_grew(make_job: MakeJob, fork_server: ForkServer) -> None:
+def test_two_jobs_of_one_name_are_distinguished_from_an_input_that_grew(make_job: MakeJob, fork_server: ForkServer) -> None:
     first = make_job("first", partitions=BEFORE, **LEARNING)
     first.produce(one._replace(partition=one.partition % BEFORE) for one in samples(50))
     run_until_done(first)

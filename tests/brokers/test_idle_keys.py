@@ -27,7 +27,7 @@ def removed(worker: Worker) -> int:
     return sum(event["keys"] for event in worker.events("states of idle keys removed"))
 
 
-def test_idle_keys_leave_changelog_and_store_and_begin_anew_when_they_come_back(
+def test_idle_keys_leave_changelog_and_store_and_start_over_when_they_come_back(
     make_job: MakeJob, fork_server: ForkServer
 ) -> None:
     job = make_job("idle", **LEARNING, state={"ttl": "1h"})

@@ -87,7 +87,7 @@ def test_a_reset_ends_every_connection_and_new_ones_work(proxy: Proxy) -> None:
         assert said(another, b"after") == b"after"
 
 
-def test_of_a_half_open_connection_one_end_is_gone_and_nobody_is_told(proxy: Proxy) -> None:
+def test_of_a_half_open_connection_one_end_is_gone_without_a_sign(proxy: Proxy) -> None:
     with connected(proxy) as one:
         assert said(one, b"before") == b"before"
         assert proxy.halve() == 1

@@ -43,9 +43,7 @@ def gone_on(job: KafkaJob, before: dict[tuple[int, bytes], bytes]) -> tuple[dict
     return kept | made, predictions
 
 
-def test_a_remade_input_is_refused_until_the_states_are_told_to_go_on_with_it(
-    make_job: MakeJob, fork_server: ForkServer
-) -> None:
+def test_a_remade_input_is_refused_until_the_states_are_to_go_on_with_it(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = make_job("remade", **LEARNING)
     job.produce(samples(400, keys=40))
     run_until_done(job, fork_server=fork_server)

@@ -48,7 +48,7 @@ def test_init_of_a_sample_with_lists_reads_x(tmp_path):
     assert settings.window is None and settings.head is None
 
 
-def test_init_overwrites_only_when_told(tmp_path, capsys):
+def test_init_overwrites_only_when_asked(tmp_path, capsys):
     file = job_file(tmp_path)
     assert command("init", file) == 2
     assert "--force" in capsys.readouterr().err

@@ -136,7 +136,7 @@ def test_records_that_the_job_cannot_use_are_sent_with_a_warning(mock, tmp_path,
     assert command("produce", mended, tmp_path / "a.jsonl", "--key", "person") == 0 and not capsys.readouterr().err
 
 
-def test_values_with_schema_ids_are_told_as_such(mock, tmp_path, capsys):
+def test_values_with_schema_ids_are_reported_as_such(mock, tmp_path, capsys):
     mock.create(["schemas"])
     producer = Producer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "log_level": 0})
     for _ in range(3):

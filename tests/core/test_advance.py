@@ -103,7 +103,7 @@ def outputs_of(outputs):
     return sorted(outputs, key=lambda o: (o[4][0][1], o[0]))
 
 
-def test_redelivered_records_train_nobody_twice(job, records, uninterrupted):
+def test_redelivered_records_train_no_key_twice(job, records, uninterrupted):
     _, states = uninterrupted
     worker = Worker(job)
     worker.apply(records)

@@ -113,7 +113,7 @@ def test_a_crash_between_alarm_and_checkpoint_raises_the_same_alarm_again() -> N
         assert after == expected[len(expected) - len(after) :]
 
 
-def test_the_topic_of_rows_is_off_where_alarms_are_told_unless_it_is_named() -> None:
+def test_the_topic_of_rows_is_off_where_alarms_are_reported_unless_it_is_named() -> None:
     assert set(job().sinks) == {"features", "alarms", "dlq"}
     assert set(job(sinks={"drift": "rows"}).sinks) == {"drift", "alarms", "dlq"}
     assert set(job(sinks={"alarms": ""}).sinks) == {"drift", "dlq"}

@@ -182,7 +182,7 @@ def test_the_reason_names_the_field():
     assert "bad_time: " in (text := reason(of_avro(READING, GOOD, fields=["temp"], time="ok"))) and "'ok'" in text
 
 
-def test_an_id_that_nobody_asked_for_stops_the_job_instead_of_losing_records():
+def test_an_id_that_was_not_looked_up_stops_the_job_instead_of_losing_records():
     with pytest.raises(SetupError, match="schema 7 was not read"):
         decoded([record(prefixed(PAYLOAD))], {}, format="avro", **FIELDS)
 

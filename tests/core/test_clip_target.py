@@ -32,7 +32,7 @@ def predictions(job: Job, records) -> tuple[list[dict], int]:
     return [json.loads(one.value) for one in made.outputs if one.sink == "predictions"], made.report.targets_clipped
 
 
-def test_a_wild_target_is_clipped_by_default_told_and_shown_as_it_came():
+def test_a_wild_target_is_clipped_by_default_reported_and_shown_as_it_came():
     said, clipped = predictions(Job.from_settings(regression()), stream(wild=True))
     usual, none = predictions(Job.from_settings(regression()), stream(wild=False))
     ruined, off = predictions(Job.from_settings(regression(clip_target=0)), stream(wild=True))

@@ -86,7 +86,7 @@ def test_exactly_ttl_later_it_is_still_the_same_key_and_without_ttl_it_always_is
         assert (report.keys_expired, report.keys_created) == (0, 1)
 
 
-def test_what_was_applied_before_is_not_applied_again_by_a_key_that_began_anew():
+def test_what_was_applied_before_is_not_applied_again_by_a_key_that_started_over():
     made = job()
     records = [sent(0, "p", 0.0), sent(1, "p", 2 * TTL)]
     live = Live(made, lambda key: None)

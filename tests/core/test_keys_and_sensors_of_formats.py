@@ -65,7 +65,7 @@ def test_a_value_without_a_key_keeps_its_reason_and_its_own_key(tmp_path: Path, 
     assert reasons == ["no_key", "malformed"]
 
 
-def test_a_record_whose_schema_is_nowhere_is_told_by_its_schema(tmp_path: Path) -> None:
+def test_a_record_whose_schema_is_nowhere_is_reported_by_its_schema(tmp_path: Path) -> None:
     job = job_of(FORMATS["avro of a registry"], tmp_path, key="place.floor", fields=["temp"])
     refused = Refused(*records_of(FORMATS["avro of a registry"])[0])
     refused.problem = "expected a schema of the registry"

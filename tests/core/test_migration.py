@@ -52,7 +52,7 @@ def stored(old) -> dict[bytes, bytes]:
     return worker.store
 
 
-def test_what_a_key_keeps_and_what_begins_anew(old, new, stored):
+def test_what_a_key_keeps_and_what_starts_over(old, new, stored):
     for key, data in stored.items():
         before, names, offsets = decode_snapshot(old, data)
         after, renamed, kept = decode_snapshot(new, data)

@@ -114,7 +114,7 @@ def test_both_arms_of_a_mirrored_job_give_the_same_outputs_and_a_change_of_side_
     assert outputs(job(None), mirrored, sides)[0] != expected
 
 
-def test_states_learned_with_and_without_mirroring_are_told_apart():
+def test_states_learned_with_and_without_mirroring_are_distinguished():
     prints = {job(mirror).fingerprint for mirror in (None, MIRROR, {**MIRROR, "when": 0}, {**MIRROR, "columns": ["ax"]})}
     assert len(prints) == 4
     assert job(None).fingerprint != job(None, statistics="gravity").fingerprint

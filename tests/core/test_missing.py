@@ -271,7 +271,7 @@ def test_a_state_that_cannot_be_is_refused(field, value):
     assert key == b"p"
 
 
-def test_what_cannot_be_meant_is_told():
+def test_what_cannot_be_meant_is_reported():
     (one,) = problems(table(source={"missing": "fill"}))
     assert "missing must be 'dlq', 'skip', 'hold' or 'mean', or a table of them by field" in one
     (one,) = problems(table(source={"missing": {"aw": "hold"}}))

@@ -178,6 +178,6 @@ def test_the_reason_names_the_field():
     assert "'place', got an object" in reason(of_protobuf(reading(place={"floor": 1}), fields=["place"]))
 
 
-def test_a_message_type_that_the_file_has_not_is_told_with_those_it_has():
+def test_a_message_type_that_the_file_has_not_is_reported_with_those_it_has():
     with pytest.raises(ConfigError, match=r"has no message type 'Reding'; it has plant.Other, plant.Outer"):
         decoded([], fixed=definition(message="Reding"), format="protobuf", fields=["temp"], schema_file="plant.proto")

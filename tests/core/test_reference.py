@@ -129,7 +129,7 @@ def test_a_reference_in_event_time_ends_by_it() -> None:
     assert sum(one.get("warming_up", False) for one in rows(outputs)) == pytest.approx(300, abs=1)
 
 
-def test_too_few_rows_for_the_stated_number_are_told() -> None:
+def test_too_few_rows_for_the_stated_number_are_reported() -> None:
     few = {**COLUMNS, "reference": "first 60 rows"}
     raised, *_ = alarms(Worker(job(few)).apply(stream(400, 8.0 * (np.arange(400) >= 300))))
     assert (raised["false_alarms"], raised["reference"]) == (None, 60)
@@ -187,7 +187,7 @@ def test_an_alarm_that_has_lasted_begins_a_new_reference_in_any_batches(drift: d
         assert sorted(got) == expected, f"in batches of {size}"
 
 
-def test_an_idle_sensor_in_alarm_learns_nothing_anew_until_it_wakes() -> None:
+def test_an_idle_sensor_in_alarm_learns_no_new_reference_until_it_wakes() -> None:
     one = job({**COLUMNS, "relearn_after": "20s"})
     records = stream(1200, 6.0 * (np.arange(1200) >= 600))
     body = json.loads(records[699].value or b"")

@@ -77,7 +77,7 @@ def test_samples_that_lack_a_number_are_left_out_where_the_job_says_so():
     assert made.report.skipped == {"missing": 1} and made.report.samples == 1 and made.report.dead_lettered == {}
 
 
-def test_sensors_that_nobody_asked_for_do_not_flood_the_dead_letters():
+def test_sensors_that_the_job_does_not_name_do_not_flood_the_dead_letters():
     many = [
         push(n, [{"name": "magnetometer", "time": reading("gyroscope", n)["time"], "values": {}}] * 50) for n in range(9)
     ]

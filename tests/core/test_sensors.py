@@ -175,7 +175,7 @@ def test_replays_of_a_redelivered_record_change_nothing():
     assert worker.apply(records) == [] and worker.store == before
 
 
-def test_a_sensor_that_stops_is_a_gap_of_the_window_and_is_told_by_name():
+def test_a_sensor_that_stops_is_a_gap_of_the_window_and_is_reported_by_name():
     payload = [readings(second, second + 1) for second in range(12)]
     for second in range(4, 8):
         payload[second] = [one for one in payload[second] if one["name"] != "gyroscope"]

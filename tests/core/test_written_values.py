@@ -130,7 +130,7 @@ def test_texts_are_numbers_where_they_may_be():
     assert why({"v": "21.5", "ts": 1})[0] == "missing_field"
 
 
-def test_what_cannot_be_meant_is_told():
+def test_what_cannot_be_meant_is_reported():
     def told(**source):
         (one,) = problems(table(source=source))
         return one

@@ -76,7 +76,7 @@ def test_links_lead_from_the_readme_to_every_page() -> None:
     assert reached == set(PAGES)
 
 
-def test_the_readme_answers_where_somebody_new_has_to_look() -> None:
+def test_the_readme_answers_where_a_new_reader_has_to_look() -> None:
     """Each answer is a link to a name in the code, and the test of links follows it."""
     told = _pages()["README.md"].partition("| question | answer |")[2].partition("\n\n")[0].splitlines()[2:]
     answers = dict(row.strip("| ").split(" | ", 1) for row in told)

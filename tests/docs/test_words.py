@@ -8,7 +8,7 @@ from tests.docs.reference import leaf_commands
 from tests.docs.words import help_functions, of_source, turns
 
 VISIBLE = 0  # in what users see
-HIDDEN = 5  # in docstrings and comments
+HIDDEN = 0  # in docstrings and comments
 
 
 def test_words_that_stop_a_reader_become_fewer() -> None:

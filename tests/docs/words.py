@@ -45,6 +45,7 @@ QUOTES = {"STYLE.md", "CHANGELOG.md"}  # STYLE.md quotes them; the CHANGELOG kee
 # Settings, stored values and log events that users rely on: their names stay.
 VALUES = (
     "'beside'",
+    '"beside 0"',
     "learned anew",
     "offsets are committed but there are no states",
     "waiting for a record whose time tells the unit",
@@ -106,7 +107,7 @@ def of_source(path: str, text: str, helps: Set[str] = frozenset()) -> Iterator[T
             yield from _in_string(path, node, True)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
-            yield from (Turn(path, token.start[0], match[0], False) for match in PATTERN.finditer(token.string))
+            yield from (Turn(path, token.start[0], match[0], False) for match in PATTERN.finditer(_blank(token.string)))
 
 
 def help_functions() -> dict[str, set[str]]:

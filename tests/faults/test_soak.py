@@ -27,7 +27,7 @@ def test_the_standard_error_is_how_far_slopes_of_the_same_noise_lie_apart():
     assert abs(np.mean([one.error for one in found]) / spread - 1) < 0.15
 
 
-def test_each_worker_is_told_by_name_with_all_its_lives():
+def test_each_worker_is_reported_by_name_with_all_its_lives():
     memory = Memory()
     for worker, begin in ((Named("a"), 0.0), (Named("b"), 0.0), (Named("a"), 7200.0), (Named("b"), 9000.0)):
         step = 3 if worker.name == "a" else 0

@@ -67,7 +67,7 @@ def test_the_population_is_the_same_but_for_the_reference(folder: Path, jobs: di
     assert job_of(jobs["plain"]).described["population"] == job_of(jobs["often"]).described["population"]
 
 
-def test_changes_of_activity_are_found_and_told_by_column_however_the_records_come(
+def test_changes_of_activity_are_found_and_reported_by_column_however_the_records_come(
     folder: Path, jobs: dict[str, Path]
 ) -> None:
     job, records = job_of(jobs["often"]), _records(jobs["often"], folder / "new.jsonl")
@@ -92,7 +92,7 @@ def test_changes_of_activity_are_found_and_told_by_column_however_the_records_co
     assert sorted(got) == sorted(values(outputs))
 
 
-def test_a_state_of_another_reference_keeps_its_model_and_its_detector_begins_anew(
+def test_a_state_of_another_reference_keeps_its_model_and_its_detector_starts_over(
     folder: Path, jobs: dict[str, Path]
 ) -> None:
     before, after = job_of(jobs["often"]), job_of(jobs["seldom"])

@@ -100,7 +100,7 @@ def test_without_matplotlib_a_line_says_that_nothing_was_drawn(tmp_path, table, 
     assert [line for line in said.err.splitlines() if install_line("plots") in line]
 
 
-def test_people_of_test_teach_nothing_and_are_told_apart(fitted, tmp_path, table, capsys):
+def test_people_of_test_teach_nothing_and_are_distinguished(fitted, tmp_path, table, capsys):
     """The population is what it is without them; an activity that no one taught is never right."""
     new = [{**row, "person": f"new {row['person']}"} for row in rows(2, seed=9)]
     strange = [{**row, "activity": "fly", "recording": 99, "ts": row["ts"] + 3600} for row in new[:400]]
@@ -168,7 +168,7 @@ def test_the_text_says_what_was_learned_and_what_it_is_worth(tmp_path, table, ca
 
 
 @pytest.mark.slow
-def test_a_job_without_population_is_told_how_to_use_it(tmp_path, table, capsys):
+def test_a_job_without_population_gets_the_lines_to_use_it(tmp_path, table, capsys):
     text = JOB.replace('[population]\nfile = "{file}"\n', "")
     assert fit(tmp_path, table, "--no-report", text=text) == 2
     assert "name the file with --output" in capsys.readouterr().err

@@ -60,7 +60,7 @@ def test_new_people_are_recognised_and_adapting_helps_them(demo):
     assert everything.last < 0.12 * everything.windows  # a set is over before its first label comes
 
 
-def test_drift_alarms_tell_changes_of_exercise_that_nobody_told_them(demo):
+def test_drift_alarms_find_changes_of_exercise_without_labels(demo):
     _, beside, said = demo
     board = Board(beside)
     for output in said:

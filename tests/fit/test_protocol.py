@@ -33,7 +33,7 @@ def runs(data):
     return leave_one_out(data, WAYS, shuffles=2)
 
 
-def test_the_person_left_out_teaches_nobody(data, runs):
+def test_the_person_left_out_teaches_no_other(data, runs):
     """Other labels of person 2 change what the gated head says of 2, and nothing that the frozen one says of 2."""
     mine = data.person == 2
     wrong = data._replace(activity=np.where(mine, (data.activity + 1) % 3, data.activity))

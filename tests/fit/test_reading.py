@@ -106,7 +106,7 @@ def test_windows_without_a_label_are_counted_and_left_out(tmp_path, table):
     assert found.unlabelled == 2 * 39 and len(found.data.X) == 2 * 5 * 39
 
 
-def test_records_that_cannot_be_used_are_counted_and_the_first_is_told(tmp_path, table):
+def test_records_that_cannot_be_used_are_counted_and_the_first_is_reported(tmp_path, table):
     broken = [{**row, "ay": None} if i in (10, 20) else row for i, row in enumerate(table)]
     found = reading(tmp_path, broken)
     assert found.refused == {"missing_field": 2} and "offset 10" in found.refusal

@@ -108,7 +108,7 @@ def test_at_most_the_share_of_the_windows_of_people_left_out_is_beyond_the_thres
         assert (distances > above).mean() <= share < (distances >= above).mean() + 1e-9
 
 
-def test_activities_that_look_alike_are_not_told_apart() -> None:
+def test_activities_that_look_alike_are_not_distinguished() -> None:
     """Nothing is there to reject by: the figures say so."""
     random = np.random.default_rng(5)
     activity = np.tile(np.repeat([0, 1, 2], 40), 6)
@@ -193,7 +193,7 @@ def test_a_population_written_before_the_measures_rejects_by_the_answer_as_it_di
     assert 0 < sum(one["unknown"] for one in said) < len(said)
 
 
-def test_what_does_not_fit_is_told(folder: Path, jobs: tuple[Path, Path], capsys: pytest.CaptureFixture) -> None:
+def test_what_does_not_fit_is_reported(folder: Path, jobs: tuple[Path, Path], capsys: pytest.CaptureFixture) -> None:
     for text, said in ((REJECT, "was learned without it"), (REJECT.replace("0.1", "0.2"), "with reject = 0.1")):
         file = "plain" if text is REJECT else "reject"
         path = folder / "other.toml"

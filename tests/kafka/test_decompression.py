@@ -81,7 +81,7 @@ def test_a_size_that_is_only_claimed_takes_no_memory() -> None:
 
 
 @pytest.mark.parametrize("codec", PACK)
-def test_damage_is_told_and_nothing_else_is_raised(codec: str) -> None:
+def test_damage_is_reported_and_nothing_else_is_raised(codec: str) -> None:
     rnd = random.Random(2)
     good = PACK[codec](b"".join(GOOD) + rnd.randbytes(200))
     told = 0

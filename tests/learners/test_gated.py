@@ -65,7 +65,7 @@ def test_the_head_agrees_with_its_slow_reference(forgetting: float, turned: bool
     assert state.frozen.tobytes() == population.weights.tobytes()
 
 
-def test_a_new_person_is_told_what_the_population_says() -> None:
+def test_a_new_person_gets_what_the_population_says() -> None:
     X, _ = stream(50, seed=3)
     population, learner = others(), head()
     np.testing.assert_allclose(learner.predict(learner.from_population(population), X), X @ population.weights, rtol=1e-12)

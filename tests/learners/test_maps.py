@@ -108,6 +108,6 @@ def test_what_a_map_cannot_do_is_refused_with_one_sentence(name: str, settings: 
         learner_from(name, settings)
 
 
-def test_taylor_refuses_a_width_nobody_can_use() -> None:
+def test_taylor_refuses_a_width_that_is_of_no_use() -> None:
     with pytest.raises(SettingError, match="135751 features, at most 20000; got 4"):
         learner_from("taylor", {}).init(dim=40, targets=0, seed=0)

@@ -60,6 +60,6 @@ def test_a_class_that_is_added_is_given_back() -> None:
     assert registry["own"] is own and list(registry) == ["lms", "own"] and registry.family("own") == "learners"
 
 
-def test_an_unknown_name_is_told_with_the_nearest_known_one() -> None:
+def test_an_unknown_name_is_reported_with_the_nearest_known_one() -> None:
     with pytest.raises(SettingError, match=r"^unknown learner 'okfeeb'; did you mean 'okfeb'\?$"):
         learner_from("okfeeb", {})

@@ -40,7 +40,7 @@ def test_good_states_have_no_problems(job, older, copy):
     assert verified(job, copy, None, None, copy).problems == []
 
 
-def test_each_problem_is_told_once_with_its_keys(job, older, copy):
+def test_each_problem_is_reported_once_with_its_keys(job, older, copy):
     entry = copy.entries[KEY]
     damaged = copy._replace(entries=copy.entries | {KEY: entry._replace(data=entry.data[:-3])})
     gone = copy._replace(entries={place: one for place, one in copy.entries.items() if place != KEY})

@@ -40,7 +40,7 @@ def test_a_key_is_found_by_its_text_or_by_how_it_is_shown():
     assert COPY.of("p2") == []
 
 
-def test_keys_that_are_new_gone_changed_or_the_same_are_told_apart():
+def test_keys_that_are_new_gone_changed_or_the_same_are_distinguished():
     older = dict(COPY.entries)
     del older[1, b"\xff\x00"]
     older[0, b"p1"] = ENTRIES[0]._replace(data=b"before")

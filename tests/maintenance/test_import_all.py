@@ -99,7 +99,7 @@ def test_it_is_never_guessed_where_a_state_belongs(states: dict[bytes, bytes]) -
     assert kept == {place: entry.data for place, entry in copy.entries.items()}
 
 
-def test_of_two_states_of_a_key_for_one_partition_the_later_one_is_taken_and_told(states: dict[bytes, bytes]) -> None:
+def test_of_two_states_of_a_key_for_one_partition_the_later_one_is_taken_and_reported(states: dict[bytes, bytes]) -> None:
     copy, key = copied(states, 300), min(states)  # with so many keys elsewhere is one of a hundred
     many = {b"%d" % n: states[key] for n in range(300)}
     copy = copied(many, 4)
@@ -111,7 +111,7 @@ def test_of_two_states_of_a_key_for_one_partition_the_later_one_is_taken_and_tol
     assert snapshot.decode(held(placed)[crc32(b"0", 2), b"0"]).arrays[0] == snapshot.decode(states[key]).arrays[0]
 
 
-def test_a_key_with_a_state_in_another_partition_is_told(states: dict[bytes, bytes]) -> None:
+def test_a_key_with_a_state_in_another_partition_is_reported(states: dict[bytes, bytes]) -> None:
     copy = copied(states, 4)
     assert place_all(JOB, copy, copied(states, 2), 4).elsewhere == sum(crc32(key, 4) != crc32(key, 2) for key in states) > 0
 

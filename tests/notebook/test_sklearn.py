@@ -134,7 +134,7 @@ def _transform_unfitted() -> Any:
         (lambda: ours.OKFEC, AttributeError, "has no estimator 'OKFEC'"),
     ],
 )
-def test_what_cannot_be_is_told(call: Callable[[], Any], error: type[Exception], sentence: str) -> None:
+def test_what_cannot_be_is_reported(call: Callable[[], Any], error: type[Exception], sentence: str) -> None:
     with pytest.raises(error, match=re.escape(sentence)):
         call()
 

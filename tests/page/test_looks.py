@@ -158,7 +158,7 @@ def test_after_a_restart_and_with_late_samples_the_page_says_so(machines: Viewer
 
 
 @pytest.mark.parametrize(("width", "dark"), LOOKS)
-def test_eighteen_classes_are_told_apart_and_the_matrix_is_whole_or_says_that_it_scrolls(
+def test_eighteen_classes_are_distinguished_and_the_matrix_is_whole_or_says_that_it_scrolls(
     people: Viewer, width: int, dark: bool
 ) -> None:
     people.look(width, dark)

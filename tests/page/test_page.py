@@ -200,7 +200,7 @@ def test_figures_of_rows_that_came_long_ago_say_so_and_are_no_figures_of_now(pag
     assert page.ask(TILE.format("Lag"))[0] == "0"  # the broker answers: this one is of now
 
 
-def test_a_key_that_is_set_aside_is_told_with_the_command_that_names_it(page: Page) -> None:
+def test_a_key_that_is_set_aside_is_reported_with_the_command_that_names_it(page: Page) -> None:
     trouble = "document.getElementById('trouble')"
     assert not page.ask(f"{trouble}.checkVisibility()")
     page.demo.send(DAMAGED)
@@ -213,7 +213,7 @@ def test_a_key_that_is_set_aside_is_told_with_the_command_that_names_it(page: Pa
     page.look(1600, False)
 
 
-def test_a_worker_that_has_ended_is_told(page: Page) -> None:
+def test_a_worker_that_has_ended_is_reported(page: Page) -> None:
     page.demo.process.terminate()
     page.until("document.getElementById('trouble').textContent.includes('connects again by itself')")
     assert page.ask("document.querySelectorAll('.person').length") >= 7  # its last figures stay

@@ -107,7 +107,7 @@ def test_a_damaged_parquet_file_is_one_sentence_without_pyarrows_own(tmp_path: P
 
 
 @pytest.mark.parametrize("time", ["inf", "NaN", "1e300", "9" * 60])
-def test_a_time_in_an_export_that_is_none_is_told_with_its_row(tmp_path: Path, time: str) -> None:
+def test_a_time_in_an_export_that_is_none_is_reported_with_its_row(tmp_path: Path, time: str) -> None:
     folder = tmp_path / "walk"
     folder.mkdir()
     written(folder / "Accelerometer.csv", f"time,x\n1,2\n{time},3\n")
@@ -156,7 +156,7 @@ def test_a_number_that_no_float_holds_is_no_time_and_no_number(tmp_path: Path) -
     assert msgspec.msgpack.decode(record.value or b"") == {"ts": hex(HUGE), "x": [hex(HUGE)]}
 
 
-def test_what_no_record_can_hold_is_told_with_its_row(tmp_path: Path) -> None:
+def test_what_no_record_can_hold_is_reported_with_its_row(tmp_path: Path) -> None:
     path = npz(tmp_path / "a.npz", x=npy(np.array([1 + 2j, 0])), ts=npy(np.arange(2.0)), k=npy(np.array(["p", "p"])))
     with pytest.raises(ConfigError, match=r"a\.npz row 1: expected numbers, texts, lists and objects; .*complex"):
         list(records_of(path, source(), "k"))

@@ -56,7 +56,7 @@ def test_each_way_to_write_the_same_table_gives_the_same_rows(tmp_path, text, en
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_last_line_that_is_still_being_written_is_left_out_and_told(tmp_path, end):
+def test_a_last_line_that_is_still_being_written_is_left_out_and_reported(tmp_path, end):
     whole = end.join(["t,a,who", "1.5,2.25,p1", "2.5,,p2"])
     assert read(written(tmp_path / "a.csv", whole)) == (PLAIN, []), "a last line without an end may be whole"
     found, said = read(written(tmp_path / "b.csv", whole + end + "3.5,2"))
@@ -243,6 +243,6 @@ def test_a_long_file_is_never_whole_in_memory(tmp_path):
         tracemalloc.stop()
 
 
-def test_pauses_that_no_rate_has_are_told_and_nothing_is_guessed():
+def test_pauses_that_no_rate_has_are_reported_and_nothing_is_guessed():
     guessed = guess_rows([{"ts": n * 5e-324, "ax": float(n), "person": "p"} for n in range(40)], "a.jsonl")
     assert guessed.rate is None

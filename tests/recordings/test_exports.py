@@ -65,7 +65,7 @@ def test_only_the_sensors_of_the_fields_are_read_at_the_rate_of_the_windows(tmp_
     assert list(found[0]) == ["time", "accelerometer_x", "gyroscope_x", "annotation"]
 
 
-def test_a_gap_of_one_sensor_stays_a_gap_and_is_told(tmp_path):
+def test_a_gap_of_one_sensor_stays_a_gap_and_is_reported(tmp_path):
     found, told = read(sensor_logger(tmp_path / "walk-1", gap=(5, 7)), ["accelerometer_x", "gyroscope_x"])
     empty = [row["time"] for row in found if row["gyroscope_x"] is None]
     assert min(empty) - START_NS >= 4.98e9 and max(empty) - START_NS <= 7.02e9 and 98 <= len(empty) <= 101

@@ -22,7 +22,7 @@ def test_plain_noise_is_x_and_key_time_and_label_are_left_to_the_user(tmp_path, 
     assert command("check", found.file) == 0
 
 
-def test_of_gaps_it_is_told_how_many_records_they_cost(tmp_path, told):
+def test_init_prints_how_many_records_gaps_cost(tmp_path, told):
     made = noise("person", "ax", "ay", "heart", "spo2")
     for i, row in enumerate(made):
         row["person"] = f"p{i % 2}"
@@ -218,7 +218,7 @@ def test_two_names_of_labels_or_keys_are_left_to_the_user(tmp_path, told):
     assert found.says("choose: label: 'activity', 'label' have names of labels")
 
 
-def test_a_field_that_never_changes_is_told(tmp_path, told):
+def test_a_field_that_never_changes_is_reported(tmp_path, told):
     found = told(as_csv(tmp_path / "a.csv", table(ax=random, accuracy=3)))
     assert found.source["fields"] == ["ax", "accuracy"]
     assert found.says("'accuracy' never changes in the sample; remove it from fields if it never does")
@@ -240,7 +240,7 @@ def test_what_counts_or_names_rows_is_no_signal(tmp_path, told):
     assert found.says("left out of x: row: not a signal, by its name") and found.says("left out of x: room_id: not a signal")
 
 
-def test_lists_that_cannot_be_told_apart_are_left_to_the_user(tmp_path, told):
+def test_lists_that_cannot_be_distinguished_are_left_to_the_user(tmp_path, told):
     found = told(jsonl(tmp_path / "a.jsonl", table(acc=lambda i: [1.0, 2.0, 3.0], gyro=lambda i: [random(i)] * 3)))
     assert found.says("choose: fields: 'acc', 'gyro' hold lists; x is one of them, as x and dim")
     assert command("check", found.file) == 2

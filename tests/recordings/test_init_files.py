@@ -5,7 +5,7 @@ import pytest
 from tests.recordings.init_told import as_csv, random, table
 
 
-def test_semicolons_and_decimal_commas_are_read_and_told(tmp_path, told):
+def test_semicolons_and_decimal_commas_are_read_and_reported(tmp_path, told):
     (tmp_path / "a.csv").write_text("a;b;c\n1,5;2,5;3\n")
     found = told(tmp_path / "a.csv")
     assert found.source["fields"] == ["a", "b", "c"]

@@ -85,7 +85,7 @@ def test_keys_that_cannot_alarm_yet_are_counted_with_the_rows_that_they_need(tmp
     assert f"a key can alarm after {needed:,} rows at least" in capsys.readouterr().out
 
 
-def test_a_key_that_learns_anew_after_a_change_is_not_said_to_have_too_few_rows(tmp_path: Path, capsys) -> None:
+def test_a_key_that_learns_again_after_a_change_is_not_said_to_have_too_few_rows(tmp_path: Path, capsys) -> None:
     random, rows = np.random.default_rng(3), tmp_path / "step.jsonl"
     a, b = random.normal(size=(2, 1900))
     a[1300:] += 6.0

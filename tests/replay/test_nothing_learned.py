@@ -86,7 +86,7 @@ def test_more_than_half_dead_letters_are_a_warning_with_number_and_first_reason(
     assert "more than half" not in capsys.readouterr().err
 
 
-def test_samples_that_are_all_duplicates_are_told_and_without_labels_all_is_well(tmp_path, capsys):
+def test_samples_that_are_all_duplicates_are_reported_and_without_labels_all_is_well(tmp_path, capsys):
     table = [{**row, "ts": 1_700_000_000.0, "activity": None} for row in rows(300, keys=1)]
     job = job_file(tmp_path, UNTIMED.replace('label = "activity"', 'time = "ts"\nlabel = "activity"'))
     assert replay(job, jsonl(tmp_path / "a.jsonl", table)) == 0

@@ -236,7 +236,7 @@ def test_a_missing_column_is_named(tmp_path, recording, capsys):
     assert "no column 'who' for the key; the file has 'person', 'ts'" in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_in_time_order_is_told_how_much_it_loses(tmp_path, recording, capsys):
+def test_of_a_file_that_is_not_in_time_order_the_lost_records_are_counted(tmp_path, recording, capsys):
     job = job_file(tmp_path)
     assert replay(job, recording) == 0
     assert "skipped as" not in capsys.readouterr().err
@@ -277,7 +277,7 @@ def test_a_replay_of_nothing_says_so(tmp_path, capsys):
     assert "no records: the input is empty" in capsys.readouterr().err
 
 
-def test_what_the_first_dead_letter_says_is_told(tmp_path, recording, capsys):
+def test_what_the_first_dead_letter_says_is_reported(tmp_path, recording, capsys):
     job = job_file(tmp_path, JOB.replace('"ay"', '"accy"'))
     assert replay(job, recording) == 1
     assert "the first dead letter: topic imu[0] offset 0: object missing required field `accy`." in capsys.readouterr().err

@@ -45,7 +45,7 @@ def test_the_choice_does_not_see_the_rest(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_it_prints_a_table_and_writes_a_job_file_that_scores_as_told(tmp_path, capsys):
+def test_it_prints_a_table_and_writes_a_job_file_that_scores_as_printed(tmp_path, capsys):
     job, recording, new = job_file(tmp_path, RINGS), rings(tmp_path), tmp_path / "tuned.toml"
     assert tune(job, recording, "--candidates", 4, "--write", new) == 0
     out = capsys.readouterr().out

@@ -176,7 +176,7 @@ def test_a_command_gives_up_with_one_sentence(monkeypatch):
         ({"url": "https://registry", "password": "x", "username": "a"}, "password must not be in a job file"),
     ],
 )
-def test_mistakes_in_the_settings_are_told_without_secrets(registry, expected):
+def test_mistakes_in_the_settings_are_reported_without_secrets(registry, expected):
     with pytest.raises(ConfigError) as told:
         job_settings(registry.pop("url"), "avro", **registry)
     assert expected in str(told.value) and "secret" not in str(told.value).replace("in a file", "")

@@ -18,7 +18,7 @@ ENV = {"STREAMJOBS_BROKER__PASSWORD": WORD}
 
 
 @pytest.mark.parametrize("name", ["password", "key_password", "token", "client_secret"])
-def test_a_secret_in_the_job_file_is_refused_and_told_where_to_go(name: str) -> None:
+def test_a_secret_in_the_job_file_is_refused_with_the_place_for_it(name: str) -> None:
     (sentence, *_) = problems(table(broker={"username": "me", name: WORD}))
     assert sentence == (
         f"job.toml [broker]: {name} must not be in a job file; put it in a file of its own, named by {name}_file, or "
@@ -124,7 +124,7 @@ def test_check_refuses_an_authority_that_is_not_there(tmp_path, capsys) -> None:
         assert line.startswith("[broker]: ca_file") and expected in line
 
 
-def test_a_file_is_read_anew_each_time_and_the_last_good_secret_counts_while_it_is_gone(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_is_read_again_each_time_and_the_last_good_secret_counts_while_it_is_gone(tmp_path) -> None:  # type: ignore[no-untyped-def]
     file = tmp_path / "password"
     broker = BrokerSection(username="me", password_file=str(file))
     secret = secret_of(broker, "password")

@@ -130,7 +130,7 @@ def test_x_may_be_a_list_inside_an_object():
     assert decode(packed, form="msgpack", x="a.x", dim=3, time="ts").X.tolist() == two["a"]["x"]
 
 
-def test_quotation_marks_in_the_wrong_place_are_told():
+def test_quotation_marks_in_the_wrong_place_are_reported():
     with pytest.raises(ConfigError, match=r"fields must be a path such as readings.temp, acc\[0\] or"):
         settings_from({"source": {"topic": "a", "fields": ['a"b']}, "learner": {"name": "klms", "budget": 5}})
 

@@ -34,7 +34,7 @@ def test_a_learner_without_a_bound_is_refused_however_its_settings_were_made(nam
         LearnerStage(learner=learner_from(name, own))
 
 
-def test_all_that_contradicts_itself_is_told_at_once() -> None:
+def test_all_that_contradicts_itself_is_reported_at_once() -> None:
     source = SourceSection(topic="in", fields=["x", "x"], label="x")
     settings = Settings(source=source, learner=learner_section("okfeb"), head=HeadSection(name="nothing"))
     with pytest.raises(ConfigError) as error:

@@ -122,7 +122,7 @@ def test_a_burst_of_rows_beyond_the_room_for_them_loses_none():
     assert same_bits(drive(made, columns, keys=1, cuts=range(1, n + 2, 7)), (whole, states))
 
 
-def test_a_sensor_that_never_comes_is_waited_for_no_longer_than_stated_and_is_told():
+def test_a_sensor_that_never_comes_is_waited_for_no_longer_than_stated_and_is_reported():
     came = [(s, EPOCH + n / 4) for n in range(40) for s in (0, 1)]
     columns = columns_of(came)
     made = stage()

@@ -350,7 +350,7 @@ def test_the_line_of_an_unexpected_failure_tells_the_place_and_not_what_a_record
     assert "ValueError at test_delivery.py:" in line and "secret" not in line and "\n" not in line
 
 
-def test_what_a_client_library_calls_unexpected_is_told_with_what_it_was():
+def test_what_a_client_library_calls_unexpected_is_reported_with_what_it_was():
     try:
         try:
             {}["98765-secret"]

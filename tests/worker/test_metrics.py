@@ -56,7 +56,7 @@ def test_every_help_text_is_a_sentence(served):
 
 
 @pytest.mark.parametrize("name", ["event_delay", "processing_delay"])
-def test_delays_are_told_apart_from_5_ms_to_a_day(name):
+def test_delays_are_distinguished_from_5_ms_to_a_day(name):
     collected = Metrics("in").registry.collect()
     series = [sample for family in collected for sample in family.samples if sample.name == f"{PREFIX}{name}_seconds_bucket"]
     edges = [float(sample.labels["le"]) for sample in series]
@@ -64,7 +64,7 @@ def test_delays_are_told_apart_from_5_ms_to_a_day(name):
     assert edges == sorted(edges) and len(edges) > 15
 
 
-def test_the_name_of_the_job_is_told_once():
+def test_the_name_of_the_job_is_reported_once():
     metrics = Metrics("in", "okfeb", job_name="steps")
     assert metrics.registry.get_sample_value(PREFIX + "build_info", {"version": __version__, "job_name": "steps"}) == 1
 
@@ -164,7 +164,7 @@ def test_ready_is_what_the_page_answers_and_the_disk_is_that_of_the_states(tmp_p
     assert math.isnan(value(PREFIX + "state_disk_size_bytes")) and math.isnan(value(PREFIX + "state_disk_free_bytes"))
 
 
-def test_the_partition_that_waits_longest_for_its_commit_is_told():
+def test_the_partition_that_waits_longest_for_its_commit_is_reported():
     async def body():
         worker = Worker()
         delivery = await worker.begin(0, 1)
@@ -226,7 +226,7 @@ def test_batches_count_as_recent_for_five_minutes():
     assert fresh.count_before(20.0) == 0
 
 
-def test_keys_that_do_not_fit_the_cache_are_told_once_a_minute():
+def test_keys_that_do_not_fit_the_cache_are_reported_once_a_minute():
     def told(records, states_read, keys_evicted):
         misses = CacheMisses(256 << 20)
         with capture_logs() as logs:

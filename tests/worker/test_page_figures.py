@@ -70,7 +70,7 @@ def test_a_key_of_a_megabyte_is_sent_to_viewers_by_its_first_characters() -> Non
     assert len(shown) == 1 and shown.pop() == "k" * 1000 + "... (1,048,576 characters)"
 
 
-def test_viewers_are_told_for_how_long_no_broker_has_answered() -> None:
+def test_viewers_see_for_how_long_no_broker_has_answered() -> None:
     health = Health(Metrics("in", "okfeb"))
     figures = Figures(Feed(), health, {"job": "j"})
     for last, silent in ((0.0, 0), (time.monotonic() - 40.0, 40)):
@@ -182,7 +182,7 @@ def test_more_keys_in_alarm_than_places_leave_none_to_others() -> None:
     assert list(group.shown) == list(opened)[:MOST_PEOPLE]
 
 
-def test_viewers_are_told_at_once_that_the_newest_samples_are_late() -> None:
+def test_viewers_see_at_once_that_the_newest_samples_are_late() -> None:
     _, figures, _ = _with_states()
     taken = figures._health.metrics.taken
     for records, late in ((10_000, 0), (150, 0), (150, 150)):

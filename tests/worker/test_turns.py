@@ -35,7 +35,7 @@ def test_calls_of_advance_get_shorter_where_a_record_takes_long():
     assert sum(calls) == 1500
 
 
-def test_calls_of_advance_are_short_while_somebody_asks_and_long_again_later(monkeypatch):
+def test_calls_of_advance_are_short_while_a_viewer_asks_and_long_again_later(monkeypatch):
     monkeypatch.setattr(turns_module, "ASKED_FOR", 0.5)
     calls: list[int] = []
 

@@ -74,7 +74,7 @@ def test_restoring_and_rebalancing_are_progress(answering: list[Any]) -> None:
     assert not answering
 
 
-def test_a_silence_of_all_brokers_is_told_once_and_its_end_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silence_of_all_brokers_is_reported_once_and_its_end_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LastAnswer, "at", time.monotonic() - STALLED - 5)
     looks = []
 
