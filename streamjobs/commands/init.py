@@ -159,6 +159,8 @@ def _try(file: Path, sample: Path, guessed: "Guess", written: Written, how: "How
     from streamjobs.recordings.survey import windowed
 
     if not is_tried(guessed, written.time_zone):
+        if "time_zone" in guessed.choose and written.time_zone is None:
+            note("[drift] was not tried: the times have no zone; init with --time-zone ZONE tries it")
         return
     if guessed.label is not None and guessed.task == "regression" and not windowed(guessed):
         from streamjobs.commands.recordings.learner_trial import best_learner

@@ -260,6 +260,15 @@ def says_time(name: str) -> bool:
     return plain == "t" or unit or bool(TIME_WORDS & set(words))
 
 
+def says_duration(name: str) -> bool:
+    """Whether only a unit at the end says a time: it may be a signal, such as a latency in ms, or a speed in m/s.
+
+    >>> [says_duration(name) for name in ("latency_ms", "wind_ms", "time_ms", "timestampNs")]
+    [True, True, False, False]
+    """
+    return not TIME_WORDS & set(plain_name(name).split("_")) and plain_name(name) != "t" and says_time(name)
+
+
 def unit_of_name(name: str) -> str | None:
     """The unit of a time that its name states, None where it states none.
 

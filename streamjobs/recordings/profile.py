@@ -12,6 +12,7 @@ from streamjobs.recordings.arrays import Array
 from streamjobs.recordings.columns import absent
 from streamjobs.recordings.files import SECONDS, rows_of
 from streamjobs.recordings.guess.columns import Guess
+from streamjobs.recordings.guess.rows import NEVER, stands_still
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
@@ -47,7 +48,7 @@ def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) ->
     """
     if not guessed.fields or "fields" in guessed.choose:
         return guessed, Profile([], {}, [], {}, 0)
-    wanted = [*guessed.fields, *filter(None, (guessed.key, guessed.time))]
+    wanted = [*guessed.fields, *guessed.candidates.get("key", ()), *filter(None, (guessed.key, guessed.time))]
     found = profile_of(count(rows_of(path, how, wanted)), guessed)
     return without_unsteady(guessed, found), found
 
@@ -61,13 +62,15 @@ def profiled_rows(rows: Sequence[dict[str, Any]], guessed: Guess, owners: Sequen
 
 def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     """Leaves out fields that cannot be watched, with the reason; names them where they were chosen, or predict a label."""
-    left_out = {name: "never changes in the sample" for name in found.still}
+    left_out = dict.fromkeys(found.still, f"{NEVER} in the sample")
     left_out |= {name: f"follows {other!r}" for name, other in found.following.items()}
     left_out |= {
         name: f"{way} all through the sample, which drift detection would report again and again"
         for name, way in found.trending.items()
     }
     remarks = list(guessed.remarks)
+    if found.most_rows >= LEAST:  # of more rows than those by which the remark was made
+        remarks = [one for one in remarks if NEVER not in one]
     if found.daily:
         remarks.append(
             f"{quoted_names([name for name in found.daily if name not in left_out])}: a daily cycle, which drift detection "
@@ -75,11 +78,10 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
         )
     may = guessed.label is None and guessed.because.get("fields") != "as chosen" and guessed.preset is None
     if may and len(left_out) < len(guessed.fields):
-        if found.still:
-            remarks = [one for one in remarks if "never changes" not in one]
         fields = [name for name in guessed.fields if name not in left_out]
         return guessed._replace(fields=fields, left_out=guessed.left_out | left_out, remarks=remarks)
     remarks += [f"{name!r} {why}" for name, why in left_out.items() if name not in found.still]
+    remarks += [stands_still(found.still)] if found.still else []
     return guessed._replace(remarks=remarks)
 
 
@@ -112,7 +114,8 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
 def _by_key(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None) -> dict[Any, Array]:
     """(rows, 1 + fields) of each of the first keys: time and numbers, NaN for none."""
     finds = [None if name is None else column_path(name).find for name in (guessed.time, *guessed.fields)]
-    key_of = None if guessed.key is None else column_path(guessed.key).find
+    key = guessed.key or next(iter(guessed.candidates.get("key", ())), None)
+    key_of = None if key is None or owners is not None else column_path(key).find
     kept: dict[Any, list[list[float]]] = {}
     room = NUMBERS // len(finds)
     for number, (row, owner) in enumerate(zip(rows, itertools.repeat(None) if owners is None else owners, strict=False)):

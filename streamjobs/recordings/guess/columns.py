@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from streamjobs.recordings.clocks import flat, unit_since_1970, usual_pause
@@ -16,12 +16,14 @@ from streamjobs.recordings.columns import (
     Times,
     absent,
     plain_name,
+    says_duration,
     says_time,
     unit_of_name,
     why_no_number,
 )
 from streamjobs.recordings.exports import TIME
 from streamjobs.recordings.files import SECONDS
+from streamjobs.recordings.guess.rows import CLOCK, follows, rates_apart, stands_still, take_turns
 from streamjobs.recordings.guess.x import X, quoted_names, x_of
 from streamjobs.recordings.sides import Mirror
 from streamjobs.settings.presets import Preset
@@ -103,12 +105,12 @@ class Columns:
 
     def guess(self) -> Guess:
         time, start_time, unit = self._time()
-        key = self._key()
-        label = self._label()
+        key = self._key(time)
+        label = self._label(key)
         if time is not None and not self.texts.get(time, True):
             self.choose["time_zone"] = f"the times in {time!r} have no zone; set time_zone to their zone"
         if len(formats := self.formats.get(time or "", [])) > 1:
-            dates = " or ".join(f"{one!r}" for one in formats)
+            dates = " or ".join(map(repr, formats))
             self._unsure("time_format", formats, f"the times in {time!r} are {dates}: the sample has no day above 12")
         task, classes = self._task(label)
         x = self._x({time, key, label and label.name}, time)
@@ -149,7 +151,7 @@ class Columns:
 
     def _time(self) -> tuple[str | None, str | None, str | None]:
         """The column with the event time, or one that counts from somewhere else, and its unit where that is known."""
-        named = [c for c in self.columns if says_time(c.name) and c.name not in self.left_out]
+        named = [c for c in self.columns if says_time(c.name) and c.name not in self.left_out and not self._varies(c)]
         named = named or [c for c in self.columns if c.name in self.texts and c.name not in self.left_out]
         named = named or [c for c in self.columns if self._counts(c) and unit_since_1970(c) is not None]
         if self.chosen.time is not None:
@@ -159,6 +161,13 @@ class Columns:
         numeric = [column for column in named if column.kind == "number" or column.depth == 1]
         dated = {column.name: unit for column in numeric if (unit := unit_since_1970(column)) is not None}
         dated |= {column.name: "s" for column in numeric if column.name in self.texts}
+        if (clock := self._date_and_clock(dated)) is not None:
+            self.left_out |= dict.fromkeys([c.name for c in named], f"a time, {by}")
+            self.choose["time"] = (
+                f"{clock[0]!r} has the date and {clock[1]!r} the time of day; a record needs both in one column, such as "
+                "'24.10.2025 02:00:15'; without time, the records' own timestamps are used"
+            )
+            return None, None, None
         if dated:
             time = min(dated, key=lambda name: (name != TIME, "." in name, _rank(name, TIMES)))
             self.left_out |= dict.fromkeys([c.name for c in named], f"a time, {by}; {time!r} is read")
@@ -167,14 +176,13 @@ class Columns:
             form = "all its values are ISO 8601" if time in self.texts else f"only in {UNIT_NAMES[unit]} its years may be"
             if time in self.formats:
                 form = f"all its values are such as {example_of(self.formats[time][0])}"
-            called = "the name of a time, and " if says_time(time) else ""
-            self.because["time"] = "as chosen" if self.chosen.time else called + form
+            form = f"the name of a time, and {form}" if says_time(time) else form
+            self.because["time"] = "as chosen" if self.chosen.time else form
             return time, None, unit
         if numeric:
             first = min(numeric, key=lambda column: _rank(column.name, TIMES))
-            begins = flat(first.values)[0]
             self.choose["time"] = (
-                f"{first.name!r} begins at {begins:.16g}, so it does not count from 1970; without time, the "
+                f"{first.name!r} begins at {flat(first.values)[0]:.16g}, so it does not count from 1970; without time, the "
                 "records' own timestamps are used"
             )
             stated = unit_of_name(first.name) or ("s" if any(value % 1 for value in flat(first.values)) else None)
@@ -194,16 +202,29 @@ class Columns:
             self.choose["time"] = "no column has the name of a time (time, timestamp, ts, ...)"
         return None, None, None
 
+    def _date_and_clock(self, dated: Collection[str]) -> tuple[str, str] | None:
+        """A column of dates and one of times of day, where no column has both."""
+        if not dated or any("%H" in form or "%I" in form for name in dated for form in self.formats.get(name, ["%H"])):
+            return None
+        clock = next((c.name for c in self.columns if c.kind == "text" and all(map(CLOCK.fullmatch, c.values))), None)
+        return None if clock is None else (next(iter(dated)), clock)
+
     def _counts(self, column: Column) -> bool:
         """Whether whole numbers of a column never fall: without a name of a time, its values may still be times."""
         numbers = column.values if column.kind == "number" and len(self.rows) >= COUNTER_ROWS else []
         rises = all(one <= other for one, other in itertools.pairwise(numbers)) and column.distinct > 1
         return bool(numbers) and rises and not column.missing and plain_name(column.name) not in (*KEYS, *LABELS)
 
+    def _varies(self, column: Column) -> bool:
+        """Whether a column with the name of a duration is a signal: its numbers do not count on."""
+        if not says_duration(column.name) or column.kind != "number" or column.name == self.chosen.time:
+            return False
+        return unit_since_1970(column) is None and any(a > b for a, b in itertools.pairwise(column.values))
+
     def _unsure(self, what: str, candidates: list[str], why: str) -> None:
         self.choose[what], self.candidates[what] = why, candidates
 
-    def _key(self) -> str | None:
+    def _key(self, time: str | None) -> str | None:
         if self.chosen.key is not None:
             (self.because if self.chosen.key else self.choose)["key"] = "as chosen" if self.chosen.key else "none was chosen"
             return self.chosen.key or None
@@ -237,6 +258,11 @@ class Columns:
         texts = [column for column in there if column.kind == "text" and 1 <= column.distinct <= len(self.rows) / 2]
         some = [column.name for column in sorted(texts, key=lambda column: -column.distinct)]
         some = [name for name in some if not says_time(name) and plain_name(name) not in LABELS]
+        finest = next((one for one in texts if one.name in some[:1] and take_turns(self.rows, one.name, time)), None)
+        if finest is not None and self.preset is None and all(follows(self.rows, other, finest.name) for other in some[1:]):
+            self.left_out.pop(finest.name, None)
+            self.because["key"] = f"rows of its {finest.distinct:,} different texts take turns, as those of devices do"
+            return finest.name
         why = "no column has the name of a key (person, user, subject, device, machine, ...)"
         if self.preset is not None and self.preset.export is not None:
             self.choose["key"] = (
@@ -248,7 +274,7 @@ class Columns:
             self.choose["key"] = f"{why}; a recording of one device needs a column with its name, --key-from or --key-is"
         return None
 
-    def _label(self) -> Column | None:
+    def _label(self, key: str | None) -> Column | None:
         if self.chosen.label is not None:
             (self.because if self.chosen.label else self.choose)["label"] = (
                 "as chosen" if self.chosen.label else "none was chosen"
@@ -278,8 +304,8 @@ class Columns:
             return usable[0]
         most = len(self.rows) / 2
         some = [c.name for c in self.columns if c.kind == "text" and 2 <= c.distinct <= min(most, CLASSES)]
-        some = [name for name in some if name not in self.left_out and plain_name(name) not in KEYS]
-        some = [name for name in some if name != self.chosen.key]
+        others = {*self.left_out, key, self.chosen.key}
+        some = [name for name in some if name not in others and plain_name(name) not in KEYS]
         why = "no column has the name of a label (label, activity, class, target, ...)"
         self.choose["label"] = why + (f"; candidates: {quoted_names(some)}" if some else "")
         if some:
@@ -334,7 +360,7 @@ class Columns:
         """What is odd about the fields, though they are part of x; returns how many rows lack a number."""
         still = [c.name for c in self.columns if c.name in fields and c.distinct == 1 and len(self.rows) >= COUNTER_ROWS]
         if still:
-            self.remarks.append(f"{quoted_names(still)} never changes in the sample; remove it from fields if it never does")
+            self.remarks.append(stands_still(still))
         gaps = {column.name: column.missing for column in self.columns if column.name in fields and column.missing}
         count = sum(any(absent(row.get(name)) for name in gaps) for row in self.rows)
         if gaps:
@@ -357,6 +383,8 @@ class Columns:
         if not 0 < rate < math.inf:
             self.choose["rate"] = f"no rate has pauses of {pause:.3g} {unit}; set [window] rate"
             return None
+        if key is not None and (rates := rates_apart(self.rows, key, time, SECONDS[unit])):
+            self.remarks.append(rates)
         self.because["rate"] = f"the median pause between a key's samples is {1 / rate:.3g} s"
         self.pause = pause * SECONDS[unit]
         return round(rate, 1 - math.floor(math.log10(rate)))

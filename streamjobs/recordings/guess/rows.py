@@ -1,0 +1,57 @@
+"""What the first rows of a recording show of its keys: which texts take turns, and which pauses the keys have."""
+
+import itertools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from streamjobs.recordings.clocks import usual_pause
+from streamjobs.recordings.guess.x import quoted_names
+
+CLOCK = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?( ?[AaPp][Mm])?")  # a time of day
+FAR_APART = 3.0  # times a pause between samples: windows of one rate would have too few samples, or too many
+NEVER = "never changes"
+Rows = Sequence[dict[str, Any]]
+
+
+def take_turns(rows: Rows, name: str, time: str | None) -> bool:
+    """Whether most rows have another text than the row before, or the time begins again where the text changes.
+
+    >>> take_turns([{"oven": "ab"[i % 2]} for i in range(9)], "oven", None)
+    True
+    >>> take_turns([{"oven": "ab"[i > 4], "t": i % 5} for i in range(9)], "oven", "t")
+    True
+    >>> take_turns([{"mode": "ab"[i > 4], "t": i} for i in range(9)], "mode", "t")
+    False
+    """
+    pairs = list(itertools.pairwise((row.get(name), None if time is None else row.get(time)) for row in rows))
+    turns = [(then, now) for (before, then), (after, now) in pairs if before != after]
+    if 2 * len(turns) > len(pairs):
+        return True
+    return bool(turns) and all(then is not None and now is not None and now < then for then, now in turns)
+
+
+def follows(rows: Rows, name: str, key: str) -> bool:
+    """Whether each text of the key has one text of this name."""
+    texts = {row.get(key) for row in rows}
+    return len({(row.get(key), row.get(name)) for row in rows}) == len(texts)
+
+
+def rates_apart(rows: Rows, key: str, time: str, second: float) -> str | None:
+    """What keys with rates far apart need, None where all are alike. second: of the time's unit."""
+    by_key: dict[Any, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_key.setdefault(row.get(key), []).append(row)
+    pauses = {name: usual_pause(own, [0] * len(own), time) for name, own in by_key.items()}
+    known = sorted((pause * second, str(name)) for name, pause in pauses.items() if pause)
+    if len(known) < 2 or known[-1][0] < FAR_APART * known[0][0]:
+        return None
+    (fast, quick), (slow, lazy) = known[0], known[-1]
+    return (
+        f"keys have rates of their own: {quick!r} a sample every {fast:.3g} s, {lazy!r} every {slow:.3g} s; a [window] has "
+        "one rate, so keys with another rate need a job and a topic of their own"
+    )
+
+
+def stands_still(names: Sequence[str]) -> str:
+    return f"{quoted_names(names)} {NEVER} in the sample; remove it from fields if it never does"
