@@ -11,8 +11,8 @@ import numpy as np
 
 from algorithms import learner_from
 from algorithms.common.protocol import PREDICT_ONLY
-from algorithms.dictionary.class_costs import class_costs
 from papers import usps
+from papers.batch.class_costs import class_costs
 from papers.common import line, options, told, verdict
 from papers.okdl_common import made
 

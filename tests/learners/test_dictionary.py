@@ -8,9 +8,9 @@ import pytest
 from algorithms import Learner, SettingError, learner_from
 from algorithms.common.kernels import Kernel, gram
 from algorithms.common.protocol import Array
-from algorithms.dictionary.class_costs import class_costs
 from algorithms.dictionary.coding import sparse_code
 from algorithms.dictionary.okdl import Okdl
+from papers.batch.class_costs import class_costs
 from tests.reference.dictionary import PlainDictionary
 from tests.reference.prototypes import gaussian
 
