@@ -153,7 +153,7 @@ class Live(Slots):
             share = mapping.budget_used(self.shared[MAP], self.job.shared[MAP], np.zeros(1, np.int64))
         else:
             share = self.job.learner.budget_used(self.work[LEARNER], self.templates[LEARNER], self.live_slots())
-        slots = self._in_alarm()
+        slots = self._in_alarm(self.live_slots())
         stats = stats_of(self.latest, self.used, self.keys, since, share, slots)
         if self.silence is None and not self.away:
             return stats
@@ -162,12 +162,11 @@ class Live(Slots):
             keys.update(list(self.silence.quiet), list(self.silence.missing))
         return stats._replace(in_alarm=len(keys))
 
-    def _in_alarm(self) -> Array | None:
-        """Slots of live keys with an open alarm; None where no alarm stays open."""
+    def _in_alarm(self, slots: Array) -> Array | None:
+        """Those of these slots with an open alarm; None where no alarm stays open."""
         if not self.lasting:
             return None
         opened = [self.work[kind]["opened"] for kind in self.lasting]
-        slots = self.live_slots()
         slots = slots[slots < min(map(len, opened))]
         if not len(slots):
             return slots
@@ -339,8 +338,8 @@ class Live(Slots):
             self.used[slot] = 0
 
     def _leave(self, leaving: Array) -> None:
-        if (alarmed := self._in_alarm()) is not None:
-            self.away |= dict.fromkeys(self.key_of[slot] for slot in np.intersect1d(alarmed, leaving).tolist())
+        if (alarmed := self._in_alarm(leaving)) is not None:
+            self.away |= dict.fromkeys(self.key_of[slot] for slot in alarmed.tolist())
         unsaved = self.writable([slot for slot in leaving.tolist() if slot in self.dirty])
         for slot, data in zip(unsaved, self.encode(unsaved), strict=True):
             self.parked[self.key_of[slot]] = data
