@@ -29,6 +29,10 @@ FAN = """[...document.querySelectorAll("#asked-forecasts canvas")].map((one) => 
   }
   return [...counts].filter(([, many]) => many > 1).map(([alpha]) => alpha);
 })"""
+BELOW = """(() => {
+  const box = document.getElementById("alarms"), end = box.getBoundingClientRect().bottom;
+  return [...box.querySelectorAll("tbody tr")].filter((one) => one.getBoundingClientRect().bottom > end + 1).length;
+})()"""
 WRAPPED = """[...document.querySelectorAll(".confusion tbody td")].filter((one) => one.offsetHeight > 34).length"""
 
 
@@ -124,6 +128,7 @@ def test_seven_of_200_machines_in_alarm_are_seen_first(machines: Viewer, width: 
     assert shown[:7] == [[key, True] for key in loud] and len(shown) == 24 and not any(alarm for _, alarm in shown[7:])
     rows = machines.ask("[...document.querySelectorAll('#alarms tbody tr')].map((one) => one.textContent)")
     assert len(rows) == 7 and all("open" in row and "vibration" in row for row in rows)
+    assert machines.ask(BELOW) == 0, "all seven without scrolling"
     assert "176 more keys are not shown" in machines.ask("document.getElementById('people-note').textContent")
 
 
