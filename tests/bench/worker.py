@@ -170,8 +170,8 @@ class Bench:
         In two paces: by a producer with Kafka's usual linger of 5 ms, and each record in a request of its own, which costs
         the broker most. Beside it what the records themselves take to reach the reader, without any worker.
         """
-        seconds = 3 if self.quick else 20
-        floor = self._ages("the input itself", self.job("floor", **FULL), rate, 2 if self.quick else 5, linger=5)
+        seconds = 1 if self.quick else 20
+        floor = self._ages("the input itself", self.job("floor", **FULL), rate, 1 if self.quick else 5, linger=5)
         usual = self.aged("producer's linger 5 ms", rate, seconds, linger=5)
         alone = self.aged("a request for each record", rate, seconds, linger=0)
         return {"floor": floor, "usual": usual, "alone": alone}
