@@ -4,45 +4,41 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from streamjobs.settings.types import Seconds, Secret, Section, secret
+from streamjobs.settings.types import Seconds, Secret, Section, optional, secret, setting
 
 
 class BrokerSection(Section):
     section: ClassVar[str] = "broker"
 
-    url: str = Field(default="kafka://localhost:9092", description="bootstrap servers: kafka://host:port[,host:port]")
-    session_timeout: Seconds = Field(
-        default=10.0, description="a worker without a heartbeat for this long loses its partitions (duration, or seconds)"
+    url: str = setting("kafka://localhost:9092", "bootstrap servers: kafka://host:port[,host:port]")
+    session_timeout: Seconds = setting(
+        10.0, "a worker without a heartbeat for this long loses its partitions (duration, or seconds)"
     )
-    instance_id: str | None = Field(
-        default=None, description="static group membership: a restarted worker with this id keeps its partitions"
+    instance_id: str | None = optional("static group membership: a restarted worker with this id keeps its partitions")
+    protocol: Literal["plaintext", "ssl", "sasl_ssl", "sasl_plaintext"] | None = optional(
+        "security protocol; absent: sasl_ssl with a username or token, ssl with ca_file or certificate_file, "
+        "else plaintext; sasl_plaintext is refused"
     )
-    protocol: Literal["plaintext", "ssl", "sasl_ssl", "sasl_plaintext"] | None = Field(
-        default=None,
-        description="security protocol; absent: sasl_ssl with a username or token, ssl with ca_file or certificate_file, "
-        "else plaintext; sasl_plaintext is refused",
+    ca_file: str | None = optional(
+        "CA certificates (PEM) for the broker's certificate; absent: the CA certificates of this machine"
     )
-    ca_file: str | None = Field(
-        default=None,
-        description="CA certificates (PEM) for the broker's certificate; absent: the CA certificates of this machine",
-    )
-    certificate_file: str | None = Field(default=None, description="client certificate (PEM) of the worker")
-    key_file: str | None = Field(default=None, description="private key (PEM) of certificate_file; absent: in the same file")
+    certificate_file: str | None = optional("client certificate (PEM) of the worker")
+    key_file: str | None = optional("private key (PEM) of certificate_file; absent: in the same file")
     key_password: Secret | None = secret("password of an encrypted key_file")
-    key_password_file: str | None = Field(default=None, description="file with key_password")
-    mechanism: Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER"] | None = Field(
-        default=None, description="SASL mechanism; absent: SCRAM-SHA-512 with a username, else OAUTHBEARER"
+    key_password_file: str | None = optional("file with key_password")
+    mechanism: Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER"] | None = optional(
+        "SASL mechanism; absent: SCRAM-SHA-512 with a username, else OAUTHBEARER"
     )
-    username: str | None = Field(default=None, min_length=1, description="username for SCRAM and PLAIN")
+    username: str | None = optional("username for SCRAM and PLAIN", min_length=1)
     password: Secret | None = secret("password of the username")
-    password_file: str | None = Field(default=None, description="file with password, read at every connection")
+    password_file: str | None = optional("file with password, read at every connection")
     token: Secret | None = secret("token for OAUTHBEARER")
-    token_file: str | None = Field(default=None, description="file with token, read at every connection")
-    token_url: str | None = Field(default=None, description="https address that issues tokens for client_id and its secret")
-    client_id: str | None = Field(default=None, min_length=1, description="client id sent to token_url")
+    token_file: str | None = optional("file with token, read at every connection")
+    token_url: str | None = optional("https address that issues tokens for client_id and its secret")
+    client_id: str | None = optional("client id sent to token_url", min_length=1)
     client_secret: Secret | None = secret("secret of client_id")
-    client_secret_file: str | None = Field(default=None, description="file with client_secret")
-    scope: str | None = Field(default=None, description="scope requested from token_url")
+    client_secret_file: str | None = optional("file with client_secret")
+    scope: str | None = optional("scope requested from token_url")
 
     @property
     def sasl(self) -> str | None:
@@ -70,19 +66,16 @@ class RegistrySection(Section):
         description="address of a registry with Confluent's API, such as https://registry:8081; of Apicurio with its path, "
         "/apis/ccompat/v7"
     )
-    timeout: Seconds = Field(
-        default=10.0, gt=0, description="longest time an answer may take before the next attempt (duration, or seconds)"
+    timeout: Seconds = setting(10.0, "longest time an answer may take before the next attempt (duration, or seconds)", gt=0)
+    ca_file: str | None = optional(
+        "CA certificates (PEM) for the registry's certificate; absent: the CA certificates of this machine"
     )
-    ca_file: str | None = Field(
-        default=None,
-        description="CA certificates (PEM) for the registry's certificate; absent: the CA certificates of this machine",
-    )
-    certificate_file: str | None = Field(default=None, description="client certificate (PEM) of the worker")
-    key_file: str | None = Field(default=None, description="private key (PEM) of certificate_file; absent: in the same file")
+    certificate_file: str | None = optional("client certificate (PEM) of the worker")
+    key_file: str | None = optional("private key (PEM) of certificate_file; absent: in the same file")
     key_password: Secret | None = secret("password of an encrypted key_file")
-    key_password_file: str | None = Field(default=None, description="file with key_password")
-    username: str | None = Field(default=None, min_length=1, description="username, such as an API key")
+    key_password_file: str | None = optional("file with key_password")
+    username: str | None = optional("username, such as an API key", min_length=1)
     password: Secret | None = secret("password of the username, such as the API key's secret")
-    password_file: str | None = Field(default=None, description="file with password, read at every attempt")
+    password_file: str | None = optional("file with password, read at every attempt")
     token: Secret | None = secret("bearer token, in place of username and password")
-    token_file: str | None = Field(default=None, description="file with token, read at every attempt")
+    token_file: str | None = optional("file with token, read at every attempt")

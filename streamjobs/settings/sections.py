@@ -11,30 +11,21 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from streamjobs.settings.broker import BrokerSection, RegistrySection
 from streamjobs.settings.events import AlarmsSection, BoutsSection, DriftSection, ForecastSection
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.types import (
-    Bytes,
-    FieldName,
-    Seconds,
-    Secret,
-    Section,
-    Side,
-    Topic,
-    secret,
-)
+from streamjobs.settings.types import Bytes, FieldName, Seconds, Secret, Section, Side, Topic, optional, secret, setting
 
 MOST_WAITING = 100_000  # rows of a key that wait for labels
 
 
 class JobSection(Section):
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] = Field(
-        default="streamjobs", description="consumer group, and prefix of the state topics"
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] = setting(
+        "streamjobs", "consumer group, and prefix of the state topics"
     )
-    guarantee: Literal["at_least_once", "exactly_once"] = Field(
-        default="at_least_once",
-        description="delivery of outputs; exactly_once: readers with isolation.level=read_committed see each output once, "
+    guarantee: Literal["at_least_once", "exactly_once"] = setting(
+        "at_least_once",
+        "delivery of outputs; exactly_once: readers with isolation.level=read_committed see each output once, "
         "when its checkpoint ends",
     )
-    seed: int = Field(default=0, ge=0, le=2**62, description="random seed; mixed into the seed of every key")
+    seed: int = setting(0, "random seed; mixed into the seed of every key", ge=0, le=2**62)
 
 
 class MirrorSection(Section):
@@ -47,63 +38,53 @@ class MirrorSection(Section):
 
 class WindowSection(Section):
     length: Seconds = Field(description="length of a window in event time (duration, or seconds)")
-    hop: Seconds | None = Field(
-        default=None, description="event time from one window to the next (duration, or seconds); absent: the length"
-    )
+    hop: Seconds | None = optional("event time from one window to the next (duration, or seconds); absent: the length")
     rate: float = Field(gt=0, le=100_000, description="sampling rate of the sensor in Hz")
-    gap: Seconds | None = Field(
-        default=None,
-        description="a longer pause between two samples starts a new window (duration, or seconds); absent: 10 sample "
-        "periods",
+    gap: Seconds | None = optional(
+        "a longer pause between two samples starts a new window (duration, or seconds); absent: 10 sample periods"
     )
-    statistics: Literal["simple", "rich", "gravity", "rich+gravity"] = Field(
-        default="simple",
-        description="features of a window: 48 (simple), 100 (rich), 89 (gravity) or 189 (rich+gravity) for six axes; "
+    statistics: Literal["simple", "rich", "gravity", "rich+gravity"] = setting(
+        "simple",
+        "features of a window: 48 (simple), 100 (rich), 89 (gravity) or 189 (rich+gravity) for six axes; "
         "gravity expects acceleration in the first three fields and does not depend on how the sensor is mounted",
     )
-    convolutions: int = Field(
-        default=0,
-        ge=0,
-        le=500,
-        description="with [population]: numbers of random convolutions of a window, learned by `fit`; 0: none",
+    convolutions: int = setting(
+        0, "with [population]: numbers of random convolutions of a window, learned by `fit`; 0: none", ge=0, le=500
     )
-    mirror: MirrorSection | None = Field(
-        default=None,
-        description="changes the sign of some columns before windows are made, so that a left arm looks like a right one: "
-        "a table with `field`, `when` and `columns`",
+    mirror: MirrorSection | None = optional(
+        "changes the sign of some columns before windows are made, so that a left arm looks like a right one: "
+        "a table with `field`, `when` and `columns`"
     )
 
 
 class LabelsSection(Section):
-    wait: Seconds = Field(
-        default=0.0,
-        description="event time that rows wait for labels that arrive later, in records with time and label but without x "
+    wait: Seconds = setting(
+        0.0,
+        "event time that rows wait for labels that arrive later, in records with time and label but without x "
         "(duration, or seconds); 0: labels arrive with their samples",
     )
-    within: Seconds | None = Field(
-        default=None,
-        description="how far the time of such a label may be from its row's `ts` (duration, or seconds); absent: half the "
-        "hop of windows, 0 for samples",
+    within: Seconds | None = optional(
+        "how far the time of such a label may be from its row's `ts` (duration, or seconds); absent: half the "
+        "hop of windows, 0 for samples"
     )
-    delay: Seconds = Field(
-        default=0.0,
-        description="event time after which a label that arrived with its samples is learned, as if it had arrived late "
+    delay: Seconds = setting(
+        0.0,
+        "event time after which a label that arrived with its samples is learned, as if it had arrived late "
         "(duration, or seconds); 0: at once",
     )
-    most: int | None = Field(
-        default=None,
+    most: int | None = optional(
+        "most waiting rows of a key; beyond it the oldest stops waiting; absent: as many windows as `wait` or "
+        "`delay` covers, 1000 for samples",
         ge=1,
         le=MOST_WAITING,
-        description="most waiting rows of a key; beyond it the oldest stops waiting; absent: as many windows as `wait` or "
-        "`delay` covers, 1000 for samples",
     )
 
 
 class ScalingTable(Section):
-    method: Literal["standard", "none"] = Field(default="standard", description="standard: by running mean and variance")
-    unit_norm: bool = Field(default=False, description="scale every x to length 1 afterwards")
-    freeze_after: int = Field(default=0, ge=0, description="rows after which the scale stops changing; 0: never")
-    clip: float = Field(default=0.0, ge=0, description="limit scaled values to +-clip; 0: off")
+    method: Literal["standard", "none"] = setting("standard", "standard: by running mean and variance")
+    unit_norm: bool = setting(False, "scale every x to length 1 afterwards")
+    freeze_after: int = setting(0, "rows after which the scale stops changing; 0: never", ge=0)
+    clip: float = setting(0.0, "limit scaled values to +-clip; 0: off", ge=0)
 
     @property
     def shared(self) -> bool | None:
@@ -136,16 +117,12 @@ class PopulationSection(Section):
     file: str = Field(
         description="file of 'streamjobs fit': scale, map and starting head of other people, shared by all keys"
     )
-    replaces: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = Field(
-        default=None,
-        description="fingerprints of earlier populations, as 'streamjobs state migrate' prints them: keys of these "
-        "populations keep offsets, signal and waiting rows, and start over with the new head; absent: they are refused",
+    replaces: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = optional(
+        "fingerprints of earlier populations, as 'streamjobs state migrate' prints them: keys of these "
+        "populations keep offsets, signal and waiting rows, and start over with the new head; absent: they are refused"
     )
-    directions: int | None = Field(
-        default=None,
-        ge=2,
-        le=1000,
-        description="numbers that the head sees, in which people differ, learned by `fit`; absent: all",
+    directions: int | None = optional(
+        "numbers that the head sees, in which people differ, learned by `fit`; absent: all", ge=2, le=1000
     )
 
 
@@ -160,12 +137,9 @@ class LearnerSection(NamedSection):
         "also takes task, classes, max_classes, targets, smooth, filter, lasts, clip_target, fallback and reject here, as "
         "in [head]"
     )
-    freeze: bool | None = Field(
-        default=None, description="whether the map stops learning: always with [population], never without"
-    )
-    input: bool = Field(
-        default=False,
-        description="with [population] and a [head]: the head sees the scaled row and then the features of the map",
+    freeze: bool | None = optional("whether the map stops learning: always with [population], never without")
+    input: bool = setting(
+        False, "with [population] and a [head]: the head sees the scaled row and then the features of the map"
     )
 
 
@@ -174,44 +148,33 @@ class HeadSection(NamedSection):
         description="a learner that predicts, such as rls; its settings follow. A [population], or a setting of gated_rls "
         "(boost, gate, rate, discount), turns rls into gated_rls"
     )
-    task: Literal["classification", "regression"] = Field(
-        default="classification", description="whether labels are classes or numbers"
+    task: Literal["classification", "regression"] = setting("classification", "whether labels are classes or numbers")
+    classes: list[str] | None = optional("the classes in order; absent: each key learns its own")
+    max_classes: int = setting(16, "most classes of a key; absent with a [population]: the population's", ge=2, le=1024)
+    targets: int = setting(1, "regression: numbers in a label", ge=1, le=1024)
+    smooth: float = setting(0.0, "classification: weight of the previous row's scores in the decision; 0: off", ge=0, lt=1)
+    filter: Literal["hmm"] | None = optional(
+        "classification with a [population], in place of smooth: hmm: the score is the probability of a class, "
+        "because what a person does mostly goes on; 'streamjobs fit' learns how much a row counts"
     )
-    classes: list[str] | None = Field(default=None, description="the classes in order; absent: each key learns its own")
-    max_classes: int = Field(
-        default=16, ge=2, le=1024, description="most classes of a key; absent with a [population]: the population's"
+    lasts: Seconds | None = optional(
+        "with filter: how long an activity lasts on average, with [window] (duration, or seconds); absent: as "
+        "in the recordings of 'streamjobs fit'"
     )
-    targets: int = Field(default=1, ge=1, le=1024, description="regression: numbers in a label")
-    smooth: float = Field(
-        default=0.0, ge=0, lt=1, description="classification: weight of the previous row's scores in the decision; 0: off"
-    )
-    filter: Literal["hmm"] | None = Field(
-        default=None,
-        description="classification with a [population], in place of smooth: hmm: the score is the probability of a class, "
-        "because what a person does mostly goes on; 'streamjobs fit' learns how much a row counts",
-    )
-    lasts: Seconds | None = Field(
-        default=None,
-        description="with filter: how long an activity lasts on average, with [window] (duration, or seconds); absent: as "
-        "in the recordings of 'streamjobs fit'",
-    )
-    clip_target: float | None = Field(
-        default=None,
+    clip_target: float | None = optional(
+        "regression: a label beyond so many running standard deviations from the key's running mean is learned "
+        "as this limit; outputs have it unchanged; 0: off; absent: 10",
         ge=0,
         le=1e6,
-        description="regression: a label beyond so many running standard deviations from the key's running mean is learned "
-        "as this limit; outputs have it unchanged; 0: off; absent: 10",
     )
-    fallback: Literal["last_label", "none"] | None = Field(
-        default=None,
-        description="classification: prediction for a row without scores; absent: last_label with gated_rls, else none",
+    fallback: Literal["last_label", "none"] | None = optional(
+        "classification: prediction for a row without scores; absent: last_label with gated_rls, else none"
     )
-    reject: float | None = Field(
-        default=None,
+    reject: float | None = optional(
+        "classification with a [population]: rows unlike all known classes are unknown; 'streamjobs fit' learns "
+        "the threshold from people left out, so that at most this share of rows of known classes is unknown; absent: none",
         gt=0,
         le=0.5,
-        description="classification with a [population]: rows unlike all known classes are unknown; 'streamjobs fit' learns "
-        "the threshold from people left out, so that at most this share of rows of known classes is unknown; absent: none",
     )
 
 
@@ -228,67 +191,54 @@ class SinksSection(Section):
             )
         return {name: value for name, value in stated.items() if name != "version"} if isinstance(stated, dict) else stated
 
-    scores: bool = Field(
-        default=False, description="classification: predictions also have the scores of all classes, and the two best"
+    scores: bool = setting(False, "classification: predictions also have the scores of all classes, and the two best")
+    features: Topic | None = optional("topic of features; '' or absent: off")
+    predictions: Topic | None = optional("topic of predictions; '': off; absent: <source>.predictions")
+    drift: Topic | None = optional(
+        "topic of the detector's report on every row; '': off; absent: <source>.drift, off with alarms"
     )
-    features: Topic | None = Field(default=None, description="topic of features; '' or absent: off")
-    predictions: Topic | None = Field(
-        default=None, description="topic of predictions; '': off; absent: <source>.predictions"
+    alarms: Topic | None = optional(
+        "topic of alarms, a record when one is raised and one when it ends; '': off; absent: <source>.alarms "
+        "with [drift] false_alarms or [alarms], else off"
     )
-    drift: Topic | None = Field(
-        default=None,
-        description="topic of the detector's report on every row; '': off; absent: <source>.drift, off with alarms",
-    )
-    alarms: Topic | None = Field(
-        default=None,
-        description="topic of alarms, a record when one is raised and one when it ends; '': off; absent: <source>.alarms "
-        "with [drift] false_alarms or [alarms], else off",
-    )
-    bouts: Topic | None = Field(
-        default=None, description="topic of bouts; '': off; absent: <source>.bouts with [bouts], else off"
-    )
-    forecasts: Topic | None = Field(
-        default=None, description="topic of forecasts; '': off; absent: <source>.forecasts with [forecast], else off"
-    )
-    dlq: Topic | None = Field(default=None, description="topic of dead letters; cannot be off; absent: <source>.dlq")
+    bouts: Topic | None = optional("topic of bouts; '': off; absent: <source>.bouts with [bouts], else off")
+    forecasts: Topic | None = optional("topic of forecasts; '': off; absent: <source>.forecasts with [forecast], else off")
+    dlq: Topic | None = optional("topic of dead letters; cannot be off; absent: <source>.dlq")
 
 
 SINKS = ("features", "predictions", "drift", "alarms", "bouts", "forecasts", "dlq")  # settings of [sinks] that name a topic
 
 
 class StateSection(Section):
-    store: Literal["rocksdb", "memory"] = Field(default="rocksdb", description="local store of states; memory: for tests")
-    directory: str = Field(default="state", description="folder of the local store")
-    checkpoint: Seconds = Field(default=1.0, description="longest time between two checkpoints (duration, or seconds)")
-    checkpoint_records: int = Field(default=20_000, ge=1, description="most records of a partition between two checkpoints")
-    checkpoint_bytes: Bytes = Field(
-        default=64 << 20,
-        description="most bytes of changed states of a partition, and of the records that changed them, between two "
+    store: Literal["rocksdb", "memory"] = setting("rocksdb", "local store of states; memory: for tests")
+    directory: str = setting("state", "folder of the local store")
+    checkpoint: Seconds = setting(1.0, "longest time between two checkpoints (duration, or seconds)")
+    checkpoint_records: int = setting(20_000, "most records of a partition between two checkpoints", ge=1)
+    checkpoint_bytes: Bytes = setting(
+        64 << 20,
+        "most bytes of changed states of a partition, and of the records that changed them, between two "
         "checkpoints (size, or bytes)",
     )
-    replay: Seconds = Field(
-        default=10.0,
-        description="processor time that a crash may cost in applying records again; states are written as "
+    replay: Seconds = setting(
+        10.0,
+        "processor time that a crash may cost in applying records again; states are written as "
         "seldom as it allows (duration, or seconds); 0s, and with [alarms] silent: with each checkpoint",
     )
-    cache: Bytes = Field(
-        default=256 << 20, description="most memory for live states (size, or bytes); all others stay in the store"
+    cache: Bytes = setting(256 << 20, "most memory for live states (size, or bytes); all others stay in the store")
+    ttl: Seconds | None = optional(
+        "keys idle longer than this in event time start over, and their state is removed (duration, or "
+        "seconds); absent: never"
     )
-    ttl: Seconds | None = Field(
-        default=None,
-        description="keys idle longer than this in event time start over, and their state is removed (duration, or "
-        "seconds); absent: never",
-    )
-    start_from: str | None = Field(default=None, description="exported state that new keys start from")
+    start_from: str | None = optional("exported state that new keys start from")
 
 
 class MetricsSection(Section):
-    port: int = Field(default=9108, ge=0, le=65535, description="port of /metrics and /health; 0: any free port")
-    host: str = Field(default="127.0.0.1", description="address that /metrics and /health are served on")
+    port: int = setting(9108, "port of /metrics and /health; 0: any free port", ge=0, le=65535)
+    host: str = setting("127.0.0.1", "address that /metrics and /health are served on")
     token: Secret | None = secret(
         "token of the live page and of /api: 16 characters or more; absent: they are served on a loopback address only"
     )
-    token_file: str | None = Field(default=None, description="file with token, read at every login")
+    token_file: str | None = optional("file with token, read at every login")
 
 
 class Settings(Section):

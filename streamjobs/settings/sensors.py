@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field
 
 from streamjobs.settings.paths import path_of, quoted
-from streamjobs.settings.types import MOST_NUMBERS, FieldName, Seconds, Section
+from streamjobs.settings.types import MOST_NUMBERS, FieldName, Seconds, Section, optional, setting
 
 LEAST_WAIT = 2.0  # seconds, where [source.sensors] does not say
 PERIODS = 10.0  # of a sensor: a longer pause between two of its samples is a gap, where the job does not say
@@ -17,15 +17,14 @@ class SensorSection(Section):
         description="fields with the sensor's numbers, in this order; paths as in [source] fields, into the sample"
     )
     rate: float = Field(gt=0, le=100_000, description="sampling rate of the sensor in Hz")
-    between: Literal["linear", "hold"] = Field(
-        default="linear",
-        description="the sensor's numbers for a row with a time between two samples: linear: interpolated between the two; "
+    between: Literal["linear", "hold"] = setting(
+        "linear",
+        "the sensor's numbers for a row with a time between two samples: linear: interpolated between the two; "
         "hold: the numbers of the earlier sample",
     )
-    gap: Seconds | None = Field(
-        default=None,
-        description="a longer pause between two samples of the sensor is a gap, in which no rows are made (duration, or "
-        "seconds); absent: 10 of its sample periods",
+    gap: Seconds | None = optional(
+        "a longer pause between two samples of the sensor is a gap, in which no rows are made (duration, or "
+        "seconds); absent: 10 of its sample periods"
     )
 
     @property
@@ -36,23 +35,18 @@ class SensorSection(Section):
 
 class SensorsSection(Section):
     name: FieldName = Field(description="field of a sample that names its sensor")
-    samples: FieldName | None = Field(
-        default=None,
-        description="field of a record with its list of samples, such as payload; absent: the record itself is a sample. "
-        "The other paths of [source] lead into a sample; the label may also be a field of the record",
+    samples: FieldName | None = optional(
+        "field of a record with its list of samples, such as payload; absent: the record itself is a sample. "
+        "The other paths of [source] lead into a sample; the label may also be a field of the record"
     )
     each: dict[str, SensorSection] = Field(description="the sensors, by the names that records give them")
-    other: Literal["dlq", "skip"] = Field(
-        default="dlq",
-        description="what to do with a sample of any other sensor: dlq: its record is a dead letter; skip: leave it out",
+    other: Literal["dlq", "skip"] = setting(
+        "dlq", "what to do with a sample of any other sensor: dlq: its record is a dead letter; skip: leave it out"
     )
-    rate: float | None = Field(
-        default=None, gt=0, le=100_000, description="without [window]: rows a second; with [window], its rate"
-    )
-    wait: Seconds | None = Field(
-        default=None,
-        description="longest event time that a row waits for the samples of a slower sensor (duration, or seconds); absent: "
-        "two sample periods of the slowest sensor, but at least 2s",
+    rate: float | None = optional("without [window]: rows a second; with [window], its rate", gt=0, le=100_000)
+    wait: Seconds | None = optional(
+        "longest event time that a row waits for the samples of a slower sensor (duration, or seconds); absent: "
+        "two sample periods of the slowest sensor, but at least 2s"
     )
 
     @property

@@ -17,6 +17,8 @@ from streamjobs.settings.types import (
     TimeFormat,
     Topic,
     Zone,
+    optional,
+    setting,
 )
 from streamjobs.stages.event_time import END_OF_TIME
 
@@ -25,143 +27,122 @@ REKEYED = ".by-key"  # after the name of the topic that `streamjobs rekey` copie
 
 
 class SourceSection(Section):
-    preset: Literal["sensorlogger", "sensorlogger_live", "phyphox", "radar", "applewatch", "edgeimpulse"] | None = Field(
-        default=None,
-        description="the tool that wrote the records or files; it sets `fields` (sensorlogger_live: "
+    preset: Literal["sensorlogger", "sensorlogger_live", "phyphox", "radar", "applewatch", "edgeimpulse"] | None = optional(
+        "the tool that wrote the records or files; it sets `fields` (sensorlogger_live: "
         "[source.sensors]), `time` "
-        "and `time_unit` where they are absent",
+        "and `time_unit` where they are absent"
     )
     topic: Topic = Field(description="input topic")
-    key: FieldName | None = Field(
-        default=None,
-        description="field with the key, or a path as in `fields`, such as device.id: a text, a whole number or a boolean; "
-        "absent: the record's own key",
+    key: FieldName | None = optional(
+        "field with the key, or a path as in `fields`, such as device.id: a text, a whole number or a boolean; "
+        "absent: the record's own key"
     )
-    rekeyed: bool = Field(
-        default=False,
-        description="with `key`: the job reads the topic TOPIC.by-key, to which 'streamjobs rekey' copies the input topic's "
+    rekeyed: bool = setting(
+        False,
+        "with `key`: the job reads the topic TOPIC.by-key, to which 'streamjobs rekey' copies the input topic's "
         "records with their keys",
     )
-    partitioner: Literal["murmur2", "crc32", "fnv1a"] = Field(
-        default="murmur2",
-        description="with `key` not rekeyed, or [alarms] expected: how producers choose a key's partition; a record (of "
+    partitioner: Literal["murmur2", "crc32", "fnv1a"] = setting(
+        "murmur2",
+        "with `key` not rekeyed, or [alarms] expected: how producers choose a key's partition; a record (of "
         "an expected key) in another one stops the worker",
     )
-    format: Literal["json", "msgpack", "raw", "avro", "protobuf"] = Field(
-        default="json",
-        description="encoding of record values; avro and protobuf take their schemas from [registry] or from schema_file",
+    format: Literal["json", "msgpack", "raw", "avro", "protobuf"] = setting(
+        "json", "encoding of record values; avro and protobuf take their schemas from [registry] or from schema_file"
     )
-    schema_file: str | None = Field(
-        default=None,
-        description="schema of all values, which then begin without a schema id: .avsc for avro; .proto or .desc (a "
-        "descriptor set) for protobuf",
+    schema_file: str | None = optional(
+        "schema of all values, which then begin without a schema id: .avsc for avro; .proto or .desc (a "
+        "descriptor set) for protobuf"
     )
-    message: str | None = Field(
-        default=None, description="message type of the values in a Protobuf schema_file; absent: the first one in it"
-    )
-    envelope: Literal["none", "cloudevents"] = Field(
-        default="none",
-        description="cloudevents: values are the data of CloudEvents, binary or structured; paths such as ce.time lead to "
+    message: str | None = optional("message type of the values in a Protobuf schema_file; absent: the first one in it")
+    envelope: Literal["none", "cloudevents"] = setting(
+        "none",
+        "cloudevents: values are the data of CloudEvents, binary or structured; paths such as ce.time lead to "
         "the attributes of the event, and to a field of the data that is called ce: '\"ce\".time'",
     )
-    compression: Literal["none", "gzip"] = Field(
-        default="none",
-        description="gzip: values are compressed one by one, by the application (compression by producers needs no "
+    compression: Literal["none", "gzip"] = setting(
+        "none",
+        "gzip: values are compressed one by one, by the application (compression by producers needs no "
         "setting); max_bytes also limits the unpacked value",
     )
-    fields: list[FieldName] | None = Field(
-        default=None,
-        description="fields with the numbers of x, in this order; a path such as readings.temp, acc[0] or "
-        "sensors[name=temp].value leads into objects and lists, and a name that contains a dot is quoted: '\"value.x\"'",
+    fields: list[FieldName] | None = optional(
+        "fields with the numbers of x, in this order; a path such as readings.temp, acc[0] or "
+        "sensors[name=temp].value leads into objects and lists, and a name that contains a dot is quoted: '\"value.x\"'"
     )
-    x: FieldName = Field(default="x", description="without `fields`: the field that holds x as a list")
-    dim: int | None = Field(default=None, ge=1, le=MOST_NUMBERS, description="length of x; may be left out with `fields`")
-    time: FieldName | None = Field(
-        default=None,
-        description="field with the event time, or a path as in `fields`; absent: the record's timestamp, and the order is "
-        "that of the offsets",
+    x: FieldName = setting("x", "without `fields`: the field that holds x as a list")
+    dim: int | None = optional("length of x; may be left out with `fields`", ge=1, le=MOST_NUMBERS)
+    time: FieldName | None = optional(
+        "field with the event time, or a path as in `fields`; absent: the record's timestamp, and the order is "
+        "that of the offsets"
     )
-    time_unit: Literal["s", "ms", "us", "ns", "auto"] = Field(
-        default="s",
-        description="unit of the event time, counted since 1970; auto: found from the first number, once for the "
+    time_unit: Literal["s", "ms", "us", "ns", "auto"] = setting(
+        "s",
+        "unit of the event time, counted since 1970; auto: found from the first number, once for the "
         "topic; times in ISO 8601 need no unit",
     )
-    time_format: TimeFormat | None = Field(
-        default=None,
-        description="format of event times that are texts but not ISO 8601, as Python's strptime has it, such as "
-        "'%d.%m.%Y %H:%M'; excel: days as spreadsheets count them",
+    time_format: TimeFormat | None = optional(
+        "format of event times that are texts but not ISO 8601, as Python's strptime has it, such as "
+        "'%d.%m.%Y %H:%M'; excel: days as spreadsheets count them"
     )
-    time_zone: Zone | None = Field(
-        default=None,
-        description="zone of event times in ISO 8601 or time_format without a zone, such as UTC, +01:00 or Europe/Berlin; "
-        "absent: such a record is a dead letter",
+    time_zone: Zone | None = optional(
+        "zone of event times in ISO 8601 or time_format without a zone, such as UTC, +01:00 or Europe/Berlin; "
+        "absent: such a record is a dead letter"
     )
-    label: FieldName | None = Field(
-        default=None, description="field with the label, or a path as in `fields`; it may be absent or null in a record"
+    label: FieldName | None = optional(
+        "field with the label, or a path as in `fields`; it may be absent or null in a record"
     )
-    categories: dict[FieldName, Categories] | None = Field(
-        default=None,
-        description="fields of x that have one of these texts (or whole numbers, true, false) in place of a number, such as "
-        "{ valve = ['open', 'shut'] }",
+    categories: dict[FieldName, Categories] | None = optional(
+        "fields of x that have one of these texts (or whole numbers, true, false) in place of a number, such as "
+        "{ valve = ['open', 'shut'] }"
     )
-    categories_as: Literal["one_hot", "codes"] = Field(
-        default="one_hot",
-        description="one_hot: a column of 0 or 1 for each of a field's categories; codes: one column with the category's "
+    categories_as: Literal["one_hot", "codes"] = setting(
+        "one_hot",
+        "one_hot: a column of 0 or 1 for each of a field's categories; codes: one column with the category's "
         "index in the list, from 0",
     )
-    unseen: Literal["dlq", "other", "missing"] = Field(
-        default="dlq",
-        description="what to do with a category that is not listed: dlq: the record is a dead letter; other: 0 in all "
+    unseen: Literal["dlq", "other", "missing"] = setting(
+        "dlq",
+        "what to do with a category that is not listed: dlq: the record is a dead letter; other: 0 in all "
         "columns, with codes one more than the last; missing: treated as a missing number",
     )
-    numbers: Literal["strict", "lenient"] = Field(
-        default="strict",
-        description="lenient: texts such as '21.5' are numbers too, 'true' and 'false' 1 and 0, '' and 'NaN' are missing",
+    numbers: Literal["strict", "lenient"] = setting(
+        "strict", "lenient: texts such as '21.5' are numbers too, 'true' and 'false' 1 and 0, '' and 'NaN' are missing"
     )
-    missing: Missing = Field(
-        default="dlq",
-        description="what to do with a sample that lacks a number of x (null, NaN or absent): dlq: the record is a dead "
+    missing: Missing = setting(
+        "dlq",
+        "what to do with a sample that lacks a number of x (null, NaN or absent): dlq: the record is a dead "
         "letter; skip: leave the sample out; hold: the key's newest number of the field; mean: the mean of the key's numbers"
         " so far; or a table for some fields, such as { temp = 'hold' }: all others have dlq",
     )
-    hold_for: Seconds | None = Field(
-        default=None,
-        description="with hold: event time after which a number is too old to be filled in, and the sample is left out "
-        "(duration, or seconds); absent: never",
+    hold_for: Seconds | None = optional(
+        "with hold: event time after which a number is too old to be filled in, and the sample is left out "
+        "(duration, or seconds); absent: never"
     )
-    late: Literal["learn", "predict_only", "drop", "dlq"] = Field(
-        default="learn",
-        description="what to do with a sample older than the newest one applied to its key; without `time` no "
-        "sample is late",
+    late: Literal["learn", "predict_only", "drop", "dlq"] = setting(
+        "learn", "what to do with a sample older than the newest one applied to its key; without `time` no sample is late"
     )
-    lateness: Seconds = Field(
-        default=0.0,
-        description="event time that samples wait to be sorted by time (duration, or seconds); without `time` no "
-        "sample waits",
+    lateness: Seconds = setting(
+        0.0, "event time that samples wait to be sorted by time (duration, or seconds); without `time` no sample waits"
     )
-    duplicates: Literal["drop", "learn"] = Field(
-        default="drop",
-        description="what to do with a sample that has the event time of an earlier one of its key; without `time` all are "
-        "learned",
+    duplicates: Literal["drop", "learn"] = setting(
+        "drop",
+        "what to do with a sample that has the event time of an earlier one of its key; without `time` all are learned",
     )
-    future: Seconds = Field(
-        default=60.0,
-        description="how far an event time may be ahead of the record's timestamp (duration, or seconds); beyond it the "
+    future: Seconds = setting(
+        60.0,
+        "how far an event time may be ahead of the record's timestamp (duration, or seconds); beyond it the "
         "record is a dead letter",
     )
-    sensors: SensorsSection | None = Field(
-        default=None,
-        description="several sensors in one topic, each with samples at its own rate: a table that names the field with the "
-        "sensor's name, and has the columns and the rate of each sensor, in place of `fields`",
+    sensors: SensorsSection | None = optional(
+        "several sensors in one topic, each with samples at its own rate: a table that names the field with the "
+        "sensor's name, and has the columns and the rate of each sensor, in place of `fields`"
     )
-    max_bytes: Bytes = Field(default=1 << 20, description="largest record value (size, or bytes)")
-    max_samples: int = Field(default=10_000, ge=1, description="most samples in one record")
-    max_abs: float = Field(default=MOST_USUAL, gt=0, description="largest absolute value of a number in x")
-    max_key_bytes: int = Field(default=256, ge=1, description="longest record key, in bytes")
-    max_headers: int = Field(default=100, ge=0, description="most headers of a record")
-    max_header_bytes: Bytes = Field(
-        default=64 << 10, description="largest total of a record's header names and values (size, or bytes)"
-    )
+    max_bytes: Bytes = setting(1 << 20, "largest record value (size, or bytes)")
+    max_samples: int = setting(10_000, "most samples in one record", ge=1)
+    max_abs: float = setting(MOST_USUAL, "largest absolute value of a number in x", gt=0)
+    max_key_bytes: int = setting(256, "longest record key, in bytes", ge=1)
+    max_headers: int = setting(100, "most headers of a record", ge=0)
+    max_header_bytes: Bytes = setting(64 << 10, "largest total of a record's header names and values (size, or bytes)")
 
     @model_validator(mode="after")
     def _read_rekeyed(self) -> "SourceSection":

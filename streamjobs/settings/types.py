@@ -1,7 +1,7 @@
 """Types shared by the sections: durations, sizes, times, topics, secrets; and the base class of every section."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, WithJsonSchema
 
@@ -20,6 +20,7 @@ SECONDS = {  # of a unit of durations (7d) and of rates (1/day)
     **{"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0},
     **{"min": 60.0, "day": 86_400.0, "week": 604_800.0},
 }
+T = TypeVar("T")
 _SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 
@@ -172,6 +173,17 @@ class Section(BaseModel):
 
 
 Secret = Annotated[SecretStr, Field(min_length=1)]
+
+
+def setting(default: T, description: str, **bounds: Any) -> T:
+    """A setting; bounds: as pydantic's Field takes them."""
+    made: T = Field(default=default, description=description, **bounds)
+    return made
+
+
+def optional(description: str, **bounds: Any) -> Any:
+    """A setting that is None where the job file does not have it."""
+    return setting(None, description, **bounds)
 
 
 def secret(what: str) -> Any:
