@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 Delay = Annotated[
     str | None, typer.Option(help="Time until a label is known, such as 20s, in place of [labels] delay of the job file.")
 ]
+TimeColumn = Annotated[
+    str | None, typer.Option("--time", help="Column of the file with the records' timestamps, as for 'replay'.")
+]
+MostRecords = Annotated[int, typer.Option(min=1, help="Most records to read; later records of the file are left out.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -30,13 +34,9 @@ def compare(
     learners: Annotated[str, typer.Option(help="Learners, such as job,rls,krls: 'job' is the job file's own.")],
     source: Annotated[Path, typer.Option("--input", help="A .jsonl, .csv, .parquet or .npz file with labels.")],
     key: Annotated[str, typer.Option(help="Column of the file with the key.")],
-    time_column: Annotated[
-        str | None, typer.Option("--time", help="Column of the file with the records' timestamps, as for 'replay'.")
-    ] = None,
+    time_column: TimeColumn = None,
     delay: Delay = None,
-    records: Annotated[
-        int, typer.Option(min=1, help="Most records to read; later records of the file are left out.")
-    ] = 200_000,
+    records: MostRecords = 200_000,
     drawn: Annotated[
         Path | None, typer.Option("--picture", help="File to draw the errors over time to, .svg or .png; needs matplotlib.")
     ] = None,

@@ -132,18 +132,14 @@ def repartition(
     job = job_of(job_file)
     plan = moving.repartition(job.settings, partitioner=partitioner, start_over=start_over, dry_run=dry_run)
     if as_json:
-        show(None if plan is None else _as_json(plan))
+        moves = [{"from": old, "to": new, "keys": keys} for (old, new), keys in plan.moves.items()] if plan else []
+        show(None if plan is None else {**plan._asdict(), "moves": moves, "moving": plan.moving})
     elif plan is None:
         say("the states are laid out for all partitions of the input; nothing to do")
     elif start_over:
         _print_start_over(plan, "would start" if dry_run else "start")
     else:
         _print_moves(plan, "would move" if dry_run else "moved")
-
-
-def _as_json(plan: "Plan") -> dict[str, Any]:
-    moves = [{"from": old, "to": new, "keys": keys} for (old, new), keys in plan.moves.items()]
-    return {**plan._asdict(), "moves": moves, "moving": plan.moving}
 
 
 def _print_moves(plan: "Plan", moved: str) -> None:

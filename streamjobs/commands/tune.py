@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.compare import Delay, delayed
+from streamjobs.commands.compare import Delay, MostRecords, TimeColumn, delayed
 from streamjobs.commands.console import AsJson, JobFile, Pace, draw, note, say, show, table, write_private
 from streamjobs.commands.recordings.options import KeyIs
 from streamjobs.errors import ConfigError
@@ -36,9 +36,7 @@ def tune(
     ],
     key: Annotated[str | None, typer.Option(help="Column of the file with the key.")] = None,
     key_is: KeyIs = None,
-    time_column: Annotated[
-        str | None, typer.Option("--time", help="Column of the file with the records' timestamps, as for 'replay'.")
-    ] = None,
+    time_column: TimeColumn = None,
     share: Annotated[
         float,
         typer.Option(
@@ -47,9 +45,7 @@ def tune(
     ] = 0.5,
     candidates: Annotated[int, typer.Option(min=1, help="Most trials of the job's settings, and of a linear head's.")] = 30,
     seconds: Annotated[float, typer.Option(min=1, help="Time limit in seconds. Running trials are stopped.")] = 300.0,
-    records: Annotated[
-        int, typer.Option(min=1, help="Most records to read; later records of the file are left out.")
-    ] = 200_000,
+    records: MostRecords = 200_000,
     delay: Delay = None,
     write: Annotated[
         Path | None, typer.Option(help="File to write the job file to with the chosen [learner] and [head]; it must be new.")
@@ -159,9 +155,7 @@ def drift_tune(
         str, typer.Option(help="Until then nothing changed: 2026-11-21T12:00 (UTC), or seconds since 1970.")
     ],
     key: Annotated[str | None, typer.Option(help="Column of the file with the key.")] = None,
-    time_column: Annotated[
-        str | None, typer.Option("--time", help="Column of the file with the records' timestamps, as for 'replay'.")
-    ] = None,
+    time_column: TimeColumn = None,
     drawn: Annotated[
         Path | None, typer.Option("--picture", help="File to draw all alarms to, .svg or .png; needs matplotlib.")
     ] = None,

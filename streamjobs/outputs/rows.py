@@ -79,7 +79,7 @@ class Table:
     def rows(self, records: Iterable[Given]) -> Iterator[dict[str, Any]]:
         """A row for each record that did not come before. Raises ConfigError for one that this job does not send."""
         for timestamp, key, value, headers in records:
-            named = _first(headers)
+            named = {name: value or b"" for name, value in reversed(headers)}  # a letter's own come before its record's
             if ID not in named:
                 self.foreign += 1
                 continue
@@ -118,11 +118,3 @@ class Table:
             text = named[f"streamjobs-error-{name}"].decode("utf-8", "backslashreplace")
             row[name] = int(text) if name in _NUMBERS and text.lstrip("-").isdigit() else text
         return {**row, "value": value}
-
-
-def _first(headers: Headers) -> dict[str, bytes]:
-    """Headers by name; a letter's own come before those of its record."""
-    named: dict[str, bytes] = {}
-    for name, value in headers:
-        named.setdefault(name, value or b"")
-    return named
