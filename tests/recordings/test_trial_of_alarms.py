@@ -48,3 +48,11 @@ def test_stuck_is_a_comment_where_the_sample_stands_still(tmp_path, capsys) -> N
     assert "# stuck = true  # a column repeats one number; it raised 1 alarm, of s00\n" in file.read_text()
     said = "off in [alarms]: stuck = true, a column repeats one number; it raised 1 alarm, of s00; if the sample has "
     assert said + "such faults, remove the # before this line" in capsys.readouterr().err
+
+
+def test_a_group_alarm_without_silent_names_what_it_needs(tmp_path, capsys) -> None:
+    file = tmp_path / "job.toml"
+    assert command("init", file, "--sample", sheet(tmp_path, 20, range(500, 800)), "--yes") == 0
+    assert read_table(file)["alarms"] == {"stuck": True}
+    said = next(line for line in capsys.readouterr().err.splitlines() if "group = 0.1" in line)
+    assert said.endswith("it raised 0 alarms; it needs silent, which is off")

@@ -152,7 +152,9 @@ def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", wa
         more = " ..." if len(named) > MOST_NAMED else ""
         what += f", of {', '.join(named[:MOST_NAMED])}{more}" if named else ""
         lines.append(f"{'' if on else '# '}{line}  # {what}")
-        if not on:
+        if not on and name in quiet:
+            off.append(f"off in [alarms]: {line}, {what}; it needs silent, which is off")
+        elif not on:
             off.append(f"off in [alarms]: {line}, {what}; if the sample has such faults, remove the # before this line")
     return lines, off
 
