@@ -196,6 +196,7 @@ def begin_head(population: Population, head: Any, targets: int, boosts: bool = F
 def learner_table(learner: Learner) -> dict[str, Any]:
     """A learner as a table with its name and every setting: `learner_from` makes the same one of it.
 
+    >>> from algorithms import learner_from
     >>> learner_table(learner_from("lms", {"step_size": 0.5}))["step_size"]
     0.5
     """
