@@ -49,7 +49,9 @@ def number_code(label: Any, targets: int) -> Code:
     numbers = label if isinstance(label, list) else [label]
     if len(numbers) == targets and all(_is_number(number) for number in numbers):
         return tuple(float(number) for number in numbers)
-    raise RecordError("bad_label", f"expected {targets} finite numbers as the label, got {label!r:.80}.", "label")
+    wanted = "a finite number" if targets == 1 else f"{targets} finite numbers"
+    hint = ' For classes set task = "classification".' if isinstance(label, str) else ""
+    raise RecordError("bad_label", f"expected {wanted} as the label, got {label!r:.80}.{hint}", "label")
 
 
 def _is_number(value: Any) -> bool:
