@@ -99,6 +99,18 @@ class Fill(JobStage):
         return filled
 
 
+class Work(NamedTuple):
+    """Arrays of a workspace by name, each with a leading slot axis."""
+
+    last: Array
+    since: Array
+    mean: Array
+    seen: Array
+    filled: Array
+    in_rows: Array
+    counts: Array
+
+
 @compiled
 def _loop(work, slots, times, policies, hold_for, X, verdict, total):
     last, since, means, seen, filled, _, _ = work
@@ -127,7 +139,7 @@ def _loop(work, slots, times, policies, hold_for, X, verdict, total):
 
 @compiled
 def _tell(work, slots, total, filled):
-    before = work[5]  # in_rows
+    before = Work(*work).in_rows
     for n in range(len(slots)):
         filled[n] = max(0, total[n] - before[slots[n]])
         before[slots[n]] = max(total[n], before[slots[n]])
