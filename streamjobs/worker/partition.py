@@ -230,7 +230,7 @@ class Partition:
                 self._recent.add(ended, self.live.now)
                 if self.pace is not None:
                     self.pace.applied.seconds += time.thread_time() - spent
-                    self._write_all |= bool(report.set_aside)
+                    self._write_all |= bool(report.set_aside or report.dead_lettered.get("state"))
                 self.newest = max(self.newest, report.newest_event or self.newest)
                 self.next = max(self.next, part[-1].offset + 1)
                 (self._on_replayed if again else self._on_advance)(report, ended - started)
@@ -302,7 +302,8 @@ class Partition:
     def _snapshots(self, *, whole: bool = False) -> Snapshots:
         """What is due, with what is parked. whole: all, so that R passes every record so far.
 
-        With the letters of a key that is set aside all states are written: a replay from before would send them again.
+        With letters of keys that are set aside all states are written: a replay from before would send them again, or,
+        where the takeover can read the key's state, learn from these records, which `dlq redrive` sends once more.
         """
         if self.pace is None:
             return [*self.live.snapshots()]

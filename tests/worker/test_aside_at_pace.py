@@ -1,0 +1,60 @@
+"""Records of a key that is set aside are dead letters for good: no takeover learns from them, whatever it can read."""
+
+import asyncio
+
+import pytest
+
+from streamjobs.core.advance import advance
+from streamjobs.core.interface import Core
+from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import last_event
+from streamjobs.core.state import snapshot
+from tests.core.streams import TOPIC, samples, settings
+from tests.worker.fakes import Worker
+
+BAD, BEFORE = b"p1", 90
+RECORDS = samples(180)
+
+
+async def _crashed(worker: Worker, records: list, *, damaged: bool) -> None:
+    """All records in small batches with a checkpoint behind each, then a crash."""
+    delivery = await worker.begin(0)
+    if damaged:
+        table = worker.store.data[0]  # type: ignore[attr-defined]
+        table[BAD] = table[BAD][:-1] + bytes([table[BAD][-1] ^ 1])
+    held = delivery.held[0]
+    for at in range(0, len(records), 10):
+        worker.fetch(0, records[at : at + 10])
+        await worker.settle()
+        await held.checkpoints.take()
+    for task in held.tasks:
+        task.cancel()
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_takeover_that_can_read_the_key_learns_no_record_that_is_a_letter(exactly_once: bool) -> None:
+    job = Job.from_settings(settings())
+    core = Core(job, lambda job, read, _: Live(job, read_many=read), advance, last_event)
+    first = Worker(core=core, exactly_once=exactly_once)
+    asyncio.run(_crashed(first, RECORDS[:BEFORE], damaged=False))
+    broker = first.broker
+    asyncio.run(
+        _crashed(
+            Worker(broker, store=first.store, core=core, exactly_once=exactly_once, replay="1h"),
+            RECORDS[BEFORE:],
+            damaged=True,
+        )
+    )
+    letters = {int(dict(one.headers)["streamjobs-error-offset"]) for one in broker.topics if one.topic == f"{TOPIC}.dlq"}
+    assert letters == {one.offset for one in RECORDS[BEFORE:] if one.key == BAD}
+    assert broker.progress == {0: len(RECORDS)}
+    asyncio.run(
+        _crashed(
+            Worker(broker, core=core, exactly_once=exactly_once),
+            [one for one in RECORDS if one.offset >= broker.committed[0]],
+            damaged=False,
+        )
+    )
+    (applied,) = snapshot.decode(dict(broker.changelog[0])[BAD] or b"").offsets.values()
+    assert applied < min(letters)
