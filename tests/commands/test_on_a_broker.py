@@ -1,5 +1,6 @@
 """The worker on librdkafka's mock broker: its topics hold what replay computes; and the demo, whole."""
 
+import contextlib
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import uuid
 
 import numpy as np
 import pytest
@@ -136,8 +138,9 @@ def test_the_first_job_of_the_readme_runs_as_it_is_written(tmp_path, monkeypatch
 
 @pytest.mark.slow
 def test_the_demo_shows_every_window_of_five_people_and_leaves_nothing_behind():
-    words = [sys.executable, "-m", "streamjobs", "demo", "--seconds", "8"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=2 * WITHIN, check=False)
+    words, mark = [sys.executable, "-m", "streamjobs", "demo", "--seconds", "8"], f"TESTED_DEMO={uuid.uuid4()}"
+    env = {**os.environ, **dict([mark.split("=")])}  # other tests run workers of the same job file meanwhile
+    done = subprocess.run(words, capture_output=True, text=True, timeout=2 * WITHIN, check=False, env=env)
     assert done.returncode == 0, done.stderr[-2000:]
     assert re.search(r"The worker's live page: http://127.0.0.1:\d+/", done.stdout)
     assert "1,254 of 1,254 windows out" in done.stdout and "0 dead letters" in done.stdout
@@ -151,26 +154,31 @@ def test_the_demo_shows_every_window_of_five_people_and_leaves_nothing_behind():
     assert people["all"][1] > people["all"][2] > people["all"][3]
     assert done.stdout.index("last label: repeating") < done.stdout.index("person-02"), "the legend is above the table"
     assert re.search(r"second half of each person's windows \d+ %, and \d+ % with", " ".join(done.stdout.split()))
-    left = [pid for pid in os.listdir("/proc") if pid.isdigit() and b"streamjobs/demo/job.toml" in _command(pid)]
-    assert left == []
+    assert not _with_environment(mark)
 
 
-def _command(pid: str) -> bytes:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+def _with_environment(mark: str) -> set[int]:
+    """The processes that have it in their environment."""
+    found = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+            if mark.encode() in file.read().split(b"\0"):
+                found.add(int(pid))
+    return found
 
 
 @pytest.mark.slow
 def test_the_demo_stopped_early_ends_its_worker_and_its_broker():
-    demo = subprocess.Popen([sys.executable, "-m", "streamjobs", "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    mark = f"TESTED_DEMO={uuid.uuid4()}"
+    env = {**os.environ, **dict([mark.split("=")])}
+    words = [sys.executable, "-m", "streamjobs", "demo"]
+    demo = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
     started = set()
     begun = time.monotonic()
     while len(started) < 2 and time.monotonic() - begun < WITHIN:
         started = _children(demo.pid)
         time.sleep(0.05)
+    assert _with_environment(mark) >= {demo.pid}, "the search that the test above relies on finds them"
     demo.send_signal(signal.SIGTERM)
     said = demo.communicate(timeout=30)[1].decode()
     assert demo.returncode == 130, said
