@@ -4,7 +4,7 @@ from pathlib import Path
 
 from streamjobs.kafka.devbroker.broker import Broker
 from tests.bench.peers.programs import simple_job
-from tests.bench.peers.run import Figures, Peers, Trickle, different, table
+from tests.bench.peers.run import BEGIN, END, OURS, PAGE, PEERS, Figures, Peers, Trickle, different, table, written
 from tests.bench.worker import singles
 
 
@@ -36,3 +36,14 @@ def test_a_table_has_ratios_to_the_base_and_ranges() -> None:
     assert rows[2].startswith("| aiokafka | 3.00 (2.00 to 4.00) | 1.00 |")
     assert rows[3].startswith("| full | 6.00 (6.00 to 9.00) | 2.00 |")
     assert "| 40 (40 to 40) | 5.0 (5.0 to 5.0) |" in rows[3]
+
+
+def test_the_page_has_a_row_for_each_peer_and_only_the_table_is_written() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    missing = [name for name in (*PEERS, *OURS) if f"\n| {name} | " not in page]
+    assert not missing, f"run: python -m tests.bench peers --write (no row of {missing})"
+    again = written(page, iter(["| new |"]))
+    assert again.partition(BEGIN)[0] == page.partition(BEGIN)[0]
+    assert again.partition(END)[2] == page.partition(END)[2]
+    assert "| new |" in again
+    assert "| aiokafka | " not in again

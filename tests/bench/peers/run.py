@@ -4,6 +4,7 @@ Peers run `programs/simple_job.py`. Ours are `simple`, the worker around that jo
 same on frames of 100 samples, with figures of a sample and no trickle. With --beside COMMIT the same jobs also run on the
 worker of that commit. CPU is of a peer's processes with all they start, and of the
 broker meanwhile. Memory is the largest resident set. Every output is counted, and its numbers are compared by key.
+With --write the table goes to the page of benchmarks.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import contextlib
 import io
 import json
 import os
+import platform
 import signal
 import statistics
 import subprocess
@@ -21,11 +23,13 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka.devbroker.broker import Broker
+from streamjobs.kafka.devbroker.jars import KAFKA_VERSION
 from tests.bench.peers.environments import VERSIONS, command
 from tests.bench.worker import DIM, FRAME, FULL, SIMPLE, frames, read_ages, singles, steady, surroundings
 from tests.brokers.fixtures import cleaning_up_on_sigterm
@@ -38,6 +42,8 @@ RUN = ("-m", "streamjobs", "run")
 OURS = {"simple": ("-m", "tests.bench.programs", "simple"), "full": RUN, "frames": RUN}
 SECTIONS = {"simple": SIMPLE, "frames": FULL | {"source": {"dim": DIM, "format": "raw"}}}
 TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = Path(__file__).parents[1] / "README.md"
+BEGIN, END = "<!-- peers: the next lines are written by the command -->", "<!-- peers: end -->"
 
 
 class Figures(NamedTuple):
@@ -232,6 +238,29 @@ def _ratios(backlogs: dict[str, list[Figures]], former: str) -> str:
     return shown([ours.cpu / theirs.cpu for ours, theirs in pairs], 2)
 
 
+def written(page: str, lines: Iterator[str]) -> str:
+    """The page with these lines between its two marks."""
+    head, _, rest = page.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    return "\n".join((head + BEGIN, "", *lines, "", END + tail))
+
+
+def _conditions(options: argparse.Namespace, before: str) -> Iterator[str]:
+    """Where and how the figures came about, as lines of the page."""
+    model = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
+    yield (
+        f"{date.today()}, {os.cpu_count()} cores ({model.partition(': ')[2] or platform.machine()}), {memory} GiB; "
+        f"at the start {before}."
+    )
+    yield f"Python {platform.python_version()}, Apache Kafka {KAFKA_VERSION} (one node on the same machine)."
+    yield (
+        f"{options.rounds} rounds of {options.records:,} records; trickle: {options.rate:,} records/s for "
+        f"{options.seconds:g} s in each round."
+    )
+    yield ""
+
+
 def checked_out(commit: str, folder: Path) -> Path:
     """The files of a commit in a folder of their own. Raises SetupError where there is no such commit."""
     packed = subprocess.run(["git", "archive", commit], cwd=CHECKOUT, capture_output=True, check=False)
@@ -255,10 +284,13 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=10.0, help="of a trickle; 0: none")
     parser.add_argument("--replay", help='[state] replay of our jobs: "0s" leaves out what remembering records costs')
     parser.add_argument("--beside", metavar="COMMIT", help="also our jobs by the worker of this commit")
+    parser.add_argument("--write", action="store_true", help="of all peers: write the table into tests/bench/README.md")
     options = parser.parse_args(list(arguments))
     unknown = set(options.peers) - set(known)
     if unknown:
         parser.error(f"unknown peer {sorted(unknown)[0]!r}; there are: {', '.join(known)}")
+    if options.write and (options.peers or options.replay or options.beside):
+        parser.error("--write: expected all peers as they are, got a choice; leave out the names, --replay and --beside")
     return options
 
 
@@ -273,7 +305,7 @@ def main(arguments: Sequence[str] = ()) -> int:
 
 
 def _rounds(options: argparse.Namespace, broker: Broker, folder: Path) -> int:
-    names = list(options.peers or (*PEERS, *OURS))
+    names, before = list(options.peers or (*PEERS, *OURS)), surroundings()
     checkouts = {}
     if options.beside:
         checkouts[options.beside] = checked_out(options.beside, folder)
@@ -303,5 +335,9 @@ def _rounds(options: argparse.Namespace, broker: Broker, folder: Path) -> int:
     for name in names:
         if other := name.partition("@")[2]:
             print(f"{name.partition('@')[0]}: processor {_ratios(backlogs, name)} of {other}'s, a round at a time")
-    print("; ".join(f"{name}: {VERSIONS[name]}" for name in names if name in VERSIONS))
+    versions = "; ".join(f"{name}: {VERSIONS[name]}" for name in names if name in VERSIONS)
+    print(versions)
+    if options.write and not wrong:
+        lines = (*_conditions(options, before), *table(backlogs, trickles, "aiokafka"), "", versions)
+        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), iter(lines)), encoding="utf-8")
     return 1 if wrong else 0
