@@ -22,6 +22,7 @@ from tests.commands.jobs import command, job_file, jsonl, rows
 from tests.docs.named import blocks
 from tests.parts import CHECKOUT
 
+MARK = "TESTED_DEMO"  # an environment variable
 WITHIN = 150  # seconds; a cold compile cache on a busy machine included
 
 
@@ -138,8 +139,8 @@ def test_the_first_job_of_the_readme_runs_as_it_is_written(tmp_path, monkeypatch
 
 @pytest.mark.slow
 def test_the_demo_shows_every_window_of_five_people_and_leaves_nothing_behind():
-    words, mark = [sys.executable, "-m", "streamjobs", "demo", "--seconds", "8"], f"TESTED_DEMO={uuid.uuid4()}"
-    env = {**os.environ, **dict([mark.split("=")])}  # other tests run workers of the same job file meanwhile
+    words, mark = [sys.executable, "-m", "streamjobs", "demo", "--seconds", "8"], str(uuid.uuid4())
+    env = {**os.environ, MARK: mark}
     done = subprocess.run(words, capture_output=True, text=True, timeout=2 * WITHIN, check=False, env=env)
     assert done.returncode == 0, done.stderr[-2000:]
     assert re.search(r"The worker's live page: http://127.0.0.1:\d+/", done.stdout)
@@ -154,31 +155,29 @@ def test_the_demo_shows_every_window_of_five_people_and_leaves_nothing_behind():
     assert people["all"][1] > people["all"][2] > people["all"][3]
     assert done.stdout.index("last label: repeating") < done.stdout.index("person-02"), "the legend is above the table"
     assert re.search(r"second half of each person's windows \d+ %, and \d+ % with", " ".join(done.stdout.split()))
-    assert not _with_environment(mark)
+    assert not _marked(mark)
 
 
-def _with_environment(mark: str) -> set[int]:
-    """The processes that have it in their environment."""
+def _marked(mark: str) -> set[int]:
+    """The processes with this MARK in their environment: other tests run workers of the demo's job file meanwhile."""
     found = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-            if mark.encode() in file.read().split(b"\0"):
+            if f"{MARK}={mark}".encode() in file.read().split(b"\0"):
                 found.add(int(pid))
     return found
 
 
 @pytest.mark.slow
 def test_the_demo_stopped_early_ends_its_worker_and_its_broker():
-    mark = f"TESTED_DEMO={uuid.uuid4()}"
-    env = {**os.environ, **dict([mark.split("=")])}
-    words = [sys.executable, "-m", "streamjobs", "demo"]
-    demo = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    mark, words = str(uuid.uuid4()), [sys.executable, "-m", "streamjobs", "demo"]
+    demo = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, MARK: mark})
     started = set()
     begun = time.monotonic()
     while len(started) < 2 and time.monotonic() - begun < WITHIN:
         started = _children(demo.pid)
         time.sleep(0.05)
-    assert _with_environment(mark) >= {demo.pid}, "the search that the test above relies on finds them"
+    assert _marked(mark) >= {demo.pid}, "the search that the test above relies on finds them"
     demo.send_signal(signal.SIGTERM)
     said = demo.communicate(timeout=30)[1].decode()
     assert demo.returncode == 130, said

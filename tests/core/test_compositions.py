@@ -1,6 +1,6 @@
 """Jobs drawn from all sections together, on streams of every kind: a crash, a cut, or a section added changes no bit.
 
-Tests of a stage know its neighbours; what comes of all of them together, nobody has written down.
+Tests of a stage know its neighbours only; these test combinations of all stages.
 """
 
 import copy

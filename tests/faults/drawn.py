@@ -1,7 +1,7 @@
 """Cases of jobs drawn from all sections: workers killed, stopped, frozen and joined at random moments; nothing is chosen.
 
-The fixed cases know which fault they mean and where it may do harm. What comes of all sections, formats and faults
-together, nobody has written down.
+Each fixed case names its fault and where it may do harm. These cases test combinations of sections, formats and faults that
+no fixed case names.
 """
 
 import json

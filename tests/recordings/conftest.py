@@ -1,5 +1,5 @@
-"""What `init` told, for every file about it."""
+"""What `init` printed, for every file about it."""
 
-from tests.recordings.init_told import told
+from tests.recordings.init_told import printed
 
-__all__ = ["told"]
+__all__ = ["printed"]

@@ -1,4 +1,4 @@
-"""Recordings as newcomers have them, and what `init --sample` told of one."""
+"""Recordings as newcomers have them, and what `init --sample` printed of one."""
 
 import csv
 from pathlib import Path
@@ -57,5 +57,5 @@ class Told:
 
 
 @pytest.fixture
-def told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+def printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     return lambda sample: Told(tmp_path, sample, capsys)

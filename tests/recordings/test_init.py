@@ -10,8 +10,8 @@ from tests.commands.jobs import START, command, jsonl, rows
 from tests.recordings.init_told import as_csv, noise, random, table
 
 
-def test_plain_noise_is_x_and_key_time_and_label_are_left_to_the_user(tmp_path, told):
-    found = told(as_csv(tmp_path / "noise.csv", noise("a", "b", "c")))
+def test_plain_noise_is_x_and_key_time_and_label_are_left_to_the_user(tmp_path, printed):
+    found = printed(as_csv(tmp_path / "noise.csv", noise("a", "b", "c")))
     assert found.source["fields"] == ["a", "b", "c"] and not {"time", "label"} & set(found.source)
     assert found.says("guessed from 60 rows: fields a, b, c.")
     for what in ("key", "time", "label"):
@@ -22,7 +22,7 @@ def test_plain_noise_is_x_and_key_time_and_label_are_left_to_the_user(tmp_path, 
     assert command("check", found.file) == 0
 
 
-def test_init_prints_how_many_records_gaps_cost(tmp_path, told):
+def test_init_prints_how_many_records_gaps_cost(tmp_path, printed):
     made = noise("person", "ax", "ay", "heart", "spo2")
     for i, row in enumerate(made):
         row["person"] = f"p{i % 2}"
@@ -32,7 +32,7 @@ def test_init_prints_how_many_records_gaps_cost(tmp_path, told):
             row["heart"] = None
         if i % 4:
             row["spo2"] = None
-    found = told(as_csv(tmp_path / "gaps.csv", made))
+    found = printed(as_csv(tmp_path / "gaps.csv", made))
     assert found.source["fields"] == ["ax", "ay", "heart"]
     sentence = "9 of 60 rows lack a number in 'ay', 'heart'; [source] missing decides what happens to such a record"
     assert found.says(sentence) and f"# {sentence}" in found.text
@@ -40,7 +40,7 @@ def test_init_prints_how_many_records_gaps_cost(tmp_path, told):
     assert command("check", found.file, "--sample", tmp_path / "gaps.csv", "--key", "person") == 0
 
 
-def test_a_phones_axes_are_axes_and_its_times_are_times(tmp_path, told):
+def test_a_phones_axes_are_axes_and_its_times_are_times(tmp_path, printed):
     made = table(
         time=lambda i: 1_700_000_000_000_000_000 + i * 10_000_000,
         seconds_elapsed=lambda i: round(i * 0.01, 3),
@@ -48,7 +48,7 @@ def test_a_phones_axes_are_axes_and_its_times_are_times(tmp_path, told):
         y=lambda i: random(i + 100),
         x=lambda i: random(i + 200),
     )
-    found = told(as_csv(tmp_path / "Accelerometer.csv", made))
+    found = printed(as_csv(tmp_path / "Accelerometer.csv", made))
     assert found.source["fields"] == ["z", "y", "x"]
     assert (found.source["time"], found.source["time_unit"]) == ("time", "ns") and "label" not in found.source
     assert found.says("left out of x: seconds_elapsed: a time, by its name; 'time' is read")
@@ -56,7 +56,7 @@ def test_a_phones_axes_are_axes_and_its_times_are_times(tmp_path, told):
     assert load_job(found.file, {}).window.rate == 100.0
 
 
-def test_a_time_that_counts_from_the_start_is_no_event_time_and_replay_can_read_it(tmp_path, told):
+def test_a_time_that_counts_from_the_start_is_no_event_time_and_replay_can_read_it(tmp_path, printed):
     made = table(
         **{
             "Time (s)": lambda i: i * 0.02,
@@ -65,7 +65,7 @@ def test_a_time_that_counts_from_the_start_is_no_event_time_and_replay_can_read_
             "device": "a",
         }
     )
-    found = told(as_csv(tmp_path / "phyphox.csv", made))
+    found = printed(as_csv(tmp_path / "phyphox.csv", made))
     assert found.source["fields"] == ["Acceleration x (m/s^2)", "Acceleration y (m/s^2)"] and "time" not in found.source
     assert found.says("choose: time: 'Time (s)' begins at 0, so it does not count from 1970")
     assert load_job(found.file, {}).window.rate == 50.0
@@ -76,15 +76,15 @@ def test_a_time_that_counts_from_the_start_is_no_event_time_and_replay_can_read_
     assert command("replay", found.file, "--input", longer, "--key", "device", "--time", "Time (s)") == 0
 
 
-def test_a_time_of_unknown_unit_gives_no_rate(tmp_path, told):
+def test_a_time_of_unknown_unit_gives_no_rate(tmp_path, printed):
     made = table(t=lambda i: 20 * i, user="a", gyro=random)
-    found = told(as_csv(tmp_path / "a.csv", made))
+    found = printed(as_csv(tmp_path / "a.csv", made))
     assert found.says("choose: rate: the unit of 't' is not known")
     assert load_job(found.file, {}).window is None
 
 
-def test_milliseconds_from_the_start_are_read_as_such(tmp_path, told):
-    found = told(as_csv(tmp_path / "a.csv", table(t_ms=lambda i: 20 * i, user="a", gyro=random)))
+def test_milliseconds_from_the_start_are_read_as_such(tmp_path, printed):
+    found = printed(as_csv(tmp_path / "a.csv", table(t_ms=lambda i: 20 * i, user="a", gyro=random)))
     assert load_job(found.file, {}).window.rate == 50.0 and found.source["time_unit"] == "ms"
 
 
@@ -92,21 +92,21 @@ def test_milliseconds_from_the_start_are_read_as_such(tmp_path, told):
     "name",
     ["seconds_elapsed", "value.time", "ts", "timestamp", "elapsed", "Time (s)", "eventTime", "date"],
 )
-def test_a_time_never_becomes_a_field(tmp_path, told, name):
-    found = told(jsonl(tmp_path / "a.jsonl", table(**{name: random, "ax": lambda i: random(i + 50)})))
+def test_a_time_never_becomes_a_field(tmp_path, printed, name):
+    found = printed(jsonl(tmp_path / "a.jsonl", table(**{name: random, "ax": lambda i: random(i + 50)})))
     assert found.source["fields"] == ["ax"]
     assert found.says(f"left out of x: {name}: a time, by its name")
 
 
-def test_iso_times_are_times(tmp_path, told):
-    found = told(as_csv(tmp_path / "a.csv", table(Time=lambda i: f"2026-01-01T00:00:{i:02}Z", pump="p1", a=random)))
+def test_iso_times_are_times(tmp_path, printed):
+    found = printed(as_csv(tmp_path / "a.csv", table(Time=lambda i: f"2026-01-01T00:00:{i:02}Z", pump="p1", a=random)))
     assert found.source["fields"] == ["a"] and found.source["time"] == "Time" and "time_unit" not in found.source
     assert found.says("guessed from", "time Time (ISO 8601)")
     assert found.says("choose: key:", "candidates: 'pump'; or --key-is NAME, if all is of one device")
 
 
-def test_of_iso_times_without_a_zone_the_zone_is_to_be_chosen(tmp_path, told):
-    found = told(jsonl(tmp_path / "b.jsonl", table(at=lambda i: {"ts": f"2026-01-01 00:00:{i:02}"}, a=random)))
+def test_of_iso_times_without_a_zone_the_zone_is_to_be_chosen(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "b.jsonl", table(at=lambda i: {"ts": f"2026-01-01 00:00:{i:02}"}, a=random)))
     assert found.source["time"] == "at.ts" and "time_zone" not in found.source
     assert (
         found.says("choose: time_zone: the times in 'at.ts' have no zone")
@@ -115,22 +115,22 @@ def test_of_iso_times_without_a_zone_the_zone_is_to_be_chosen(tmp_path, told):
     assert "[source] still needs time_zone: look for 'choose' in it. Then: streamjobs check" in found.out
 
 
-def test_other_texts_are_no_times(tmp_path, told):
-    found = told(jsonl(tmp_path / "c.jsonl", table(time=lambda i: f"00:00:{i:02}", a=random)))
+def test_other_texts_are_no_times(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "c.jsonl", table(time=lambda i: f"00:00:{i:02}", a=random)))
     assert found.says("choose: time: 'time' holds texts; time is read as ISO 8601, or a number of seconds (or ms, us, ns)")
 
 
-def test_numbers_beyond_the_usual_limit_raise_it(tmp_path, told):
+def test_numbers_beyond_the_usual_limit_raise_it(tmp_path, printed):
     """Counters of bytes, of which all records would be dead letters."""
     sample = as_csv(
         tmp_path / "a.csv", table(40, ts=lambda i: 1_700_000_000 + i, host="h1", sent=lambda i: 3 * 10**12 + i % 7)
     )
-    found = told(sample)
+    found = printed(sample)
     assert found.source["max_abs"] == 1e15 and found.says("numbers up to 3e+12: max_abs is set")
     assert command("check", found.file, "--sample", sample, "--key", "host") == 0
 
 
-def test_objects_are_looked_into_and_lists_of_objects_named(tmp_path, told):
+def test_objects_are_looked_into_and_lists_of_objects_named(tmp_path, printed):
     made = table(
         device=lambda i: {"id": "a", "fw.rev": 7 + i % 3},
         parts=lambda i: [{"n": 1}],
@@ -139,27 +139,27 @@ def test_objects_are_looked_into_and_lists_of_objects_named(tmp_path, told):
         open=lambda i: i % 2 == 0,
         v=random,
     )
-    found = told(jsonl(tmp_path / "a.jsonl", made))
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
     assert (found.source["fields"], found.source["time"]) == (['device."fw.rev"', "readings.temp", "open", "v"], "ts")
     assert found.says("guessed from", "key device.id")
     assert found.says("left out of x: parts: lists")
 
 
-def test_lists_of_named_objects_are_fields_by_name(tmp_path, told):
+def test_lists_of_named_objects_are_fields_by_name(tmp_path, printed):
     made = table(
         device="a",
         ts=lambda i: START + i,
         list=lambda i: [{"name": "t", "value": random(i)}, {"name": "h", "value": 1.0 * i % 7}],
     )
     sample = jsonl(tmp_path / "a.jsonl", made)
-    found = told(sample)
+    found = printed(sample)
     assert found.source["fields"] == ["list[name=t].value", "list[name=h].value"]
     assert command("check", found.file, "--sample", sample, "--key", "device") == 0
 
 
 @pytest.mark.parametrize(("name", "fields"), [("value", ["value"]), ("ts", None)])
-def test_one_column(tmp_path, told, name, fields):
-    found = told(as_csv(tmp_path / "a.csv", noise(name)))
+def test_one_column(tmp_path, printed, name, fields):
+    found = printed(as_csv(tmp_path / "a.csv", noise(name)))
     if fields is not None:
         assert found.source["fields"] == fields
         return
@@ -169,16 +169,16 @@ def test_one_column(tmp_path, told, name, fields):
         load_job(found.file, {})
 
 
-def test_three_rows_are_too_few_to_tell_a_rate(tmp_path, told):
-    found = told(jsonl(tmp_path / "a.jsonl", list(rows(3, keys=1))))
+def test_three_rows_are_too_few_to_tell_a_rate(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "a.jsonl", list(rows(3, keys=1))))
     assert found.source["fields"] == ["ax", "ay", "az"] and found.source["time"] == "ts"
     assert found.says("choose: rate: 3 rows are too few to guess it")
     assert "# rate = 50  # Hz, of the sensor; choose: 3 rows are too few" in found.text
     assert load_job(found.file, {}).window is None
 
 
-def test_y_beside_x_alone_may_be_both_and_is_left_to_the_user(tmp_path, told):
-    found = told(as_csv(tmp_path / "a.csv", noise("x", "y")))
+def test_y_beside_x_alone_may_be_both_and_is_left_to_the_user(tmp_path, printed):
+    found = printed(as_csv(tmp_path / "a.csv", noise("x", "y")))
     assert "fields" not in found.source and "label" not in found.source
     line = '# fields = ["x", "y"]  # choose: \'y\' may be an axis in addition to x, or the label'
     assert line in found.text and "look for 'choose'" in found.out
@@ -187,44 +187,44 @@ def test_y_beside_x_alone_may_be_both_and_is_left_to_the_user(tmp_path, told):
     assert command("check", found.file) == 0
 
 
-def test_y_without_axes_is_a_label_and_numbers_make_a_regression(tmp_path, told):
-    found = told(as_csv(tmp_path / "a.csv", noise("x1", "x2", "y")))
+def test_y_without_axes_is_a_label_and_numbers_make_a_regression(tmp_path, printed):
+    found = printed(as_csv(tmp_path / "a.csv", noise("x1", "x2", "y")))
     assert (found.source["fields"], found.source["label"]) == (["x1", "x2"], "y")
     assert read_table(found.file)["head"]["task"] == "regression"
 
 
-def test_y_beside_the_list_x_is_a_label(tmp_path, told):
-    found = told(jsonl(tmp_path / "a.jsonl", table(x=lambda i: [random(i), 1.0], y=lambda i: i % 3)))
+def test_y_beside_the_list_x_is_a_label(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "a.jsonl", table(x=lambda i: [random(i), 1.0], y=lambda i: i % 3)))
     assert (found.source["x"], found.source["dim"], found.source["label"]) == ("x", 2, "y")
     assert read_table(found.file)["head"]["task"] == "classification"
 
 
-def test_more_classes_than_usual_are_announced(tmp_path, told):
-    found = told(as_csv(tmp_path / "a.csv", table(a=random, label=lambda i: f"c{i % 20}")))
+def test_more_classes_than_usual_are_announced(tmp_path, printed):
+    found = printed(as_csv(tmp_path / "a.csv", table(a=random, label=lambda i: f"c{i % 20}")))
     assert read_table(found.file)["head"]["max_classes"] == 20
     assert command("check", found.file) == 0
 
 
-def test_a_label_with_too_many_texts_is_none(tmp_path, told):
-    found = told(as_csv(tmp_path / "a.csv", table(1100, a=random, label=lambda i: f"note {i}")))
+def test_a_label_with_too_many_texts_is_none(tmp_path, printed):
+    found = printed(as_csv(tmp_path / "a.csv", table(1100, a=random, label=lambda i: f"note {i}")))
     assert "label" not in found.source and found.says("left out of x: label: a label by its name, but with 1,100")
 
 
-def test_two_names_of_labels_or_keys_are_left_to_the_user(tmp_path, told):
+def test_two_names_of_labels_or_keys_are_left_to_the_user(tmp_path, printed):
     made = table(user="u", device="d", activity=lambda i: "ab"[i % 2], label=lambda i: "cd"[i % 2], ax=random)
-    found = told(as_csv(tmp_path / "a.csv", made))
+    found = printed(as_csv(tmp_path / "a.csv", made))
     assert found.source["fields"] == ["ax"] and "label" not in found.source
     assert found.says("choose: key: 'user', 'device' have names of keys")
     assert found.says("choose: label: 'activity', 'label' have names of labels")
 
 
-def test_a_field_that_never_changes_is_reported(tmp_path, told):
-    found = told(as_csv(tmp_path / "a.csv", table(ax=random, accuracy=3)))
+def test_a_field_that_never_changes_is_reported(tmp_path, printed):
+    found = printed(as_csv(tmp_path / "a.csv", table(ax=random, accuracy=3)))
     assert found.source["fields"] == ["ax", "accuracy"]
     assert found.says("'accuracy' never changes in the sample; remove it from fields if it never does")
 
 
-def test_what_counts_or_names_rows_is_no_signal(tmp_path, told):
+def test_what_counts_or_names_rows_is_no_signal(tmp_path, printed):
     made = table(
         id=lambda i: 1000 + i,
         person=lambda i: f"p{i % 2}",
@@ -233,42 +233,42 @@ def test_what_counts_or_names_rows_is_no_signal(tmp_path, told):
         room_id=lambda i: i % 3,
         a=random,
     )
-    found = told(as_csv(tmp_path / "a.csv", made))
+    found = printed(as_csv(tmp_path / "a.csv", made))
     assert found.source["fields"] == ["a"] and found.says("key person")
     assert found.says("left out of x: id: is different in every row")
     assert found.says("left out of x: steps: rises in every row: a time or a counter")
     assert found.says("left out of x: row: not a signal, by its name") and found.says("left out of x: room_id: not a signal")
 
 
-def test_lists_that_cannot_be_distinguished_are_left_to_the_user(tmp_path, told):
-    found = told(jsonl(tmp_path / "a.jsonl", table(acc=lambda i: [1.0, 2.0, 3.0], gyro=lambda i: [random(i)] * 3)))
+def test_lists_that_cannot_be_distinguished_are_left_to_the_user(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "a.jsonl", table(acc=lambda i: [1.0, 2.0, 3.0], gyro=lambda i: [random(i)] * 3)))
     assert found.says("choose: fields: 'acc', 'gyro' hold lists; x is one of them, as x and dim")
     assert command("check", found.file) == 2
 
 
-def test_lists_of_several_lengths_give_no_length(tmp_path, told):
-    found = told(jsonl(tmp_path / "a.jsonl", table(x=lambda i: [1.0] * (3 + i % 4))))
+def test_lists_of_several_lengths_give_no_length(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "a.jsonl", table(x=lambda i: [1.0] * (3 + i % 4))))
     assert found.says("choose: fields: the lists in 'x' have 3 to 6 numbers; x has one length, dim")
 
 
-def test_a_list_of_nothing_or_of_texts_is_no_x(tmp_path, told):
-    found = told(jsonl(tmp_path / "a.jsonl", table(x=lambda i: [], tags=lambda i: ["a"], v=random)))
+def test_a_list_of_nothing_or_of_texts_is_no_x(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "a.jsonl", table(x=lambda i: [], tags=lambda i: ["a"], v=random)))
     assert found.source["fields"] == ["v"] and found.says("left out of x: x: lists")
 
 
-def test_frames_are_read_by_their_fields_or_their_rows(tmp_path, told):
+def test_frames_are_read_by_their_fields_or_their_rows(tmp_path, printed):
     made = table(ts=lambda i: [START + i, START + i + 0.5], ax=lambda i: [random(i), 1.0], ay=lambda i: [0.0, random(i)])
-    found = told(jsonl(tmp_path / "a.jsonl", made))
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
     assert (found.source["fields"], found.source["time"]) == (["ax", "ay"], "ts") and found.says("2 Hz")
     assert command("check", found.file, "--sample", tmp_path / "a.jsonl", "--key", "ts") == 0
     found.file.unlink()
     made = table(ts=lambda i: [START + i, START + i + 0.5], x=lambda i: [[random(i), 1.0, 2.0], [0.0, 1.0, 2.0]])
-    assert told(jsonl(tmp_path / "b.jsonl", made)).source["dim"] == 3
+    assert printed(jsonl(tmp_path / "b.jsonl", made)).source["dim"] == 3
 
 
-def test_names_made_to_break_the_job_file_stay_names(tmp_path, told):
+def test_names_made_to_break_the_job_file_stay_names(tmp_path, printed):
     names = ["g\x7fh", "{i}", "a'b", "# c", 'd"e', "f\\g", "time\n[job]"]
-    found = told(jsonl(tmp_path / "a.jsonl", table(**{name: random for name in names})))
+    found = printed(jsonl(tmp_path / "a.jsonl", table(**{name: random for name in names})))
     assert found.source["fields"] == names[:4]
     assert found.text.count("\n[job]") == 1 and '#   "time\\n[job]": its name holds a quotation mark' in found.text
     assert command("check", found.file) == 0
@@ -290,16 +290,16 @@ def test_the_job_is_named_so_that_it_may_be(tmp_path, stem):
     assert command("check", file) == 0
 
 
-def test_values_of_texts_stand_nowhere_as_they_may_be_names_of_people(tmp_path, told):
+def test_values_of_texts_stand_nowhere_as_they_may_be_names_of_people(tmp_path, printed):
     made = table(ts=lambda i: START + i, note=lambda i: f"Anna {i // 20}", ax=random)
-    found = told(jsonl(tmp_path / "a.jsonl", made))
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
     assert found.says("left out of x: note: texts")
     assert "Anna" not in found.text + found.out + "".join(found.lines)
 
 
-def test_a_sample_decodes_under_the_job_file_made_of_it(tmp_path, told, capsys):
+def test_a_sample_decodes_under_the_job_file_made_of_it(tmp_path, printed, capsys):
     sample = jsonl(tmp_path / "a.jsonl", list(rows(120)))
-    found = told(sample)
+    found = printed(sample)
     assert command("check", found.file, "--sample", sample, "--key", "person", "--json") == 0
     taken = json.loads(capsys.readouterr().out)["sample"]
     assert (taken["samples"], taken["labelled"], taken["dead_letters"]) == (120, 120, {})

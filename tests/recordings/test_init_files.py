@@ -5,37 +5,37 @@ import pytest
 from tests.recordings.init_told import as_csv, random, table
 
 
-def test_semicolons_and_decimal_commas_are_read_and_reported(tmp_path, told):
+def test_semicolons_and_decimal_commas_are_read_and_reported(tmp_path, printed):
     (tmp_path / "a.csv").write_text("a;b;c\n1,5;2,5;3\n")
-    found = told(tmp_path / "a.csv")
+    found = printed(tmp_path / "a.csv")
     assert found.source["fields"] == ["a", "b", "c"]
     assert found.lines[0] == f"{tmp_path}/a.csv: read as CSV with semicolons between cells; decimal commas"
 
 
-def test_decimal_commas_between_commas_are_refused_with_their_line(tmp_path, told):
+def test_decimal_commas_between_commas_are_refused_with_their_line(tmp_path, printed):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n1,5,2,5\n")
-    assert told(tmp_path / "a.csv").lines == [
+    assert printed(tmp_path / "a.csv").lines == [
         f"{tmp_path}/a.csv line 3: expected 2 cells as in the first line, got 4; commas separate cells, so a "
         "decimal comma must be a point."
     ]
     (tmp_path / "b.csv").write_text('a,b\n"1,5",2.5\n"2,5",3.5\n')
-    found = told(tmp_path / "b.csv")
+    found = printed(tmp_path / "b.csv")
     assert found.says("left out of x: a: numbers with a decimal comma, such as '1,5'; write a point")
     found.file.unlink()
     (tmp_path / "c.csv").write_text('a,b\n"1,5",x\n"2,25",y\n')
-    assert told(tmp_path / "c.csv").says("read as CSV with commas between cells; decimal commas")
+    assert printed(tmp_path / "c.csv").says("read as CSV with commas between cells; decimal commas")
 
 
-def test_a_file_without_a_header_is_refused(tmp_path, told):
+def test_a_file_without_a_header_is_refused(tmp_path, printed):
     (tmp_path / "a.csv").write_text("0.1,0.2,0.3,4\n0.2,0.1,0.5,5\n")
-    found = told(tmp_path / "a.csv")
+    found = printed(tmp_path / "a.csv")
     assert found.code == 2
     assert found.lines == [
         f"{tmp_path}/a.csv: expected names of columns in the first line, got numbers (0.1, 0.2, 0.3 ...); "
         "add a line with names."
     ]
     (tmp_path / "pandas.csv").write_text(",0,1\n" + "".join(f"{i},{random(i)},{random(-i)}\n" for i in range(6, 0, -1)))
-    assert told(tmp_path / "pandas.csv").source["fields"] == ["0", "1"]
+    assert printed(tmp_path / "pandas.csv").source["fields"] == ["0", "1"]
 
 
 @pytest.mark.parametrize(
@@ -62,57 +62,57 @@ def test_a_file_without_a_header_is_refused(tmp_path, told):
         ("a.csv", b"a,b,a\n1,2,3\n", "column 'a' appears twice; give every column a name of its own."),
     ],
 )
-def test_a_file_that_gives_no_rows_is_one_sentence(tmp_path, told, name, contents, said):
+def test_a_file_that_gives_no_rows_is_one_sentence(tmp_path, printed, name, contents, said):
     (tmp_path / name).write_bytes(contents)
-    found = told(tmp_path / name)
+    found = printed(tmp_path / name)
     assert found.code == 2 and len(found.lines) == 1 and not found.file.exists()
     assert found.lines[0].startswith(f"{tmp_path}/{name}") and found.lines[0].endswith(said)
 
 
 @pytest.mark.parametrize("name", ["walk-1", "walk.csv", "walk.zip"])
-def test_what_is_not_there_is_said_to_be_missing_whatever_its_name(tmp_path, told, name):
-    assert told(tmp_path / name).lines == [f"{tmp_path}/{name}: no such file or folder."]
+def test_what_is_not_there_is_said_to_be_missing_whatever_its_name(tmp_path, printed, name):
+    assert printed(tmp_path / name).lines == [f"{tmp_path}/{name}: no such file or folder."]
 
 
-def test_a_folder_without_recordings_is_one_sentence(tmp_path, told):
+def test_a_folder_without_recordings_is_one_sentence(tmp_path, printed):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.txt").write_text("nothing")
-    assert told(tmp_path / "notes").lines == [
+    assert printed(tmp_path / "notes").lines == [
         f"{tmp_path}/notes: expected recordings in this folder, files that end in .jsonl, .ndjson, .csv, .tsv, .parquet, "
         ".npz, .json, .cbor, .sqlite; got none."
     ]
 
 
-def test_files_of_people_without_a_column_of_keys_teach_a_population(tmp_path, told):
+def test_files_of_people_without_a_column_of_keys_teach_a_population(tmp_path, printed):
     (tmp_path / "people").mkdir()
     for person in range(5):
         made = table(60, ts=lambda i: 1_700_000_000_000 + 50 * i, ax=random, ay=random, activity=lambda i: "ab"[i // 30])
         as_csv(tmp_path / "people" / f"subject_{person}.csv", made)
-    found = told(tmp_path / "people")
+    found = printed(tmp_path / "people")
     assert found.out.endswith("--key-from file\n") and "streamjobs fit" in found.out and "[population]" in found.text
     assert found.says("key the name of each of 5 files", "5 people with labels") and not found.says("choose: key")
 
 
-def test_files_of_months_are_one_stream(tmp_path, told):
+def test_files_of_months_are_one_stream(tmp_path, printed):
     (tmp_path / "log").mkdir()
     for month in (1, 2):
         as_csv(tmp_path / "log" / f"log-2026-0{month}.csv", table(60, ts=lambda i: 1_700_000_000 + 50 * i, a=random))
-    assert told(tmp_path / "log").out.endswith("--key-is log\n")
+    assert printed(tmp_path / "log").out.endswith("--key-is log\n")
 
 
-def test_whole_numbers_that_never_fall_and_are_times_are_the_time(tmp_path, told):
+def test_whole_numbers_that_never_fall_and_are_times_are_the_time(tmp_path, printed):
     made = table(60, line=lambda i: f"l{i % 3}", when=lambda i: 1_767_225_600 + 30 * (i // 3), a=random)
-    found = told(as_csv(tmp_path / "a.csv", made))
+    found = printed(as_csv(tmp_path / "a.csv", made))
     assert (found.source["time"], found.source["time_unit"], found.source["fields"]) == ("when", "s", ["a"])
 
 
-def test_the_spans_of_a_window_follow_the_pause_of_a_slow_sensor(tmp_path, told):
-    found = told(as_csv(tmp_path / "a.csv", table(60, ts=lambda i: 1_700_000_000 + 60 * i, a=random)))
+def test_the_spans_of_a_window_follow_the_pause_of_a_slow_sensor(tmp_path, printed):
+    found = printed(as_csv(tmp_path / "a.csv", table(60, ts=lambda i: 1_700_000_000 + 60 * i, a=random)))
     assert '# length = "20m"\n# hop = "10m"\n' in found.text
 
 
-def test_a_column_of_few_remarks_is_no_candidate_for_the_key(tmp_path, told):
+def test_a_column_of_few_remarks_is_no_candidate_for_the_key(tmp_path, printed):
     """As a key it would make dead letters of all rows without a remark."""
     made = table(60, ts=lambda i: 1_700_000_000 + 50 * i, a=random, remark=lambda i: "service" if i == 9 else "")
-    found = told(as_csv(tmp_path / "a.csv", made))
+    found = printed(as_csv(tmp_path / "a.csv", made))
     assert found.out.endswith("--key-is a\n") and not found.says("candidates: 'remark'")

@@ -7,9 +7,9 @@ from tests.commands.jobs import command
 from tests.fit.people import as_csv, rows
 
 
-def test_two_commands_lead_from_five_people_to_a_population_and_a_third_uses_it(tmp_path, told, capsys):
+def test_two_commands_lead_from_five_people_to_a_population_and_a_third_uses_it(tmp_path, printed, capsys):
     recordings = as_csv(tmp_path / "people.csv", list(rows(people=5)))
-    found = told(recordings)
+    found = printed(recordings)
     table = read_table(found.file)
     assert table["population"] == {"file": "population.state"} and table["learner"]["name"] == "rls"
     assert table["window"]["statistics"] == "rich+gravity" and "drift" not in table
@@ -21,15 +21,15 @@ def test_two_commands_lead_from_five_people_to_a_population_and_a_third_uses_it(
     assert command("replay", found.file, "--input", recordings, "--key", "person") == 0
 
 
-def test_four_people_get_a_job_without_a_population(tmp_path, told):
-    found = told(as_csv(tmp_path / "people.csv", list(rows(people=4))))
+def test_four_people_get_a_job_without_a_population(tmp_path, printed):
+    found = printed(as_csv(tmp_path / "people.csv", list(rows(people=4))))
     assert "population" not in read_table(found.file) and "streamjobs replay" in found.out
 
 
-def test_classes_and_people_are_counted_in_the_whole_file(tmp_path, told):
+def test_classes_and_people_are_counted_in_the_whole_file(tmp_path, printed):
     made = [{"person": "p1", "ts": 1_700_000_000.0 + i, "heart": 60.0 + i % 7, "activity": "sit"} for i in range(2100)]
     for i, row in enumerate(made[2050:]):
         row["activity"], row["person"] = f"a{i % 20}", f"p{i % 3}"
-    found = told(as_csv(tmp_path / "late.csv", made))
+    found = printed(as_csv(tmp_path / "late.csv", made))
     assert read_table(found.file)["head"]["max_classes"] == 21
     assert found.says("21 classes") and found.says("3 people with labels")

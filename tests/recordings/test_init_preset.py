@@ -19,8 +19,12 @@ LIVE = ("--preset", "sensorlogger_live", "--topic", TOPIC)
 def test_init_writes_a_job_that_learns_what_phones_push(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     path = tmp_path / "phones.toml"
     assert command("init", path, *LIVE) == 0
-    told = capsys.readouterr().err
-    assert "records will be of Sensor Logger, pushed live" in told and "deviceId" in told and "guessed from" not in told
+    printed = capsys.readouterr().err
+    assert (
+        "records will be of Sensor Logger, pushed live" in printed
+        and "deviceId" in printed
+        and "guessed from" not in printed
+    )
     job = job_of(path)
     assert job.dim == 6 and job.settings.source.time_unit == "ns" and job.settings.window is not None
     assert job.settings.window.rate == 100
@@ -76,10 +80,10 @@ def test_a_newcomers_next_command_runs_as_it_is_printed(tmp_path: Path, capsys: 
     assert words.endswith("--key-is noise --time t")
     assert command(*words.split()) == 0
     assert command("check", job, "--sample", tmp_path / "noise.csv", "--key-is", "me") == 0
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert (
-        "its rows are read as 1 ms apart" in told
-        and "the job sends no predictions, because it has no [head]; features are off" in told
+        "its rows are read as 1 ms apart" in printed
+        and "the job sends no predictions, because it has no [head]; features are off" in printed
     )
     assert command("check", job, "--sample", tmp_path / "noise.csv", "--key-is", "me", "--time", "t") == 0
     assert "1 ms apart" not in capsys.readouterr().err

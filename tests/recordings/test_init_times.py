@@ -32,9 +32,9 @@ def sheet(folder, form, first=FIRST):
 @pytest.mark.parametrize(
     "form", ["%d.%m.%Y %H:%M", "%m/%d/%Y %I:%M %p", "%Y/%m/%d %H:%M:%S", "%d-%b-%Y %H:%M:%S", "%d/%m/%y, %H:%M", "excel"]
 )
-def test_times_are_read_in_the_format_that_init_writes(tmp_path, told, form, capsys):
+def test_times_are_read_in_the_format_that_init_writes(tmp_path, printed, form, capsys):
     sample = sheet(tmp_path, form)
-    found = told(sample)
+    found = printed(sample)
     assert (found.source["time"], found.source["time_format"]) == ("when_time", form)
     assert found.says("time when_time", form) and f"# such as {example_of(form)}" in found.text
     assert found.says("choose: time_zone: the times in 'when_time' have no zone")
@@ -46,9 +46,9 @@ def test_times_are_read_in_the_format_that_init_writes(tmp_path, told, form, cap
     assert stamps[:2] == [1_761_264_000_000, 1_761_267_600_000]  # 24 October 2025, midnight and 1 h UTC
 
 
-def test_a_format_of_days_and_months_that_may_be_either_is_left_to_choose(tmp_path, told, capsys):
+def test_a_format_of_days_and_months_that_may_be_either_is_left_to_choose(tmp_path, printed, capsys):
     sample = sheet(tmp_path, "%d/%m/%Y %H:%M", datetime(2025, 10, 5))
-    found = told(sample)
+    found = printed(sample)
     assert "time_format" not in found.source and found.source["time"] == "when_time"
     why = "the times in 'when_time' are '%d/%m/%Y %H:%M' or '%m/%d/%Y %H:%M': the sample has no day above 12"
     assert found.says(f"choose: time_format: {why}") and f'# time_format = "%d/%m/%Y %H:%M"  # choose: {why}' in found.text
@@ -75,28 +75,28 @@ def test_check_names_times_of_a_sample_that_are_not_read(tmp_path, capsys):
     assert "the times in 'when_time' are not read, because [source] time is not set" in err
 
 
-def test_the_detector_is_tried_once_format_and_zone_are_known(tmp_path, told, capsys):
+def test_the_detector_is_tried_once_format_and_zone_are_known(tmp_path, printed, capsys):
     sample = as_csv(tmp_path / "a.csv", table(1500, when_time=hours("%d.%m.%Y %H:%M"), pump="p1", flow=random))
     for zone, tried in (((), False), (("--time-zone", "Europe/Berlin"), True)):
         assert command("init", tmp_path / "job.toml", "--sample", sample, "--key", "pump", "--force", *zone) == 0
         assert ("on the sample, watch = " in capsys.readouterr().err) is tried
 
 
-def test_a_later_day_of_the_file_tells_days_from_months(tmp_path, told):
+def test_a_later_day_of_the_file_tells_days_from_months(tmp_path, printed):
     rows = table(2400, when_time=hours("%m/%d/%Y %H:%M", datetime(2025, 10, 1)), pump="p1", flow=random)
-    assert told(as_csv(tmp_path / "long.csv", [*rows[:100] * 21, *rows])).source["time_format"] == "%m/%d/%Y %H:%M"
+    assert printed(as_csv(tmp_path / "long.csv", [*rows[:100] * 21, *rows])).source["time_format"] == "%m/%d/%Y %H:%M"
 
 
-def test_a_date_with_points_has_its_day_first(tmp_path, told):
-    found = told(sheet(tmp_path, "%d.%m.%Y %H:%M", datetime(2025, 9, 3)))
+def test_a_date_with_points_has_its_day_first(tmp_path, printed):
+    found = printed(sheet(tmp_path, "%d.%m.%Y %H:%M", datetime(2025, 9, 3)))
     assert found.source["time_format"] == "%d.%m.%Y %H:%M" and found.says("time when_time (%d.%m.%Y %H:%M)")
 
 
 @pytest.mark.parametrize("form", ["%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y"])
-def test_a_date_without_a_time_is_the_beginning_of_the_day(tmp_path, told, form):
+def test_a_date_without_a_time_is_the_beginning_of_the_day(tmp_path, printed, form):
     days = [(FIRST + timedelta(days=at)).strftime(form) for at in range(40)]
     sample = as_csv(tmp_path / "a.csv", table(40, day=lambda i: days[i], shop="s1", sold=random))
-    found = told(sample)
+    found = printed(sample)
     assert found.source["time"] == "day" and found.source.get("time_format") == (None if form == "%Y-%m-%d" else form)
     found.file.write_text(found.text.replace('# time_zone = "UTC"', 'time_zone = "Europe/Berlin"'))
     source = SourceSection(**read_table(found.file)["source"])
@@ -110,6 +110,6 @@ def test_what_is_not_a_format_of_a_date_is_refused(form):
         SourceSection(topic="t", time="ts", time_format=form)
 
 
-def test_a_counter_of_seconds_is_not_a_day_of_a_spreadsheet(tmp_path, told):
-    found = told(as_csv(tmp_path / "a.csv", table(time=lambda i: 40_000 + i / 50, pump="p1", flow=random)))
+def test_a_counter_of_seconds_is_not_a_day_of_a_spreadsheet(tmp_path, printed):
+    found = printed(as_csv(tmp_path / "a.csv", table(time=lambda i: 40_000 + i / 50, pump="p1", flow=random)))
     assert "time" not in found.source and found.says("so it does not count from 1970")

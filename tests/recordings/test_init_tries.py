@@ -41,10 +41,10 @@ def alarms_of(file: Path, sample: Path, fleet: Fleet) -> tuple[int, set[int]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "cycle"), [(101, 0.0), (102, 2.0)])
-def test_the_job_of_a_fleet_with_a_falling_battery_keeps_its_false_alarms_and_finds_faults(tmp_path, told, seed, cycle):
+def test_the_job_of_a_fleet_with_a_falling_battery_keeps_its_false_alarms_and_finds_faults(tmp_path, printed, seed, cycle):
     made = fleet(seed, sensors=25, rows=3000, faults=8, cycle=cycle)
     sample = made.write(tmp_path / "fleet.jsonl")
-    found = told(sample)
+    found = printed(sample)
     assert found.source["fields"] == ["temperature", "humidity"]
     assert found.says(f"watch = {WATCH} raised", "more rows are the warm-up", "false_alarms allows")
     false, faulty = alarms_of(found.file, sample, made)
@@ -52,8 +52,8 @@ def test_the_job_of_a_fleet_with_a_falling_battery_keeps_its_false_alarms_and_fi
     assert len(faulty) >= 5
 
 
-def test_a_battery_that_falls_is_left_out_with_the_reason(tmp_path, told):
-    found = told(fleet(5, sensors=6, rows=280, faults=1).write(tmp_path / "fleet.jsonl"))
+def test_a_battery_that_falls_is_left_out_with_the_reason(tmp_path, printed):
+    found = printed(fleet(5, sensors=6, rows=280, faults=1).write(tmp_path / "fleet.jsonl"))
     assert found.source["fields"] == ["temperature", "humidity"]
     why = "battery: falls all through the sample, which drift detection would report again and again"
     assert found.says(f"left out of x: {why}") and f'#   "battery": {why[9:]}' in found.text
@@ -61,11 +61,11 @@ def test_a_battery_that_falls_is_left_out_with_the_reason(tmp_path, told):
 
 
 @pytest.mark.parametrize(("seed", "cycle", "between", "least"), [(201, 0.0, 50_000, 9), (202, 2.0, 10_000, 6)])
-def test_the_job_of_a_fleet_with_few_rows_a_sensor_finds_its_faults(tmp_path, told, seed, cycle, between, least):
+def test_the_job_of_a_fleet_with_few_rows_a_sensor_finds_its_faults(tmp_path, printed, seed, cycle, between, least):
     """Seeds that chose nothing. The usual job finds none but the stuck sensors: its charts learn nearly all the rows."""
     made = fleet(seed, sensors=100, rows=432, faults=12, cycle=cycle)
     sample = made.write(tmp_path / "fleet.jsonl")
-    found = told(sample)
+    found = printed(sample)
     assert found.says('watch = "columns" raised', "more rows are the warm-up")
     drift = tomllib.loads(found.text)["drift"]
     assert drift["detector"] == {"name": "column_chart", "learn": 108, "smoothing": 0.5, "shares": True}
@@ -87,36 +87,36 @@ def columns(n: int, **also: Any) -> list[dict[str, Any]]:
     ]
 
 
-def test_what_can_alarm_is_tried_though_columns_still_learn(tmp_path, told):
+def test_what_can_alarm_is_tried_though_columns_still_learn(tmp_path, printed):
     """Over a slow wave blocks of rows become long, so that the columns of 1,400 rows are not judged yet."""
     noise = np.random.default_rng(2).normal(size=2800)
     slow = columns(2800, slow=lambda i: 3.0 * np.sin(2 * np.pi * (i // 2) / 700) + 0.3 * noise[i])
-    found = told(jsonl(tmp_path / "a.jsonl", slow))
+    found = printed(jsonl(tmp_path / "a.jsonl", slow))
     assert found.says(f"watch = {WATCH} raised", "of 2 keys and 2,136 rows")
     assert tomllib.loads(found.text)["alarms"] == {"stuck": True, "silent": "3000s"}
 
 
-def test_the_rows_of_a_short_sample_are_counted_too(tmp_path, told):
-    found = told(jsonl(tmp_path / "a.jsonl", columns(60)))
+def test_the_rows_of_a_short_sample_are_counted_too(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(60)))
     assert found.says("[drift] was not tried: the sample has at most 30 rows of a key, and a detector needs 1,000 or more")
 
 
 @pytest.mark.parametrize(("loud", "chosen"), [("innovations", ["columns", "rows"]), ("rows", "columns")])
-def test_where_a_watch_alarms_too_often_init_tries_without_it(tmp_path, told, monkeypatch, loud, chosen):
+def test_where_a_watch_alarms_too_often_init_tries_without_it(tmp_path, printed, monkeypatch, loud, chosen):
     def tried(job: Any, way: Any, records: list[Any]) -> Tried:
         return Tried(
             way.drift.watch, 4, 9000, Counter(dict.fromkeys("abcd", 20) if loud in way.drift.watch else {}), 0.9, Counter()
         )
 
     monkeypatch.setattr("streamjobs.commands.recordings.trial._tried", tried)
-    found = told(jsonl(tmp_path / "a.jsonl", columns(2600)))
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(2600)))
     assert found.says(f"watch = {WATCH} raised 80 alarms in 4 of 4 keys")
     assert tomllib.loads(found.text)["drift"]["watch"] == chosen
 
 
-def test_a_long_sample_is_counted_while_it_is_read(tmp_path, told, monkeypatch):
+def test_a_long_sample_is_counted_while_it_is_read(tmp_path, printed, monkeypatch):
     monkeypatch.setattr("streamjobs.commands.console.PROGRESS_EVERY", 0.0)
-    found = told(jsonl(tmp_path / "a.jsonl", columns(200)))
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(200)))
     assert found.says("200 rows of the sample read ...")
 
 
@@ -125,35 +125,35 @@ def test_rows_of_the_warm_up_are_named():
     assert "of 15 keys and 60 rows (8,580 more rows are the warm-up); false_alarms" in str(tried)
 
 
-def test_rows_count_from_the_first_watch_that_can_alarm(tmp_path, told):
+def test_rows_count_from_the_first_watch_that_can_alarm(tmp_path, printed):
     """Columns need about 530 rows, innovations 460, and single rows 332: alarms of these are not alarms of the warm-up."""
-    found = told(fleet(7, sensors=3, rows=1000, faults=0).write(tmp_path / "fleet.jsonl"))
+    found = printed(fleet(7, sensors=3, rows=1000, faults=0).write(tmp_path / "fleet.jsonl"))
     line = next(line for line in found.lines if line.startswith(f"on the sample, watch = {WATCH} raised"))
     keys, rows, warm_up = re.search(r"of (\d+) keys and ([\d,]+) rows \(([\d,]+) more rows", line).groups()
     assert (int(keys), int(rows.replace(",", "")), warm_up) == (3, 3 * (1000 - 332), "996")
     assert 0.05 < float(line.rsplit(" ", 1)[1]) < int(rows.replace(",", "")) / STATED
 
 
-def test_columns_that_stand_still_or_follow_another_are_left_out(tmp_path, told):
+def test_columns_that_stand_still_or_follow_another_are_left_out(tmp_path, printed):
     made = columns(600, floor=lambda i: i % 2)
     for row in made:
         row["fahrenheit"] = round(32 + 1.8 * row["a"], 4)
-    found = told(jsonl(tmp_path / "a.jsonl", made))
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
     assert found.source["fields"] == ["a"]
     assert found.says("left out of x: floor: never changes in the sample")
     assert found.says("left out of x: fahrenheit: follows 'a'") and "\"fahrenheit\": follows 'a'" in found.text
 
 
-def test_a_daily_cycle_is_named_and_its_column_kept(tmp_path, told):
+def test_a_daily_cycle_is_named_and_its_column_kept(tmp_path, printed):
     wave = np.sin(2 * np.pi * 300 * np.arange(1500) / 86_400)
-    found = told(jsonl(tmp_path / "a.jsonl", columns(3000, warm=lambda i: wave[i // 2] + 0.1 * np.cos(7.0 * i))))
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(3000, warm=lambda i: wave[i // 2] + 0.1 * np.cos(7.0 * i))))
     sentence = "'warm': a daily cycle, which drift detection learns in some days"
     assert found.source["fields"] == ["a", "warm"] and found.says(sentence) and f"# {sentence}" in found.text
 
 
-def test_one_step_of_level_in_two_days_is_no_daily_cycle(tmp_path, told):
+def test_one_step_of_level_in_two_days_is_no_daily_cycle(tmp_path, printed):
     level = columns(1200, level=lambda i: 40.0 + 15.0 * (i > 250) + 0.5 * np.cos(7.0 * i))
-    assert not told(jsonl(tmp_path / "a.jsonl", level)).says("a daily cycle")
+    assert not printed(jsonl(tmp_path / "a.jsonl", level)).says("a daily cycle")
 
 
 def test_random_walks_of_three_days_are_hardly_ever_called_daily_and_noisy_days_are():
@@ -172,14 +172,14 @@ def test_random_walks_of_three_days_are_hardly_ever_called_daily_and_noisy_days_
 @pytest.mark.parametrize(
     ("label", "name"), [(lambda a, b: 2 * a - b + 3, "rls"), (lambda a, b: np.sin(2 * a) * np.cos(b), "krls")]
 )
-def test_a_number_is_predicted_by_the_learner_that_is_best_on_the_sample(tmp_path, told, label, name):
+def test_a_number_is_predicted_by_the_learner_that_is_best_on_the_sample(tmp_path, printed, label, name):
     """The usual job, okfeb with a head, has an error above twice as large on both."""
     random, made = np.random.default_rng(31), []
     for n in range(900):
         a, b = random.normal(size=2)
         made.append({"device": f"d{n % 2}", "ts": START + 300 * (n // 2), "a": round(a, 4), "b": round(b, 4)})
         made[-1]["target"] = round(float(label(a, b) + 0.1 * random.normal()), 4)
-    found = told(jsonl(tmp_path / "a.jsonl", made))
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
     (line,) = [line for line in found.lines if line.startswith("rmse in the second half")]
     errors = {one.split()[0]: float(one.split()[1]) for one in line.split(": ")[1].split(";")[0].split(", ")}
     assert min(errors, key=errors.__getitem__) == name and errors["okfeb+rls"] > 2 * errors[name]
@@ -189,38 +189,38 @@ def test_a_number_is_predicted_by_the_learner_that_is_best_on_the_sample(tmp_pat
     job_of(found.file)
 
 
-def test_rows_of_numbers_without_labels_have_a_forecast_to_turn_on(tmp_path, told):
-    found = told(jsonl(tmp_path / "a.jsonl", columns(600)))
+def test_rows_of_numbers_without_labels_have_a_forecast_to_turn_on(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(600)))
     turned_on = re.sub(r"^# (?=\[forecast\]|ahead|every)", "", found.text, flags=re.MULTILINE)
     (tmp_path / "on.toml").write_text(turned_on)
     forecast = load_job(tmp_path / "on.toml", env={}).forecast
     assert (forecast.ahead, forecast.every) == ([1, 12], 300.0)
     found.file.unlink()
-    labelled = told(jsonl(tmp_path / "b.jsonl", columns(600, label=lambda i: "ab"[i % 2])))
+    labelled = printed(jsonl(tmp_path / "b.jsonl", columns(600, label=lambda i: "ab"[i % 2])))
     assert "[forecast]" in found.text and "[forecast]" not in labelled.text
 
 
-def test_fields_that_predict_a_label_stay_and_are_named(tmp_path, told):
+def test_fields_that_predict_a_label_stay_and_are_named(tmp_path, printed):
     made = columns(600, worn=lambda i: 0.01 * i + i % 7, label=lambda i: "ab"[i % 3 > 0])
-    found = told(jsonl(tmp_path / "a.jsonl", made))
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
     assert found.source["fields"] == ["a", "worn"] and found.says("'worn' rises all through the sample")
 
 
-def test_a_column_without_noise_that_rises_and_falls_again_is_kept(tmp_path, told):
-    found = told(jsonl(tmp_path / "a.jsonl", columns(600, level=lambda i: abs(i - 300) / 300)))
+def test_a_column_without_noise_that_rises_and_falls_again_is_kept(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(600, level=lambda i: abs(i - 300) / 300)))
     assert found.source["fields"] == ["a", "level"]
 
 
-def test_the_line_of_drift_has_what_it_would_have_done(tmp_path, told):
-    found = told(jsonl(tmp_path / "a.jsonl", columns(2800)))
+def test_the_line_of_drift_has_what_it_would_have_done(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(2800)))
     line = next(line for line in found.lines if line.startswith("on the sample, watch = "))
     assert f"[drift]\n# {line}\nwatch = " in found.text
     assert tomllib.loads(found.text)["drift"] == {"watch": json.loads(WATCH), "false_alarms": f"1 per {STATED} rows"}
 
 
-def test_levels_that_jump_are_reported_as_too_many_alarms(tmp_path, told):
+def test_levels_that_jump_are_reported_as_too_many_alarms(tmp_path, printed):
     jumps = np.random.default_rng(4).normal(size=200) * 9
-    found = told(jsonl(tmp_path / "a.jsonl", columns(8000, level=lambda i: jumps[i // 120] + 0.1 * np.cos(7.0 * i))))
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(8000, level=lambda i: jumps[i // 120] + 0.1 * np.cos(7.0 * i))))
     assert found.says('watch = "columns" raised', "columns in them: level")
     assert tomllib.loads(found.text)["drift"]["watch"] == "ls_error" or found.says("[drift] alarms too often")
 
@@ -233,9 +233,9 @@ def test_a_few_keys_with_faults_do_not_decide_what_is_watched():
 
 
 @pytest.mark.parametrize(("pause", "length"), [(300, "100m"), (1, "20s"), (7200, "40h")])
-def test_the_window_in_the_comments_fits_the_pause_between_rows(tmp_path, told, pause, length):
+def test_the_window_in_the_comments_fits_the_pause_between_rows(tmp_path, printed, pause, length):
     made = [{**row, "ts": START + pause * (n // 2)} for n, row in enumerate(columns(80))]
-    found = told(jsonl(tmp_path / "a.jsonl", made))
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
     assert f'# length = "{length}"' in found.text
     found.file.write_text(re.sub(r"(?m)^# (\[window\]|length|hop|rate)", r"\1", found.text))
     window = job_of(found.file).settings.window

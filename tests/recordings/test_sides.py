@@ -25,8 +25,8 @@ def _made(sides, own_side=False):
     return made
 
 
-def test_the_columns_that_change_their_sign_are_mirrored(tmp_path, told):
-    found = told(as_csv(tmp_path / "a.csv", _made(("left", "right"))))
+def test_the_columns_that_change_their_sign_are_mirrored(tmp_path, printed):
+    found = printed(as_csv(tmp_path / "a.csv", _made(("left", "right"))))
     mirror = load_job(found.file, {}).window.mirror
     assert (mirror.field, mirror.when, mirror.columns) == ("pocket", "left", ["ax"])
     assert found.says("pocket: where the sensor is worn, 'left' or 'right': [window] mirror changes the signs of 'ax'")
@@ -36,6 +36,6 @@ def test_the_columns_that_change_their_sign_are_mirrored(tmp_path, told):
     ("sides", "own_side", "sentence"),
     [(("left", "right"), True, "too few people wear it on both"), (("above", "below"), False, "mirror is not needed")],
 )
-def test_without_a_clear_sign_nothing_is_mirrored_and_it_is_said_why(tmp_path, told, sides, own_side, sentence):
-    found = told(as_csv(tmp_path / "a.csv", _made(sides, own_side)))
+def test_without_a_clear_sign_nothing_is_mirrored_and_it_is_said_why(tmp_path, printed, sides, own_side, sentence):
+    found = printed(as_csv(tmp_path / "a.csv", _made(sides, own_side)))
     assert "mirror" not in read_table(found.file)["window"] and found.says("pocket: where the sensor is worn", sentence)

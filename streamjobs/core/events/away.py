@@ -12,7 +12,7 @@ from streamjobs.core.live.slots import FIRST_SLOTS
 from streamjobs.core.messages import ShownAlarm
 from streamjobs.errors import ForeignStateError
 
-MOST_TOLD = 1000  # keys of a partition with alarms that can be shown; more are only counted
+MOST_READ = 1000  # keys of a partition with alarms that can be shown; more are only counted
 
 
 def read_open(job: Job, live: Live, scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]]) -> Iterator[bool]:
@@ -27,7 +27,7 @@ def read_open(job: Job, live: Live, scan: Callable[[bytes | None, int], list[tup
         read({key: data for key, data in some if not any(key in one for one in others)})
         yield True
     while True:
-        unread = [key for key, told in live.away.items() if told is None][:FIRST_SLOTS]
+        unread = [key for key, alarms_ in live.away.items() if alarms_ is None][:FIRST_SLOTS]
         stored = [live.parked.get(key) or live.read_many([key])[0] for key in unread]
         read({key: data for key, data in zip(unread, stored, strict=True) if data is not None})
         yield bool(unread)
@@ -49,14 +49,14 @@ class _Reader:
             own.enter(list(found))
         except ForeignStateError:  # the next record of the key ends the worker, with the reason
             return
-        told: dict[str, list[ShownAlarm]] = {}
+        by_text: dict[str, list[ShownAlarm]] = {}
         for alarm in self._opened(own):
-            told.setdefault(alarm.key, []).append(alarm)
+            by_text.setdefault(alarm.key, []).append(alarm)
         away = self._live.away
         for key in found:
             slot = own.slot_of.get(key)
-            if slot is not None and (of_key := told.get(own.text_of[slot])) is not None:
-                away[key] = of_key if len(away) < MOST_TOLD else []
+            if slot is not None and (of_key := by_text.get(own.text_of[slot])) is not None:
+                away[key] = of_key if len(away) < MOST_READ else []
             else:
                 away.pop(key, None)
             own.forget(key)

@@ -130,9 +130,8 @@ class Live(Slots):
         self.silence = None if job.steps.silent is None or pooled else _silence(job)
         lasts = any(one.detector.learner.width >= LONG_COLUMNS for one in job.steps.watches)
         self.lasting = [STUCK] * (STUCK in work) + [ALARMS] * (ALARMS in work and lasts)  # stages with alarms that stay open
-        self.away: dict[
-            bytes, list[ShownAlarm] | None
-        ] = {}  # keys in alarm that are not live; None: to be read, `core.away`
+        # Keys in alarm that are not live; None: to be read, see `core.events.away`.
+        self.away: dict[bytes, list[ShownAlarm] | None] = {}
         if pooled:
             self.slot(POOLED)
         self.model_stored = self.model  # of a pooled model: what it was at the last `snapshots`
