@@ -38,7 +38,8 @@ SHARE, LEAST_EXCEEDANCES = 0.05, 15  # of the latest rows, above the level
 LEAST_SHAPE, MOST_SHAPE = 0.2, 0.5
 EXCEEDED, START, RATES, LEAST_USUAL = (0.05, 0.01), (1.96, 2.58), (0.01, 0.02), 1.0  # of a column
 EVEN, LEAST_GAP = 0.33, 0.05  # of log(b / a), which is .27 where x is normal
-TINY = 1e-300  # least size to divide by
+TINY = 1e-300  # least size to divide by, and least chance of a row
+LEAST = 1e-37  # smaller values count as 0: float32, as which they are kept, has no room for them
 EVERY = 50  # rows from one fit to the next
 LEAST_NAMED = 0.84  # of the first column's size, for another to be named
 FARTHEST = 1e30  # largest |x|: what is kept is float32
@@ -112,6 +113,7 @@ def _loop(work, slots, X, learn, features, rows_between, least, ends, hold, most
         usual, latest, tail, value, ready = all_usual[key], all_latest[key], all_tail[key], 0.0, held[key] >= least
         for i in range(x.size):
             value = max(value, _evened(min(abs(x[i]), FARTHEST), usual[i]))
+        value = value if value > LEAST else 0.0
 
         # Judge the row by the tail of those before it.
         chance, limit, is_open = 1.0, np.inf, opened[key] > 0
@@ -164,7 +166,7 @@ def _chance(tail, value):
     level, size, shape, share = tail
     if value <= level:
         return 0.5
-    return share * (1.0 + shape * (value - level) / max(size, TINY)) ** (-1.0 / shape)
+    return max(share * (1.0 + shape * (value - level) / max(size, TINY)) ** (-1.0 / shape), TINY)
 
 
 @compiled

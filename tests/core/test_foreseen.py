@@ -150,6 +150,20 @@ def test_ten_thousand_wild_rows_are_few_alarms() -> None:
     assert np.isfinite(told[:, STATISTIC]).all()
 
 
+def test_the_first_step_of_a_sensor_that_stood_still_is_an_alarm_with_evidence() -> None:
+    """The tail of rows that are all 0 gives the step no chance at all, and 1 / 0 is not a number of a record."""
+    X = np.zeros((1200, 1))
+    X[1100:] = 1.0
+    raised = [one for one in told_of(X, watch="rows", idle=0) if one["open"]]
+    assert [one["start"] - START for one in raised] == [1100]
+    assert raised[0]["evidence"] > 1e100
+
+
+def test_numbers_too_small_for_what_is_kept_raise_no_alarm() -> None:
+    """Values of rows are kept as float32, in which 1e-298 is 0: each such row would be beyond a tail of zeros."""
+    assert not told_of(1e-310 * np.random.default_rng(0).normal(size=(2000, 2)), watch="rows")
+
+
 @pytest.mark.parametrize(
     ("drift", "sentence"),
     [
