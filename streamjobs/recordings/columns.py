@@ -34,6 +34,7 @@ _WRITTEN = re.compile(
     r"(?:(?P<gap>, ?|T| +)[0-9]{1,2}:[0-9]{2}(?P<s>:[0-9]{2}(?:(?P<point>[.,])[0-9]{1,6})?)?"
     r"(?:(?P<before> *)(?P<noon>[AaPp][Mm]))?(?:(?P<apart> *)(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2}))?)?"
 )
+CLOCK = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?( ?[AaPp][Mm])?")  # a time of day
 NAMING = ("name", "sensor", "id", "type")  # fields that may name the objects of a list
 _PLAIN = re.compile(r'[^=."\[\]\x00-\x1f\\]+')
 _DECIMAL_COMMA = re.compile(r"\s*-?[0-9]+,[0-9]+\s*")
@@ -51,6 +52,11 @@ class Column(NamedTuple):
     def distinct(self) -> int:
         """How many different values it has; of lists and objects, how many rows."""
         return len(self.values) if self.kind in ("list", "object", "mixed") else len(set(self.values))
+
+    @property
+    def has_clocks(self) -> bool:
+        """Whether all values are times of day."""
+        return self.kind == "text" and all(map(CLOCK.fullmatch, self.values))
 
     @property
     def rises(self) -> bool:

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from streamjobs.errors import ConfigError
-from streamjobs.recordings.columns import reads_as_number
+from streamjobs.recordings.columns import CLOCK, reads_as_number
 
 HEAD = 64 << 10  # bytes that are looked at
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -22,6 +22,7 @@ NOTHING = {"", "-", "--", "?", "n/a", "na", "nan", "null", "none", "nil", "#n/a"
 _COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+(?:[eE][+-]?[0-9]+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 _POINT = re.compile(r"[+-]?[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?")
+_DATE = re.compile(r"[0-9]{1,4}([./-])[0-9]{1,2}\1[0-9]{2,4}")
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
 
 
@@ -31,6 +32,8 @@ class Dialect(NamedTuple):
     decimal: str = "."
     first: int = 0  # lines before that with the names: Excel's own with the separator
     units: dict[str, str] | None = None  # by column, where the line below the names has them
+    clock: tuple[int, int] | None = None  # places of a column of dates and of one of times of day, next to each other
+    time: str = ""  # name of the column that has both
 
     @property
     def said(self) -> str | None:
@@ -45,6 +48,8 @@ class Dialect(NamedTuple):
         if self.units is not None:
             listed = ", ".join(f"{name} {unit}" for name, unit in self.units.items())
             parts.append(f"the line below the names has units and is not a row ({listed:.200})")
+        if self.clock is not None:
+            parts.append(f"a column {self.time!r} joins each row's date and time of day")
         return f"read as CSV with {'; '.join(parts)}" if parts else None
 
 
@@ -65,7 +70,9 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
     names, rows = rows[0], rows[1:]
     decimal = decimal or _decimal(names, rows, separator, where)
     units = _units(names, rows, decimal)
-    return Dialect(encoding, separator, decimal, int(line is not None), units)
+    clock = _clock(names, rows if units is None else rows[1:])
+    time = "" if clock is None else " ".join(names[place].strip() for place in clock)
+    return Dialect(encoding, separator, decimal, int(line is not None), units, None if time in names else clock, time)
 
 
 def _decoded(head: bytes, where: str) -> tuple[str, str]:
@@ -177,6 +184,15 @@ def _units(names: Sequence[str], rows: Sequence[Sequence[str]], decimal: str) ->
     of_numbers = [name for name, cells in _columns(names, rows[1:]) if cells and all(_reads(one, decimal) for one in cells)]
     stated = [units[name] for name in of_numbers if name in units]
     return units if stated and not all(unit.lower() in NOTHING for unit in stated) else None
+
+
+def _clock(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[int, int] | None:
+    """The places of the first neighbours of which one has only dates and the other only times of day."""
+    columns = [cells for _, cells in _columns(names, rows)]
+    dates, clocks = (
+        {n for n, cells in enumerate(columns) if cells and all(map(one.fullmatch, cells))} for one in (_DATE, CLOCK)
+    )
+    return next(((date, clock) for date in sorted(dates) for clock in (date + 1, date - 1) if clock in clocks), None)
 
 
 def _columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, list[str]]]:

@@ -171,7 +171,11 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
                 if not cells:
                     continue
                 cells += [""] * (len(names) - len(cells))
-            yield dict(zip(names, map(_cell, cells, decimals), strict=False))
+            row = dict(zip(names, map(_cell, cells, decimals), strict=False))
+            if dialect.clock is not None:
+                date, clock = (cells[place].strip() for place in dialect.clock)
+                row[dialect.time] = f"{date} {clock}" if date and clock else None
+            yield row
 
 
 def _too_many(place: Place, line: int, names: Sequence[str], cells: Sequence[str], dialect: Dialect) -> ConfigError:

@@ -1,8 +1,14 @@
 """`init --sample` of files of many devices, without a column that is named as a key is."""
 
+import json
+from datetime import UTC, datetime
+
 import pytest
 
-from tests.commands.jobs import START
+from streamjobs.job_files import read_table
+from streamjobs.recordings.files import records_of, rows_of
+from streamjobs.settings.source import SourceSection
+from tests.commands.jobs import START, command
 from tests.recordings.init_told import as_csv, random, table
 
 N = 120
@@ -40,10 +46,58 @@ def test_a_speed_or_a_duration_is_a_signal(tmp_path, printed, name):
     assert found.source["fields"] == [name] and found.source["time"] == "ts"
 
 
-def test_a_date_and_a_time_of_day_in_two_columns_are_not_read_as_midnight(tmp_path, printed):
-    clock = {"Uhrzeit": lambda i: f"02:{i // 60:02}:{i % 60:02}"}
-    found = printed(as_csv(tmp_path / "a.csv", table(N, Datum="24.10.2025", **clock, Druck=random), ";"))
-    assert "time" not in found.source
+@pytest.mark.parametrize(
+    ("date", "clock", "form"),
+    [
+        (lambda i: f"{24 + i // 90}.10.2025", lambda i: f"{2 + i % 9:02}:{i % 60:02}", "%d.%m.%Y %H:%M"),
+        (lambda i: f"10/{24 + i // 90}/25", lambda i: f"2:{i % 60:02}:07 PM", "%m/%d/%y %I:%M:%S %p"),
+        (lambda i: f"2025-10-{24 + i // 90}", lambda i: f"02:{i % 60:02}:{i % 60:02}", None),
+    ],
+)
+@pytest.mark.parametrize("names", [("Jour", "Heure"), ("Date", "Time")])
+def test_a_date_and_a_time_of_day_in_neighbouring_columns_are_one_time(tmp_path, printed, date, clock, form, names, capsys):
+    made = table(N, **{names[0]: date, names[1]: clock}, Poste=lambda i: f"presse {i % 3}", bar=random)
+    sample = as_csv(tmp_path / "a.csv", made, ";")
+    found = printed(sample)
+    both = " ".join(names)
+    assert (found.source["time"], found.source.get("time_format")) == (both, form)
+    assert found.says("choose: time_zone") and found.says(f"a column '{both}' joins each row's date and time of day")
+    assert found.says(f"left out of x: {names[1]}: a part of the time '{both}'")
+    assert "'presse" not in found.out and "replay" in found.out and "--key Poste" in found.out
+    found.file.write_text(found.text.replace('# time_zone = "UTC"', 'time_zone = "UTC"'))
+    assert command("check", found.file, "--sample", sample, "--key", "Poste") == 0
+    assert "no mistakes" in capsys.readouterr().out
+    source = SourceSection(**read_table(found.file)["source"])
+    first = next(iter(records_of(sample, source, "Poste"))).timestamp
+    text = f"{date(0)} {clock(0)}"
+    at = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
+    assert first == at.replace(tzinfo=UTC).timestamp() * 1000
+
+
+def read_rows(folder, text):
+    (folder / "a.csv").write_text(text)
+    return list(rows_of(folder / "a.csv"))
+
+
+def test_a_row_without_a_time_of_day_has_no_time(tmp_path):
+    rows = read_rows(tmp_path, "d;c;x\n24.10.2025;02:00;1\n24.10.2025;;2\n;02:00;3\n24.10.2025;2:05;4\n")
+    assert [row["d c"] for row in rows] == ["24.10.2025 02:00", None, None, "24.10.2025 2:05"]
+    assert [row["d"] for row in rows] == ["24.10.2025", "24.10.2025", None, "24.10.2025"], "the columns stay as they are"
+
+
+@pytest.mark.parametrize(
+    "text", ["d;x;c\n24.10.2025;1;02:00\n", "d;c;x;d c\n24.10.2025;02:00;1;5\n", "d;c;x\n24.10.2025;x;1\n"]
+)
+def test_columns_that_are_not_neighbours_or_that_are_joined_already_stay_as_they_are(tmp_path, text):
+    (row,) = read_rows(tmp_path, text)
+    assert list(row) == text.split("\n", maxsplit=1)[0].split(";") and row["d"] == "24.10.2025"
+
+
+def test_a_date_and_a_time_of_day_in_two_fields_of_json_are_not_read_as_midnight(tmp_path, printed):
+    made = table(N, Datum="24.10.2025", Uhrzeit=lambda i: f"02:{i // 60:02}:{i % 60:02}", Druck=random)
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
+    found = printed(tmp_path / "a.jsonl")
+    assert "time" not in found.source and "--key Uhrzeit" not in found.out
     assert found.says("choose: time: 'Datum' has the date and 'Uhrzeit' the time of day")
 
 

@@ -23,7 +23,7 @@ from streamjobs.recordings.columns import (
 )
 from streamjobs.recordings.exports import TIME
 from streamjobs.recordings.files import SECONDS
-from streamjobs.recordings.guess.rows import CLOCK, follows, rates_apart, stands_still, take_turns
+from streamjobs.recordings.guess.rows import follows, parts_of_times, rates_apart, stands_still, take_turns
 from streamjobs.recordings.guess.x import X, quoted_names, x_of
 from streamjobs.recordings.sides import Mirror
 from streamjobs.settings.presets import Preset
@@ -96,7 +96,9 @@ class Columns:
         self.rows, self.columns, self.chosen, self.preset = rows, columns, chosen, preset
         self.texts, self.formats = times
         self.numbers = {plain_name(column.name) for column in columns if column.kind == "number"}
-        self.left_out = {c.name: BAD_NAME for c in columns if c.name and _is_bad(c.name)}
+        parts = parts_of_times(times.zoned, {c.name for c in columns})
+        self.left_out = {name: f"a part of the time {whole!r}" for name, whole in parts.items()}
+        self.left_out |= {c.name: BAD_NAME for c in columns if c.name and _is_bad(c.name)}
         self.choose: dict[str, str] = {}
         self.candidates: dict[str, list[str]] = {}
         self.because: dict[str, str] = {}
@@ -114,7 +116,9 @@ class Columns:
             self._unsure("time_format", formats, f"the times in {time!r} are {dates}: the sample has no day above 12")
         task, classes = self._task(label)
         x = self._x({time, key, label and label.name}, time)
-        lacking, largest = self._remark(x.fields), self._largest({*x.fields, x.x})
+        lacking = self._remark(x.fields)
+        numbers = (one for column in self.columns if column.name in {*x.fields, x.x} for one in flat(column.values))
+        largest = max((abs(one) for one in numbers if isinstance(one, (int, float))), default=0.0)
         if largest > MOST_USUAL:
             self.remarks.append(f"numbers up to {largest:.3g}: max_abs is set, beyond which a record is a dead letter")
         clock = time or start_time
@@ -144,10 +148,6 @@ class Columns:
             time_format=next(iter(self.formats.get(time or "", ())), None),
             largest=largest,
         )
-
-    def _largest(self, names: set[str | None]) -> float:
-        numbers = (number for column in self.columns if column.name in names for number in flat(column.values))
-        return max((abs(number) for number in numbers if isinstance(number, (int, float))), default=0.0)
 
     def _time(self) -> tuple[str | None, str | None, str | None]:
         """The column with the event time, or one that counts from somewhere else, and its unit where that is known."""
@@ -206,7 +206,7 @@ class Columns:
         """A column of dates and one of times of day, where no column has both."""
         if not dated or any("%H" in form or "%I" in form for name in dated for form in self.formats.get(name, ["%H"])):
             return None
-        clock = next((c.name for c in self.columns if c.kind == "text" and all(map(CLOCK.fullmatch, c.values))), None)
+        clock = next((column.name for column in self.columns if column.has_clocks), None)
         return None if clock is None else (next(iter(dated)), clock)
 
     def _counts(self, column: Column) -> bool:
@@ -255,7 +255,7 @@ class Columns:
             self.because["key"] = "the records have keys"
             return None
         there = [column for column in self.columns if column.missing <= MOST_WITHOUT_KEY * len(self.rows)]
-        texts = [column for column in there if column.kind == "text" and 1 <= column.distinct <= len(self.rows) / 2]
+        texts = [c for c in there if c.kind == "text" and c.distinct <= len(self.rows) / 2 and not c.has_clocks]
         some = [column.name for column in sorted(texts, key=lambda column: -column.distinct)]
         some = [name for name in some if not says_time(name) and plain_name(name) not in LABELS]
         finest = next((one for one in texts if one.name in some[:1] and take_turns(self.rows, one.name, time)), None)

@@ -1,14 +1,12 @@
 """What the first rows of a recording show of its keys: which texts take turns, and which pauses the keys have."""
 
 import itertools
-import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from streamjobs.recordings.clocks import usual_pause
 from streamjobs.recordings.guess.x import quoted_names
 
-CLOCK = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?( ?[AaPp][Mm])?")  # a time of day
 FAR_APART = 3.0  # times a pause between samples: windows of one rate would have too few samples, or too many
 NEVER = "never changes"
 Rows = Sequence[dict[str, Any]]
@@ -51,6 +49,16 @@ def rates_apart(rows: Rows, key: str, time: str, second: float) -> str | None:
         f"keys have rates of their own: {quick!r} a sample every {fast:.3g} s, {lazy!r} every {slow:.3g} s; a [window] has "
         "one rate, so keys with another rate need a job and a topic of their own"
     )
+
+
+def parts_of_times(times: Collection[str], names: Collection[str]) -> dict[str, str]:
+    """Columns with the date or the time of day of a column that has both, with the name of this column.
+
+    >>> parts_of_times(["Datum Zeit"], ["Datum", "Zeit", "kW", "Datum Zeit"])
+    {'Datum': 'Datum Zeit', 'Zeit': 'Datum Zeit'}
+    """
+    cut = ((time[:at], time[at + 1 :], time) for time in times for at in range(len(time)) if time[at] == " ")
+    return {part: time for date, clock, time in cut if date in names and clock in names for part in (date, clock)}
 
 
 def stands_still(names: Sequence[str]) -> str:
