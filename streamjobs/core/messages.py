@@ -81,7 +81,7 @@ class Keyed(NamedTuple):
 class Output(NamedTuple):
     """One record to send, to the partition its input came from."""
 
-    sink: str  # features | predictions | drift | dlq
+    sink: str  # features | predictions | drift | alarms | bouts | forecasts | dlq
     key: bytes | None  # the input's key, unchanged
     value: bytes | None
     timestamp: int  # milliseconds: event time; of a dead letter the original record's
@@ -165,7 +165,7 @@ class Report:
 
     records: int = 0
     bytes: int = 0
-    samples: int = 0  # samples taken (a frame holds many)
+    samples: int = 0  # samples taken (a record can have several)
     rows: int = 0  # rows the learner advanced by (windows, or samples without windows)
     filled: int = 0  # missing numbers of samples that were filled
     lacking: dict[str, int] = field(default_factory=dict)  # samples that lacked a number, by the number's name

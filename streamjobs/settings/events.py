@@ -12,9 +12,9 @@ class DriftSection(Section):
         "learner with the LS error to watch: a table with name and settings; absent: the [learner]"
     )
     detector: str | dict[str, Any] | None = optional(
-        "drift detector: its name, or a table with settings; absent: column_chart for columns, "
-        "conformal for others with false_alarms, page_hinkley without; with reference: reference_chart for "
-        "columns, reference_level for others; with reference = 'population': glr_chart"
+        "drift detector: its name, or a table with settings; absent: with reference = 'population' glr_chart; with another "
+        "reference reference_chart for columns, else reference_level; without a reference column_chart for columns, else "
+        "conformal with false_alarms, page_hinkley without"
     )
     false_alarms: str | None = optional(
         "most alarms of a key while nothing changes, on average: '1 per 10000 rows', or with [window] '1/day', "
@@ -22,9 +22,9 @@ class DriftSection(Section):
         "settings decide"
     )
     reference: FirstRows | None = optional(
-        "normal rows of each key, such as 'first 400 rows' or 'first 2h' of event time: then extractor and "
+        "normal rows of each key, such as 'first 400 rows' or 'first 2h' of event time: after them extractor and "
         "detector stop learning, and an alarm lasts until the values are back; 'population': rows like those just before, "
-        "with limits from 'streamjobs fit' and watch = 'columns'; needs false_alarms; absent: they continue to learn"
+        "with limits from 'streamjobs fit' and watch = 'columns'; needs false_alarms; absent: both continue to learn"
     )
     reference_from: Literal["own", "start_from"] = setting(
         "own", "normal rows of a new key: its own first, or, to be watched at once, of [state] start_from"
@@ -36,8 +36,8 @@ class DriftSection(Section):
     watch: WatchName | list[WatchName] = setting(
         "ls_error",
         "what the detector watches in each row; columns: the numbers of the row, unchanged, with "
-        "column_chart; innovations: their errors of a forecast from the 16 rows before, with column_chart; rows: "
-        "single rows with an unusual one, with row_tail; a list: all of these under one false_alarms",
+        "column_chart; innovations: errors of a forecast of each number from the 16 rows before, with column_chart; rows: "
+        "single rows with an unusual innovation, with row_tail; a list: all of these under one false_alarms",
     )
     beside: list[str | dict[str, Any]] = setting(
         [],
@@ -65,20 +65,20 @@ class BoutsSection(Section):
 class AlarmsSection(Section):
     stuck: bool | Seconds = setting(
         False,
-        "alarm of a column that usually changes: it repeats one number 30 times, and 10 times as "
-        "often as before; a time, such as '10m': also for so long",
+        "alarm of a column that usually changes: it repeats one number 30 times or more, and 10 times as often as ever "
+        "before; a time, such as '10m': and for this time",
     )
     silent: Seconds | None = optional(
         "alarm of a key without a new sample for this time, such as '10m', by its partition's event time; absent: off", gt=0
     )
     group: float | None = optional(
-        "with silent: alarm of a group: this share of a partition's keys (5 or more) alarm within group_within; absent: off",
+        "with silent: alarm when this share of a partition's keys (5 or more) has alarms within group_within; absent: off",
         gt=0,
         le=1,
     )
     group_within: Seconds = setting(600.0, "time in which a group alarms (duration, or seconds)", gt=0)
     expected: list[str] = setting(
-        [], "with silent: keys; one without a sample so long after its partition's first is missing"
+        [], "with silent: keys that must send; alarm of a key without any sample for the time `silent`"
     )
 
     @property
@@ -90,14 +90,14 @@ class AlarmsSection(Section):
 
 
 class ForecastSection(Section):
-    fields: list[str] | None = optional("fields, or numbers of windows such as temp_mean; absent: all, of windows the means")
-    ahead: list[int | str] = setting([1], "how far ahead, ascending: rows, or with equal intervals times such as '1h'")
-    season: int | str | None = optional("rows of a season, or a time; 0: none; absent: a day, if it has 4 to 2880")
+    fields: list[str] | None = optional("fields, or numbers of windows such as temp_mean; absent: all, or all means")
+    ahead: list[int | str] = setting([1], "how far ahead, ascending: rows, or with `every` times such as '1h'")
+    season: int | str | None = optional("rows or time of a season; 0: none; absent: a day, if it has 4 to 2880 rows")
     every: Seconds | None = optional("interval of a key's rows (duration, or seconds); absent: [window] hop, or any")
     learner: str | dict[str, Any] | None = optional(
         "learner that predicts numbers: name, or table with settings; absent: eight experts"
     )
-    inputs: list[str] | None = optional("with learner: fields that each forecast uses; absent: its own")
-    lags: int | None = optional("with learner: latest values of each input; absent: 8", ge=1, le=1000)
-    coverage: list[float] = setting([0.8, 0.95], "shares of rows inside")
-    cautious: bool = setting(False, "begin at the last value")
+    inputs: list[str] | None = optional("with learner: fields that it sees for each forecast; absent: the forecast field")
+    lags: int | None = optional("with learner: how many latest values of each input it sees; absent: 8", ge=1, le=1000)
+    coverage: list[float] = setting([0.8, 0.95], "share of values in each interval")
+    cautious: bool = setting(False, "forecasts start at the last value")

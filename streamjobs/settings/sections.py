@@ -64,7 +64,7 @@ class LabelsSection(Section):
         "(duration, or seconds); 0: labels arrive with their samples",
     )
     within: Seconds | None = optional(
-        "how far the time of such a label may be from its row's `ts` (duration, or seconds); absent: half the "
+        "how far the time of a later label may be from its row's `ts` (duration, or seconds); absent: half the "
         "hop of windows, 0 for samples"
     )
     delay: Seconds = setting(
@@ -122,7 +122,7 @@ class PopulationSection(Section):
         "populations keep offsets, signal and waiting rows, and start over with the new head; absent: they are refused"
     )
     directions: int | None = optional(
-        "numbers that the head sees, in which people differ, learned by `fit`; absent: all", ge=2, le=1000
+        "combinations of numbers that the head sees in place of all, learned by `fit`; absent: all", ge=2, le=1000
     )
 
 
@@ -154,8 +154,8 @@ class HeadSection(NamedSection):
     targets: int = setting(1, "regression: numbers in a label", ge=1, le=1024)
     smooth: float = setting(0.0, "classification: weight of the previous row's scores in the decision; 0: off", ge=0, lt=1)
     filter: Literal["hmm"] | None = optional(
-        "classification with a [population], in place of smooth: hmm: the score is the probability of a class, "
-        "because what a person does mostly goes on; 'streamjobs fit' learns how much a row counts"
+        "classification with a [population], in place of smooth: hmm: the score is the probability of a class, by earlier "
+        "rows too, because activities last; 'streamjobs fit' learns the weight of a row"
     )
     lasts: Seconds | None = optional(
         "with filter: how long an activity lasts on average, with [window] (duration, or seconds); absent: as "
@@ -163,7 +163,7 @@ class HeadSection(NamedSection):
     )
     clip_target: float | None = optional(
         "regression: a label beyond so many running standard deviations from the key's running mean is learned "
-        "as this limit; outputs have it unchanged; 0: off; absent: 10",
+        "as this limit; outputs have the label unchanged; 0: off; absent: 10",
         ge=0,
         le=1e6,
     )
@@ -195,7 +195,7 @@ class SinksSection(Section):
     features: Topic | None = optional("topic of features; '' or absent: off")
     predictions: Topic | None = optional("topic of predictions; '': off; absent: <source>.predictions")
     drift: Topic | None = optional(
-        "topic of the detector's report on every row; '': off; absent: <source>.drift, off with alarms"
+        "topic of the detector's report on every row; '': off; absent: <source>.drift, or off if there is a topic of alarms"
     )
     alarms: Topic | None = optional(
         "topic of alarms, a record when one is raised and one when it ends; '': off; absent: <source>.alarms "
@@ -222,7 +222,7 @@ class StateSection(Section):
     replay: Seconds = setting(
         10.0,
         "processor time that a crash may cost in applying records again; states are written as "
-        "seldom as it allows (duration, or seconds); 0s, and with [alarms] silent: with each checkpoint",
+        "seldom as it allows (duration, or seconds); with 0s or [alarms] silent: at each checkpoint",
     )
     cache: Bytes = setting(256 << 20, "most memory for live states (size, or bytes); all others stay in the store")
     ttl: Seconds | None = optional(

@@ -44,14 +44,14 @@ class SourceSection(Section):
     )
     partitioner: Literal["murmur2", "crc32", "fnv1a"] = setting(
         "murmur2",
-        "with `key` not rekeyed, or [alarms] expected: how producers choose a key's partition; a record (of "
-        "an expected key) in another one stops the worker",
+        "how producers choose a key's partition; with `key` unless rekeyed, and with [alarms] expected: a record (of "
+        "an expected key) in another partition stops the worker",
     )
     format: Literal["json", "msgpack", "raw", "avro", "protobuf"] = setting(
         "json", "encoding of record values; avro and protobuf take their schemas from [registry] or from schema_file"
     )
     schema_file: str | None = optional(
-        "schema of all values, which then begin without a schema id: .avsc for avro; .proto or .desc (a "
+        "schema of all values, if they do not begin with a schema id: .avsc for avro; .proto or .desc (a "
         "descriptor set) for protobuf"
     )
     message: str | None = optional("message type of the values in a Protobuf schema_file; absent: the first one in it")
@@ -72,13 +72,12 @@ class SourceSection(Section):
     x: FieldName = setting("x", "without `fields`: the field that holds x as a list")
     dim: int | None = optional("length of x; may be left out with `fields`", ge=1, le=MOST_NUMBERS)
     time: FieldName | None = optional(
-        "field with the event time, or a path as in `fields`; absent: the record's timestamp, and the order is "
-        "that of the offsets"
+        "field with the event time, or a path as in `fields`; absent: the record's timestamp, and the order of offsets"
     )
     time_unit: Literal["s", "ms", "us", "ns", "auto"] = setting(
         "s",
-        "unit of the event time, counted since 1970; auto: found from the first number, once for the "
-        "topic; times in ISO 8601 need no unit",
+        "unit of the event time, counted since 1970; auto: the first number of the topic shows it; "
+        "times in ISO 8601 need no unit",
     )
     time_format: TimeFormat | None = optional(
         "format of event times that are texts but not ISO 8601, as Python's strptime has it, such as "
@@ -103,7 +102,7 @@ class SourceSection(Section):
     unseen: Literal["dlq", "other", "missing"] = setting(
         "dlq",
         "what to do with a category that is not listed: dlq: the record is a dead letter; other: 0 in all "
-        "columns, with codes one more than the last; missing: treated as a missing number",
+        "columns, or the code after the last; missing: treated as a missing number",
     )
     numbers: Literal["strict", "lenient"] = setting(
         "strict", "lenient: texts such as '21.5' are numbers too, 'true' and 'false' 1 and 0, '' and 'NaN' are missing"
