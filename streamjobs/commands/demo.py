@@ -44,7 +44,7 @@ def demo(
         ),
     ] = None,
 ) -> None:
-    """See it work: recognise the exercises of people it has never seen, with a broker, recordings and a worker.
+    """Show a worker that recognises the exercises of people it has never seen, with a broker and recordings.
 
     Needs no Java, Docker or network.
     """

@@ -36,7 +36,7 @@ def export(
     partition: Annotated[int | None, typer.Option(min=0, help="Partition of the key's state, if it has several.")] = None,
     copy: CopyFile = None,
 ) -> None:
-    """Export a key's model or a pooled one for [state] start_from, or a copy of all states (--all)."""
+    """Export a key's model or a pooled model for [state] start_from, or a copy of all states (--all)."""
     from streamjobs.maintenance.copies import encode
     from streamjobs.maintenance.renew import exported_model
 

@@ -54,7 +54,7 @@ def tune(
 ) -> None:
     """Try settings of a job's learner and head on recordings, and print the best.
 
-    The first part of each key's rows chooses them, and the errors on the rest show how good the choice is. Every
+    The first part of each key's rows chooses the settings, and the errors on the rest show how good the choice is. Every
     row is predicted before it is learned, from the file's first record to its last. For comparison, a linear head is
     tuned in the same way, and controls without a model are scored: the last label and the most frequent one.
 
@@ -161,7 +161,7 @@ def drift_tune(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count the alarms of each detector and watch: false alarms while nothing changed, and changes found afterwards.
+    """Count the alarms of each detector and watched value: false alarms while nothing changed, and changes found afterwards.
 
     Alarms before --quiet-until are false, and are compared with the number in [drift] false_alarms. After it, a key counts
     as found with its first alarm.

@@ -94,7 +94,7 @@ def detector_of(drift: DriftSection, watch: str, hop: float | None) -> str | dic
     if drift.reference is not None:
         if isinstance(name, str) and name in LEARNERS and name not in (STANDING, STANDING_OF_COLUMNS):
             raise ValueError(
-                f"reference needs the detector {STANDING!r} or {STANDING_OF_COLUMNS!r}; {name} goes on learning."
+                f"reference needs the detector {STANDING!r} or {STANDING_OF_COLUMNS!r}; {name} continues to learn."
             )
         if "rows" in table:
             raise ValueError("reference and the detector's rows set the same number; remove one of them.")

@@ -173,7 +173,7 @@ def test_several_watches_share_the_stated_number_and_have_alarms_of_their_own() 
         ({"watch": []}, "watch must name one or more different watches; got []."),
         ({"detector": "conformal"}, "detector has no meaning with a list of watches"),
         ({"beside": ["last_points"]}, "beside has no meaning with a list of watches"),
-        ({"false_alarms": None}, "watch = [..] shares a stated number of alarms; add false_alarms"),
+        ({"false_alarms": None}, "a list of watches shares one limit of false alarms; add false_alarms"),
         ({"watch": ["columns"]}, "the LS error of extractor is not watched"),
         ({"watch": ["columns", "loss"]}, "watch = 'loss' needs predictions"),
     ],

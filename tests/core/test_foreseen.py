@@ -169,13 +169,13 @@ def test_numbers_too_small_for_what_is_kept_raise_no_alarm() -> None:
     [
         (
             {"watch": "rows", "detector": "column_chart", "reference": "first 400 rows"},
-            "watch 'rows' learns what is normal",
+            "watch 'rows' keeps learning what is normal",
         ),
         ({"watch": "innovations", "detector": "conformal"}, "conformal watches one number a row, not watch = 'innovations'"),
         ({"watch": "innovations", "extractor": {"name": "last_points"}}, "watch = 'innovations' has no LS error"),
         (
             {"watch": ["innovations", "columns"], "reference": "first 400 rows"},
-            "watch 'innovations' learns what is normal",
+            "watch 'innovations' keeps learning what is normal",
         ),
     ],
 )
@@ -189,7 +189,7 @@ def test_the_error_of_a_subspace_of_one_number_is_refused() -> None:
     source = {"topic": "imu", "fields": ["ax"]}
     parts = {"window": None, "head": None, "source": source, "drift": drift}
     composition_of(settings(**parts, learner={"name": "okfeb", "rank": 1, "budget": 5}))
-    with pytest.raises(ConfigError, match="okfeb with rank = 3 leaves rounding as its error; set rank = 1"):
+    with pytest.raises(ConfigError, match="okfeb with rank = 3 has only rounding as its LS error; set rank = 1"):
         composition_of(settings(**parts, learner={"name": "okfeb", "rank": 3, "budget": 5}))
 
 

@@ -234,7 +234,7 @@ def test_a_state_whose_reference_is_not_over_or_which_is_in_alarm_is_no_measure_
     ("sections", "sentence"),
     [
         ({"drift": {**STATED, "watch": "columns", "relearn_after": "7d"}}, "relearn_after needs a reference, such as"),
-        ({"drift": {**STATED, "reference_from": "start_from"}}, "reference_from needs a reference, such as"),
+        ({"drift": {**STATED, "reference_from": "start_from"}}, "reference_from needs the reference of the job that exported the state"),
         ({"drift": {**COLUMNS, "reference_from": "start_from"}}, "reference_from = 'start_from' needs [state] start_from"),
         ({"drift": {**COLUMNS, "relearn_after": "0 rows"}}, "longer than nothing, such as '5000 rows' or '7d'"),
         (
@@ -272,7 +272,7 @@ def test_a_reference_that_cannot_be_is_refused_with_one_sentence(drift: dict, se
     [
         (
             "column_chart",
-            "reference needs the detector 'reference_level' or 'reference_chart'; column_chart goes on learning.",
+            "reference needs the detector 'reference_level' or 'reference_chart'; column_chart continues to learn.",
         ),
         (
             {"name": "reference_chart", "rows": 400},

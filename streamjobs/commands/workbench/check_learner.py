@@ -27,8 +27,10 @@ def check_learner(
     labels: Annotated[str, typer.Option(help="Labels of several classes: signs (-1 and 1) or onehot (0 and 1).")] = "signs",
     as_json: AsJson = False,
 ) -> None:
-    """Run a learner through every check of the registry's learners: the same bits in any split, bounded, honest,
-    restartable.
+    """Run a learner through every check of the registry's learners.
+
+    Among others: the outputs do not depend on how rows are split into batches, the state is bounded, a prediction does not
+    use its own label, and a restart changes nothing.
 
     Choose small settings, so that budgets fill within a stream of 150 rows. Ends with code 4 if a check fails.
     """

@@ -39,7 +39,7 @@ def drift_contradictions(
     if drift.reference is not None and (foreseen := next(iter(set(FORESEEN) & set(drift.watch_names)), None)):
         yield (
             (SECTION, "watch"),
-            f"watch {foreseen!r} learns what is normal all the time; remove reference, or watch 'columns'.",
+            f"watch {foreseen!r} keeps learning what is normal; remove reference, or watch 'columns'.",
         )
     elif drift.reference == POPULATION:
         yield from _of_population(drift, population)
@@ -48,13 +48,13 @@ def drift_contradictions(
     elif drift.reference_from != "own":
         yield (
             (SECTION, "reference_from"),
-            "reference_from needs a reference, such as 'first 400 rows', as the job had that made the state. Add it.",
+            "reference_from needs the reference of the job that exported the state, such as 'first 400 rows'. Add it.",
         )
     elif drift.relearn_after is not None:
         yield (
             (SECTION, "relearn_after"),
-            "relearn_after needs a reference, such as 'first 400 rows', to learn again; detectors without one go on "
-            "learning. Add it, or remove relearn_after.",
+            "relearn_after needs a reference, such as 'first 400 rows', to learn again; detectors without a reference "
+            "continue to learn. Add it, or remove relearn_after.",
         )
     several, loss = isinstance(drift.watch, list), "loss" in drift.watch_names
     if loss and not several and drift.extractor is not None:
@@ -84,7 +84,7 @@ def one_number_contradictions(drift: DriftSection, learners: Mapping[str, Learne
     if drift.false_alarms and "ls_error" in drift.watch_names and name in SUBSPACES and rank > 1:
         yield (
             (SECTION, "watch"),
-            f"watch = 'ls_error': rows have one number, and {name} with rank = {rank} leaves rounding as its error; "
+            f"watch = 'ls_error': rows have one number, and {name} with rank = {rank} has only rounding as its LS error; "
             "set rank = 1, or watch ['columns', 'innovations', 'rows'].",
         )
 
@@ -109,7 +109,7 @@ def _several(drift: DriftSection) -> Iterator[tuple[tuple[str, str], str]]:
                 f"{setting} has no meaning with a list of watches; remove it, or name one watch.",
             )
     if drift.false_alarms is None:
-        yield (SECTION, "watch"), "watch = [..] shares a stated number of alarms; add false_alarms, or name one watch."
+        yield (SECTION, "watch"), "a list of watches shares one limit of false alarms; add false_alarms, or name one watch."
     if drift.extractor is not None and "ls_error" not in names:
         yield (
             (SECTION, "extractor"),
@@ -134,7 +134,7 @@ def _reference(drift: DriftSection) -> Iterator[tuple[tuple[str, str], str]]:
         yield (
             (SECTION, "reference"),
             "reference with watch = 'ls_error' needs an extractor, which stops learning after the reference; the "
-            "[learner] goes on learning. Add an extractor, or watch 'columns'.",
+            "[learner] continues to learn. Add an extractor, or watch 'columns'.",
         )
 
 

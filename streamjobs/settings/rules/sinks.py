@@ -86,7 +86,10 @@ def _of_sensors(alarms: Any, source: SourceSection, state: Any) -> Iterator[tupl
     if alarms is None:
         return
     if alarms.group is not None and alarms.silent is None:
-        yield ("alarms", "group"), "group needs silent, which gives the time of all keys together. Add silent = '1h'."
+        yield (
+            ("alarms", "group"),
+            "group needs silent, which compares the event time of a partition's keys. Add silent = '1h'.",
+        )
     if expected and alarms.silent is None:
         yield ("alarms", "expected"), "expected needs silent, the time after which a key is missing. Add silent = '1h'."
     if "" in expected or len(set(expected)) < len(expected):
@@ -97,7 +100,7 @@ def _of_sensors(alarms: Any, source: SourceSection, state: Any) -> Iterator[tupl
     for name in [name for name in ("ttl", "replay") if name in state.model_fields_set and getattr(state, name)]:
         yield (
             ("alarms", "silent"),
-            f"silent needs the states of all keys as of one record, so it cannot be together with [state] {name}. "
+            f"silent cannot be used with [state] {name}, because it needs the states of all keys after the same record. "
             "Remove one of the two settings.",
         )
 
