@@ -89,7 +89,7 @@ class OneVsRestWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneVsRest(Learner):
-    """Classification with a binary learner for each class; the prediction is a score per class, the class its largest.
+    """Classification with a binary learner for each class; the predicted class is the class with the highest score.
 
     Raises SettingError for a learner that does not classify, and for a composite one, which goes around this one.
 

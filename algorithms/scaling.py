@@ -28,7 +28,7 @@ class ScalingState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling(Learner):
-    """Features are x in standard deviations from the mean; then clipped, then of unit length, where asked for.
+    """Features are x in standard deviations from the mean; then, if set, clipped and scaled to length 1.
 
     >>> learner = Scaling()
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[1.0], [3.0], [4.0]])

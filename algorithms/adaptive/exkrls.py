@@ -56,7 +56,7 @@ class ExkrlsState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exkrls(Learner):
-    """Regression that tracks a function which drifts as a random walk, or fades where transition is below 1.
+    """Regression of a function that drifts as a random walk; with a transition below 1 it also fades.
 
     >>> learner = Exkrls(ridge=1.0, state_noise=0.0, transition=1.0, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [0.0], [99.0]], [[2.0], [2.0], [2.0]])

@@ -48,7 +48,7 @@ class KrlsState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Krls(Learner):
-    """Least-squares regression on the span of the samples that those before them do not span.
+    """Least-squares regression; stores a sample only if the stored samples do not span it.
 
     >>> learner = Krls(ald_above=0.1, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [9.0], [0.0]], [[2.0], [5.0], [4.0]])

@@ -24,7 +24,7 @@ from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, requir
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bpas(SupportLearner):
-    """Classification with a large margin, by steps as long as the loss asks for, on a fixed number of samples.
+    """Classification with a large margin and a fixed number of samples; a step is as long as the loss needs.
 
     >>> learner = Bpas(budget=2, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [5.0], [0.5]], [[1.0], [-1.0], [1.0]])

@@ -38,7 +38,7 @@ class ForgetronState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgetron(SupportLearner):
-    """Classification by a sum over the rows it was wrong on, of which the oldest fades and makes room.
+    """Classification by a sum over the rows with a wrong prediction; their weights fade, and the oldest row is removed.
 
     >>> learner = Forgetron(budget=2, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [5.0], [9.0]], [[1.0], [-1.0], [1.0]])

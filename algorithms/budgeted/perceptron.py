@@ -22,7 +22,7 @@ from algorithms.common.protocol import Array, Basis, Outputs, require
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Perceptron(SupportLearner):
-    """Classification by a sum over the rows it was wrong on; the prediction is a score, the class its sign.
+    """Classification by a sum over the rows with a wrong prediction; the prediction is a score, the class its sign.
 
     >>> learner = Perceptron(kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [0.1], [9.0]], [[1.0], [1.0], [-1.0]])

@@ -20,7 +20,7 @@ from algorithms.common.kernels import Kernel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projectron(ProjectionLearner):
-    """Classification by a perceptron that stops storing and keeps learning, in the span of what it has stored.
+    """Classification by a perceptron; when the budget is full it learns only within the span of the stored samples.
 
     >>> learner = Projectron(budget=1, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [1.0]], [[1.0], [-1.0]])

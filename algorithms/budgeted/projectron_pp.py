@@ -20,7 +20,7 @@ from algorithms.common.kernels import Kernel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectronPp(ProjectionLearner):
-    """Classification by a projectron that small margins teach too, as far as the support can say them.
+    """Classification as by `projectron`, but also learns rows with a small margin, within the span of the stored samples.
 
     >>> learner = ProjectronPp(budget=1, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [1.0], [0.0]], [[1.0], [-1.0], [1.0]])

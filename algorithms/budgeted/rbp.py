@@ -26,7 +26,7 @@ class RbpState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rbp(SupportLearner):
-    """Classification by a sum over the rows it was wrong on, of which a random one makes room for the next.
+    """Classification by a sum over the rows with a wrong prediction; if the budget is full, a random row is removed.
 
     >>> learner = Rbp(budget=2, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [5.0], [9.0]], [[1.0], [-1.0], [1.0]])

@@ -22,7 +22,7 @@ from algorithms.dictionary.family import DictionaryLearner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Okdl(DictionaryLearner):
-    """Features: the sparse code of phi(x) in a dictionary of `atoms` that follows the stream; NaN until it has begun.
+    """Features: the sparse code of phi(x) in a dictionary of `atoms` atoms that follows the stream; NaN before it starts.
 
     >>> learner = Okdl(atoms=2, budget=10)
     >>> X = [[0.0, 2.0], [3.0, 0.0], [0.1, 2.0], [2.9, 0.1]]

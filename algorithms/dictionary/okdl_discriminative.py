@@ -20,7 +20,7 @@ from algorithms.dictionary.family import DictionaryLearner, DictionaryState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OkdlDiscriminative(DictionaryLearner):
-    """Least squares on sparse codes in atoms that are learned for the targets, of size 1 such as labels -1/+1 or 0/1.
+    """Least squares on sparse codes; atoms are learned for the targets, which are of size 1, such as labels -1/+1 or 0/1.
 
     >>> learner = OkdlDiscriminative(atoms=2, budget=10)
     >>> X, Y = [[0.0, 2.0], [3.0, 0.0]] * 100, [[1.0], [-1.0]] * 100

@@ -53,7 +53,7 @@ class GlrChartState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlrChart(Detector):
-    """Finds that the mean of the columns is not what it was a few rows ago, and names the columns that moved.
+    """Finds a change of the columns' mean within the last few rows, and names the columns that moved.
 
     statistic: the likelihood ratio, to the limit; from 1 on an alarm, which is over after `hold` rows, when the new mean is
     normal. How often noise comes to the limit hangs on the stream: it states no number of false alarms by itself.

@@ -35,7 +35,7 @@ class InnovationsState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Innovations(Learner):
-    """Features: errors of forecasts in deviations, then the forecasts.
+    """Features: the error of each column's forecast in running deviations, then each forecast.
 
     >>> learner, rows = Innovations(), np.sin(np.arange(600.0))[:, None]
     >>> rows[500] += 1.0

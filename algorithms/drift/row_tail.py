@@ -58,7 +58,7 @@ class RowTailState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowTail(Detector):
-    """Finds single rows that are far out, and names their columns; at most one false alarm in `rows_between` rows.
+    """Finds single rows with very large values, and names their columns; at most one false alarm in `rows_between` rows.
 
     >>> detector, rows = RowTail(), np.random.default_rng(0).normal(size=(1000, 2))
     >>> rows[700, 1] = -12.0

@@ -21,7 +21,7 @@ from algorithms.heads.covariance_head import LeastSquares, Model
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exrls(LeastSquares):
-    """Least squares for weights that drift as a random walk, or fade where transition is below 1.
+    """Least squares for weights that drift as a random walk; with a transition below 1 they also fade.
 
     >>> learner = Exrls(ridge=1.0, state_noise=1.0)
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[1.0], [1.0]], [[2.0], [2.0]])

@@ -42,7 +42,7 @@ class GatedRlsState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatedRls(CovarianceHead):
-    """Least squares classification that adapts to a person where that pays; `features` is the adapted head's share.
+    """Least squares classification; adapts to a person while this helps; `features` is the weight of the adapted head.
 
     Without a population it is `rls`. With one, begin from `from_population`:
 

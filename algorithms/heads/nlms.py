@@ -17,7 +17,7 @@ from algorithms.heads.linear import NLMS, LinearHead, Rule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nlms(LinearHead):
-    """Linear regression by steps that close the share `step_size` of each row's error, whatever the scale of x.
+    """Linear regression; a step removes the share `step_size` of a row's error, at any scale of x.
 
     >>> learner = Nlms(step_size=0.5, ridge=0.0)
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[1.0], [10.0]], [[2.0], [20.0]])

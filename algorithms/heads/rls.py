@@ -21,7 +21,7 @@ RlsState = CovarianceState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rls(LeastSquares):
-    """Least squares for several targets at once; the targets share P.
+    """Least squares for several targets at once; the targets share the inverse correlation matrix P.
 
     >>> learner = Rls(delta=1.0)
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[1.0], [1.0]], [[2.0], [2.0]])

@@ -24,7 +24,7 @@ from algorithms.maps.fixed_map import LARGEST_WIDTH, FixedMap, MapState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taylor(FixedMap):
-    """Features with the gaussian kernel up to a degree as dot product, exact near 0; their number grows fast with dim.
+    """Features: the gaussian kernel's Taylor series up to `degree`, exact near 0; their number grows fast with dim.
 
     >>> learner = Taylor(degree=4, kernel=Kernel(bandwidth=1.0))
     >>> a, b = learner.transform(learner.init(dim=1, targets=0, seed=0), [[0.5], [-0.5]])

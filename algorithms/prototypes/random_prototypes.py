@@ -36,7 +36,7 @@ class RandomPrototypesState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomPrototypes(Learner):
-    """Features: coordinates of phi(x) along the prototypes, zero in the places of prototypes yet to come.
+    """Features: coordinates of phi(x) along the prototypes; zero for prototypes that are not chosen yet.
 
     >>> learner = RandomPrototypes(budget=3, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [5.0], [0.0], [9.0]])

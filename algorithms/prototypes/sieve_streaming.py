@@ -43,7 +43,7 @@ class SieveState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SieveStreaming(Learner):
-    """Prototypes of large log-determinant in one pass, by many sets side by side; features are coordinates along the best.
+    """Prototypes of large log-determinant in one pass, from many candidate sets; features are coordinates in the best set.
 
     >>> learner = SieveStreaming(budget=2, epsilon=0.1, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [0.1], [5.0]])

@@ -18,7 +18,7 @@ from algorithms.prototypes.selection_loop import GREEDY, rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamGreedy(PrototypeRule):
-    """Prototypes of large log-determinant that stand still once `stop_after` rows in a row have improved nothing.
+    """Prototypes of large log-determinant; they stop changing after `stop_after` successive rows without an improvement.
 
     >>> learner = StreamGreedy(budget=2, stop_after=2, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [3.0], [0.0], [3.0], [9.0]])

@@ -24,7 +24,7 @@ from algorithms.spectral.family import SpectralFilter, check_head, check_map
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ispeed(SpectralFilter):
-    """SPEED with a map that follows every new row, and a head that keeps its knowledge by a change of basis.
+    """SPEED with a map that follows every new row; the head's weights are converted when the map changes.
 
     >>> learner = Ispeed(rank=2, seed_size=3, budget=4)
     >>> X = [[0.0], [1.0], [2.0], [1.5], [2.5], [0.5]]

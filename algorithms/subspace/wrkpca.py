@@ -152,7 +152,7 @@ class WrkpcaState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrkpca(Learner):
-    """Features of rank `rank` from at most `budget` stored samples: kernel PCA of the latest rows, without its memory.
+    """Features of rank `rank` from at most `budget` stored samples; approximates kernel PCA of the latest rows.
 
     Features start when `rank` samples are stored. `floor` = 1 is kernel PCA with decay alone; a small one weighs the
     newest rows up, which lowers the LS error of the row that comes next.

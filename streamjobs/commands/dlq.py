@@ -167,7 +167,8 @@ def redrive(
     every: Annotated[bool, typer.Option("--all", help="Send all dead letters.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Also send dead letters that were sent back before.")] = False,
     shared: Annotated[
-        bool, typer.Option("--shared", help="Send them although other consumer groups read the input and get them again.")
+        bool,
+        typer.Option("--shared", help="Also send if other consumer groups read the input and would get the records again."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent; send nothing.")] = False,
     as_json: AsJson = False,

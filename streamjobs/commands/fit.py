@@ -21,11 +21,11 @@ Sources = Annotated[
     list[str],
     typer.Option("--input", help=f"{FILES}; 'topic' for the job's input topic, or topic:NAME; may be repeated."),
 ]
-Key = Annotated[str | None, typer.Option(help="Column with the person; absent: one with a usual name, such as person.")]
+Key = Annotated[str | None, typer.Option(help="Column with the person; absent: a column with a usual name, such as person.")]
 Recording = Annotated[
     str | None,
     typer.Option(
-        help="Column that identifies a person's recordings; absent: named recording, session or segment, or the file."
+        help="Column that identifies a person's recordings; absent: recording, session or segment, else each file."
     ),
 ]
 Pause = Annotated[
@@ -40,7 +40,8 @@ LabelDelay = Annotated[
 Better = Annotated[
     Path | None,
     typer.Option(
-        "--choose", help="First choose statistics, map and filter on people left out; new file for the job to fit."
+        "--choose",
+        help="First choose statistics, map and filter on people left out; write the chosen job to this file.",
     ),
 ]
 

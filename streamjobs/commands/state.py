@@ -185,7 +185,7 @@ def restore(
     ] = False,
     directory: Annotated[
         list[Path] | None,
-        typer.Option(help="A [state] directory to read, may be repeated; absent: that of the job file."),
+        typer.Option(help="A [state] directory to read, may be repeated; absent: the [state] directory of the job file."),
     ] = None,
     reread: Annotated[
         bool,

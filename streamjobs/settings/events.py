@@ -27,7 +27,7 @@ class DriftSection(Section):
         "with limits from 'streamjobs fit' and watch = 'columns'; needs false_alarms; absent: both continue to learn"
     )
     reference_from: Literal["own", "start_from"] = setting(
-        "own", "normal rows of a new key: its own first, or, to be watched at once, of [state] start_from"
+        "own", "normal rows of a new key: its own first rows, or those of [state] start_from, without a wait"
     )
     relearn_after: RowsOrTime | None = optional(
         "with reference: how long an alarm lasts, such as '5000 rows' or '7d' of event time, before the "
@@ -91,7 +91,7 @@ class AlarmsSection(Section):
 
 class ForecastSection(Section):
     fields: list[str] | None = optional("fields, or numbers of windows such as temp_mean; absent: all, or all means")
-    ahead: list[int | str] = setting([1], "how far ahead, ascending: rows, or with `every` times such as '1h'")
+    ahead: list[int | str] = setting([1], "how far ahead, ascending: rows, or with equal intervals times such as '1h'")
     season: int | str | None = optional("rows or time of a season; 0: none; absent: a day, if it has 4 to 2880 rows")
     every: Seconds | None = optional("interval of a key's rows (duration, or seconds); absent: [window] hop, or any")
     learner: str | dict[str, Any] | None = optional(

@@ -72,7 +72,8 @@ class SourceSection(Section):
     x: FieldName = setting("x", "without `fields`: the field that holds x as a list")
     dim: int | None = optional("length of x; may be left out with `fields`", ge=1, le=MOST_NUMBERS)
     time: FieldName | None = optional(
-        "field with the event time, or a path as in `fields`; absent: the record's timestamp, and the order of offsets"
+        "field with the event time, or a path as in `fields`; absent: the record's timestamp, and samples keep the order of "
+        "offsets"
     )
     time_unit: Literal["s", "ms", "us", "ns", "auto"] = setting(
         "s",

@@ -234,7 +234,7 @@ def test_a_state_whose_reference_is_not_over_or_which_is_in_alarm_is_no_measure_
     ("sections", "sentence"),
     [
         ({"drift": {**STATED, "watch": "columns", "relearn_after": "7d"}}, "relearn_after needs a reference, such as"),
-        ({"drift": {**STATED, "reference_from": "start_from"}}, "reference_from needs the reference of the job that exported the state"),
+        ({"drift": {**STATED, "reference_from": "start_from"}}, "reference_from needs the reference of the job"),
         ({"drift": {**COLUMNS, "reference_from": "start_from"}}, "reference_from = 'start_from' needs [state] start_from"),
         ({"drift": {**COLUMNS, "relearn_after": "0 rows"}}, "longer than nothing, such as '5000 rows' or '7d'"),
         (
