@@ -236,6 +236,7 @@ LETTER_HEADERS = (  # of a dead letter, before those the record came with
     "streamjobs-error-attempt",
     "streamjobs-error-version",
 )
+ASIDE = "state"  # reason of the dead letters of keys that are set aside, see `core.live.aside`
 ATTEMPT = "streamjobs-attempt"  # header of a record sent back from the dead letters
 ATTEMPT_DIGITS = 6
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from streamjobs.core.interface import Core
 from streamjobs.core.live.live_stats import LiveStats
-from streamjobs.core.messages import LETTER_HEADERS, Output, Record, Report
+from streamjobs.core.messages import ASIDE, LETTER_HEADERS, Output, Record, Report
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.process import return_free_memory
 from streamjobs.worker.backpressure import Backpressure, Turns
@@ -223,14 +223,14 @@ class Partition:
                 started = time.perf_counter()
                 made, report = self.core.advance(self.core.job, self.live, part)
                 ended = time.perf_counter()
-                outputs += made if not again else _owed(made, part[0].offset) if report.set_aside else ()
+                outputs += made if not again else _of_set_aside(made) if report.dead_lettered.get(ASIDE) else ()
                 at += len(part)
                 fitting = int(self.turns.call_seconds * len(part) / max(ended - started, 1e-9))
                 self._slice = min(SLICE, max(LEAST_SLICE, fitting))
                 self._recent.add(ended, self.live.now)
                 if self.pace is not None:
                     self.pace.applied.seconds += time.thread_time() - spent
-                    self._write_all |= bool(report.set_aside or report.dead_lettered.get("state"))
+                    self._write_all |= bool(report.set_aside or report.dead_lettered.get(ASIDE))
                 self.newest = max(self.newest, report.newest_event or self.newest)
                 self.next = max(self.next, part[-1].offset + 1)
                 (self._on_replayed if again else self._on_advance)(report, ended - started)
@@ -339,7 +339,10 @@ class Partition:
         self._stored.set()
 
 
-def _owed(outputs: Sequence[Output], first: int) -> list[Output]:
-    """Of the outputs of records that are applied again, the dead letters that are owed for records before them."""
+def _of_set_aside(outputs: Sequence[Output]) -> list[Output]:
+    """The dead letters of keys that are set aside, of records that are applied again.
+
+    No checkpoint has sent them before: each one with such letters writes all states, so R passes their records.
+    """
     letters = [one for one in outputs if one.sink == "dlq"]
-    return [one for one in letters if int(dict(one.headers[: len(LETTER_HEADERS)])["streamjobs-error-offset"]) < first]
+    return [one for one in letters if dict(one.headers[: len(LETTER_HEADERS)])["streamjobs-error-reason"] == ASIDE.encode()]

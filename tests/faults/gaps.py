@@ -7,7 +7,7 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live import aside
 from streamjobs.core.live.live import Live
-from streamjobs.core.messages import Advanced, Output, Report, Stored, dead_letter
+from streamjobs.core.messages import ASIDE, Advanced, Output, Report, Stored, dead_letter
 
 STAYS = b"stays"
 
@@ -50,7 +50,7 @@ def expected(job: Job, key: bytes, records: Sequence[Stored], gap: Gap, seen: se
         again = [one for one in _applied(job, key, between, state)[0] if one.headers[0][1] in seen]
         outputs += again
     report.records += len(between)
-    report.dead_lettered[aside.REASON] = len(between)
+    report.dead_lettered[ASIDE] = len(between)
     if gap.end is None:
         return Expected(outputs + letters, gap.stored or state, report)
     rest, later, final = _applied(job, key, after, state if gap.then == STAYS else gap.then)

@@ -17,15 +17,15 @@ BAD, BEFORE = b"p1", 90
 RECORDS = samples(180)
 
 
-async def _crashed(worker: Worker, records: list, *, damaged: bool) -> None:
+async def _crashed(worker: Worker, records: list, *, damaged: bool, at_once: int = 10) -> None:
     """All records in small batches with a checkpoint behind each, then a crash."""
     delivery = await worker.begin(0)
     if damaged:
         table = worker.store.data[0]  # type: ignore[attr-defined]
         table[BAD] = table[BAD][:-1] + bytes([table[BAD][-1] ^ 1])
     held = delivery.held[0]
-    for at in range(0, len(records), 10):
-        worker.fetch(0, records[at : at + 10])
+    for at in range(0, len(records), at_once):
+        worker.fetch(0, records[at : at + at_once])
         await worker.settle()
         await held.checkpoints.take()
     for task in held.tasks:
@@ -58,3 +58,28 @@ def test_a_takeover_that_can_read_the_key_learns_no_record_that_is_a_letter(exac
     )
     (applied,) = snapshot.decode(dict(broker.changelog[0])[BAD] or b"").offsets.values()
     assert applied < min(letters)
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize("at_once", [10, 90])
+def test_a_key_that_a_takeover_cannot_read_loses_no_record_of_those_that_are_applied_again(
+    exactly_once: bool, at_once: int
+) -> None:
+    job = Job.from_settings(settings())
+    core = Core(job, lambda job, read, _: Live(job, read_many=read), advance, last_event)
+    first = Worker(core=core, exactly_once=exactly_once)
+    asyncio.run(_crashed(first, RECORDS[:BEFORE], damaged=False))
+    broker, store = first.broker, first.store
+    again = RECORDS[BEFORE : BEFORE + 30]
+    asyncio.run(
+        _crashed(Worker(broker, store=store, core=core, exactly_once=exactly_once, replay="1h"), again, damaged=False)
+    )
+    assert broker.committed == {0: BEFORE} and broker.progress == {0: BEFORE + 30}
+    takeover = Worker(broker, store=store, core=core, exactly_once=exactly_once, replay="1h")
+    asyncio.run(_crashed(takeover, RECORDS[BEFORE:], damaged=True, at_once=at_once))
+    letters = [int(dict(one.headers)["streamjobs-error-offset"]) for one in broker.topics if one.topic == f"{TOPIC}.dlq"]
+    assert letters == [one.offset for one in RECORDS[BEFORE:] if one.key == BAD]
+    counted = {reason: count for reason, count in takeover.delivery.metrics.taken.dead_lettered.items() if count}
+    assert counted == {"state": len(letters)}
+    outputs = [(one.topic, dict(one.headers)["streamjobs-id"]) for one in broker.topics]
+    assert len(outputs) == len(set(outputs)) > len(letters)

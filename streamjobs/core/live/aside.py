@@ -9,11 +9,10 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from streamjobs.core.live.log import Log
-from streamjobs.core.messages import Advanced, Record, Report, SetAside, add_letter
+from streamjobs.core.messages import ASIDE, Advanced, Record, Report, SetAside, add_letter
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import RecordError
 
-REASON = "state"
 MOST = 10_000  # keys that are remembered; the state of any other key is read again with its next record
 READ, WRITTEN = "read", "written"
 SHOWN = 100  # characters of a key in a message
@@ -114,10 +113,10 @@ def _is_new(record: Record, verdict: Verdict) -> bool:
 def _error(record: Record, verdict: Verdict) -> RecordError:
     key = f"{(record.key or b'').decode('utf-8', 'backslashreplace')!r:.{SHOWN}}"
     return RecordError(
-        REASON,
+        ASIDE,
         f"topic {record.topic}[{record.partition}] offset {record.offset}: expected a state of key {key} that can be "
         f"{verdict.what}, got a state that cannot ({verdict.why.rstrip('.')}); 'streamjobs state reset JOB KEY' or "
         "'streamjobs state restore JOB KEY' brings back the key, then 'streamjobs dlq redrive JOB --reason state' its "
         "records.",
-        REASON,
+        ASIDE,
     )

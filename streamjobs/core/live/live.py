@@ -270,8 +270,8 @@ class Live(Slots):
 
     def _set_aside(self, key: bytes, what: str, why: str, *, changed: bool) -> None:
         """changed: records were applied since its stored state was written."""
-        stored = self.read_many([key])[0] if changed else None
-        self.aside.add(key, Verdict(what, why, _applied(stored)), self.log if changed else None)
+        applied = _applied(self.read_many([key])[0])
+        self.aside.add(key, Verdict(what, why, applied), self.log if changed else None)
 
     def writable(self, slots: list[int]) -> list[int]:
         """Those of these changed slots with a state that a reader takes back; the keys of the others are set aside."""
