@@ -188,7 +188,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         log.info("ready", partitions=sorted(tp.partition for tp in starts))
 
     async def _start_offsets(self) -> dict[TP, int]:
-        """The offset each input partition starts at. Commits the first offset of partitions without a commit.
+        """The offset each input partition starts at. Commits the first offset where no commit is, or an earlier one.
 
         Raises SetupError when the topic is not the one the states have learned from: its id differs, or a committed offset
         lies beyond its end; or when it has grown and states have not moved.
@@ -211,13 +211,12 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         ends = await thread.call_thread(consumer.end_offsets, wanted)
         starts: dict[TP, int] = {}
         uncommitted: dict[TP, int] = {}
+        overtaken: dict[TP, int] = {}  # by the first offset, because retention deleted records before it
         stateless: dict[int, int] = {}  # partitions with committed offsets and without states
         for tp, partition in zip(partitions, wanted, strict=True):
             require_same_input(self.app.conf.id, self._delivery.origin, self._learned_from(tp.partition))
             committed = commits[tp.partition].offset if tp.partition in commits else None
-            self._progress[tp.partition] = (
-                progress_of(committed, commits[tp.partition].metadata) if committed is not None else 0
-            )
+            self._progress[tp.partition] = progress_of(*commits[tp.partition]) if committed is not None else 0
             if committed is None:
                 starts[tp] = uncommitted[tp] = first[partition]
                 if self._delivery.store.reached(tp.partition) is not None:
@@ -236,11 +235,14 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                 )
             if committed < first[partition]:
                 self._count_deleted(tp, committed, first[partition])
+                overtaken[tp] = first[partition]
             if committed > first[partition] and self._delivery.store.reached(tp.partition) is None:
                 stateless[tp.partition] = committed
             starts[tp] = max(committed, first[partition])
         if uncommitted:
             await thread.call_thread(thread.commit_exactly, uncommitted)
+        for tp, offset in overtaken.items():  # R; without a new record no checkpoint would move it, and commands wait for it
+            await thread.call_thread(thread.commit_exactly, {tp: offset}, self._progress[tp.partition])
         await self._log_stateless(stateless)
         return starts
 

@@ -8,7 +8,10 @@ from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
+from streamjobs.kafka.layout import Commit
+from streamjobs.worker.changelog import NO_ORIGIN
 from streamjobs.worker.consumer import Consumer
+from streamjobs.worker.store import MemoryStore
 
 PARTITIONS = {0, 1, 2}
 
@@ -83,3 +86,53 @@ def test_the_end_of_a_partition_that_was_taken_away_is_unknown() -> None:
         assert consumer.highwater(TP("in", 1)) == 0
 
     asyncio.run(asked())
+
+
+class Thread:
+    """A group's commits of three partitions, and a topic that begins at 50 and ends at 90."""
+
+    def __init__(self, commits: dict[int, Commit]) -> None:
+        self.commits, self.committed = commits, dict[int, tuple[int, int]]()
+
+    async def call_thread(self, call: Any, *arguments: Any) -> Any:
+        return await call(*arguments)
+
+    def _ensure_consumer(self) -> "Thread":
+        return self
+
+    def assignment(self) -> set[TP]:
+        return {TP("in", number) for number in PARTITIONS}
+
+    async def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, 50)
+
+    async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, 90)
+
+    async def commits_of_group(self, topic: str, partitions: int) -> dict[int, Commit]:
+        return self.commits
+
+    async def committed_metadata(self, places: list[TopicPartition]) -> dict[int, str]:
+        return {number: one.metadata for number, one in self.commits.items()}
+
+    async def commit_exactly(self, offsets: dict[TP, int], progress: int = 0) -> bool:
+        self.committed |= {tp.partition: (offset, progress) for tp, offset in offsets.items()}
+        return True
+
+
+def test_the_group_passes_records_that_were_deleted_before_states_had_them() -> None:
+    """Else commands that change states would wait for the group for ever where no record comes any more."""
+
+    async def begun() -> None:
+        consumer, lost = Rebalancing(), list[int]()
+        consumer._thread = thread = Thread(
+            {0: Commit(40, "partitions=3 progress=90"), 1: Commit(60, "partitions=3 progress=90")}
+        )
+        consumer.app.conf = SimpleNamespace(topic_partitions=3, id="job")
+        delivery = consumer.app.delivery
+        delivery.origin, delivery.store = NO_ORIGIN, MemoryStore()
+        delivery.metrics = SimpleNamespace(count_replay_lost=lost.append)
+        assert await Consumer._start_offsets(consumer) == {TP("in", 0): 50, TP("in", 1): 60, TP("in", 2): 50}
+        assert thread.committed == {0: (50, 90), 2: (50, 0)} and lost == [10]
+
+    asyncio.run(begun())
