@@ -95,7 +95,7 @@ class Partition:
         self.pace: Pace | None = None  # of writing states; None: every checkpoint writes all
         self.reading: Iterator[bool] | None = None  # each step reads some of the stored keys that are in alarm
         self._on_replayed = on_advance
-        self._write_all = False  # with the next cut, because a key was set aside
+        self._write_all = False  # with the next cut, because a key was set aside or a learner failed
         self._passing = 0  # bytes that were remembered at the last cut
         self.unstored: dict[bytes, bytes | None] = {}  # snapshots of the last cut until they are in the store
         self.newest = float("-inf")  # event time of the newest row, seconds
@@ -230,7 +230,7 @@ class Partition:
                 self._recent.add(ended, self.live.now)
                 if self.pace is not None:
                     self.pace.applied.seconds += time.thread_time() - spent
-                    self._write_all |= bool(report.set_aside or report.dead_lettered.get(ASIDE))
+                    self._write_all |= bool(report.set_aside or report.dead_lettered.get(ASIDE) or report.failures)
                 self.newest = max(self.newest, report.newest_event or self.newest)
                 self.next = max(self.next, part[-1].offset + 1)
                 (self._on_replayed if again else self._on_advance)(report, ended - started)
@@ -303,7 +303,8 @@ class Partition:
         """What is due, with what is parked. whole: all, so that R passes every record so far.
 
         With letters of keys that are set aside all states are written: a replay from before would send them again, or,
-        where the takeover can read the key's state, learn from these records, which `dlq redrive` sends once more.
+        where the takeover can read the key's state, learn from these records, which `dlq redrive` sends once more. The same
+        with letters of a learner that failed: the takeover may have a learner that is corrected.
         """
         if self.pace is None:
             return [*self.live.snapshots()]

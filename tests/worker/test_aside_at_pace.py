@@ -1,6 +1,7 @@
-"""Records of a key that is set aside are dead letters for good: no takeover learns from them, whatever it can read."""
+"""Records that are dead letters stay letters: no takeover learns from them, whatever it can read or has corrected."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,8 @@ from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import last_event
 from streamjobs.core.state import snapshot
-from tests.core.streams import TOPIC, samples, settings
+from streamjobs.stages.learner import LearnerStage
+from tests.core.streams import TOPIC, record, samples, settings
 from tests.worker.fakes import Worker
 
 BAD, BEFORE = b"p1", 90
@@ -83,3 +85,34 @@ def test_a_key_that_a_takeover_cannot_read_loses_no_record_of_those_that_are_app
     assert counted == {"state": len(letters)}
     outputs = [(one.topic, dict(one.headers)["streamjobs-id"]) for one in broker.topics]
     assert len(outputs) == len(set(outputs)) > len(letters)
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_takeover_with_a_corrected_learner_learns_no_record_that_is_a_letter(
+    exactly_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`dlq redrive` sends it back, and the key would learn from it twice."""
+    guilty = 45
+    records = [*RECORDS[:guilty], record(guilty, b"p0", {"ax": 4711.0, "ay": 0.0, "az": 0.0, "ts": 1_700_000_001.55})]
+    records += RECORDS[guilty + 1 :]
+    real = LearnerStage.advance
+
+    def fails(self: LearnerStage, work: Any, slots: Any, X: Any, *columns: Any) -> Any:
+        if (X == 4711.0).any():
+            raise IndexError("planted")
+        return real(self, work, slots, X, *columns)
+
+    job = Job.from_settings(settings(window=None, scaling={"method": "none"}))
+    core = Core(job, lambda job, read, _: Live(job, read_many=read), advance, last_event)
+    first = Worker(core=core, exactly_once=exactly_once, replay="1h")
+    with monkeypatch.context() as patch:
+        patch.setattr(LearnerStage, "advance", fails)
+        asyncio.run(_crashed(first, records[:BEFORE], damaged=False))
+    broker = first.broker
+    letters = [int(dict(one.headers)["streamjobs-error-offset"]) for one in broker.topics if one.topic == f"{TOPIC}.dlq"]
+    assert letters == [guilty] and broker.committed[0] < broker.progress[0] == BEFORE
+    left = [one for one in records if one.offset >= broker.committed[0]]
+    asyncio.run(_crashed(Worker(broker, core=core, exactly_once=exactly_once), left, damaged=False))
+    live = Live(job)
+    advance(job, live, [one for one in records if one.offset != guilty])
+    assert dict(broker.changelog[0]) == dict(live.snapshots())
