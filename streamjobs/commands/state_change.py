@@ -133,13 +133,14 @@ def forget(
     """
     from streamjobs.kafka import topics
     from streamjobs.maintenance import changelog_edit
-    from streamjobs.maintenance.retention import DAY, holdings
+    from streamjobs.maintenance.retention import DAY, holdings, require_passed
 
     job = job_of(job_file)
     changelog_edit.require_changeable(job.settings)
     changelog = topics.changelog(job.settings)
     read_at = changelog_edit.settled_ends(job.settings)
     entries = read_copy(job, None, key).of(key)
+    require_passed(job.settings, entries)
     exact = entries[0].key if entries else key.encode("utf-8", "surrogateescape")
     partitions = sorted({entry.partition for entry in entries}) or sorted(read_at)
     if entries:
@@ -234,7 +235,8 @@ def import_command(
         if isinstance(given, bytes):
             data = snapshot_from_model(job, given, name, present)
         else:
-            data = restored_snapshot(job, given, name, present)
+            recreated = changelog_edit.commits_of_recreated(job.settings)
+            data = restored_snapshot(job, given, name, present, of_recreated=recreated)
     except SnapshotError as error:
         raise SnapshotError(
             f"{file}: {error} Import a file that 'streamjobs state export' wrote for a job with the same settings."
@@ -259,11 +261,12 @@ def restore_key(job_file: Path, key: str, copy: Path | None, directories: list[P
     folders = directories or [Path(job.settings.state.directory)]
     held = load_copy(copy) if copy is not None else of_local_stores(job.settings, folders, key)
     present, saved = read_copy(job, None, key).entries, entries_of(held, key)
+    recreated = changelog_edit.commits_of_recreated(job.settings)
+    changes: dict[int, list[tuple[bytes, bytes | None]]] = {}
     try:
-        changes = {
-            one.partition: [(one.key, restored_snapshot(job, one, one.key, present.get((one.partition, one.key))))]
-            for one in saved
-        }
+        for one in saved:
+            now = present.get((one.partition, one.key))
+            changes[one.partition] = [(one.key, restored_snapshot(job, one, one.key, now, of_recreated=recreated))]
     except SnapshotError as error:
         raise SnapshotError(f"{copy or held.topic}: {error}") from None
     changelog_edit.write(job.settings, changes, read_at)
@@ -277,8 +280,9 @@ def _import_all(job_file: Path, file: Path, partitioner: str | None) -> None:
     job, copy = job_of(job_file), load_copy(file)
     changelog_edit.require_changeable(job.settings)
     read_at = changelog_edit.settled_ends(job.settings)
+    recreated = changelog_edit.commits_of_recreated(job.settings)
     try:
-        placed = place_all(job, copy, read_copy(job, None), len(read_at), partitioner, counted)
+        placed = place_all(job, copy, read_copy(job, None), len(read_at), partitioner, counted, recreated)
     except SnapshotError as error:
         raise SnapshotError(f"{file}: {error} Nothing was written.") from None
     changelog_edit.write(job.settings, placed.changes, read_at)

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, preflight, timeouts, topics
 from streamjobs.kafka.layout import Commit
-from streamjobs.kafka.topic_id import Origin, progress_of
+from streamjobs.kafka.topic_id import Origin, life_of, progress_of
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import TRANSACTION_TIMEOUT, Changelog
 from streamjobs.worker.failures import FencedError
@@ -103,6 +103,15 @@ def require_changeable(settings: Settings, *, whole: bool = True) -> None:
     problems = preflight.changelog_problems(settings, preflight.origin_of(settings, admin_of(settings)))
     if problems:
         raise SetupError("\n".join(problems))
+
+
+def commits_of_recreated(settings: Settings) -> dict[int, int]:
+    """The group's next input offsets by partition if the input was recreated under the job, {} if not.
+
+    Raises SetupError if the broker does not tell.
+    """
+    known = preflight.commits_of(settings)
+    return {number: one.offset for number, one in known.items()} if life_of(one.metadata for one in known.values()) else {}
 
 
 def end_offsets(settings: Settings, topic: str, *, committed_only: bool = True) -> dict[int, int]:

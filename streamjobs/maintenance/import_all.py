@@ -5,14 +5,14 @@ had; with another number, the producers' partitioner tells. A state in another p
 input topic, has applied none of the records there, so it comes without the offsets that the copy has.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from streamjobs.core.job import Job
 from streamjobs.core.partitioners import MOST_ELSEWHERE, PARTITIONERS, misplaced
 from streamjobs.errors import ConfigError
 from streamjobs.maintenance.copies import Copy, Entry, printable
-from streamjobs.maintenance.renew import offsets_of, restored_snapshot
+from streamjobs.maintenance.renew import NO_COMMITS, offsets_of, restored_snapshot
 
 KEEP = "keep"  # instead of a partitioner: the partitions of the copy
 
@@ -37,12 +37,13 @@ def place_all(
     partitions: int,
     partitioner: str | None = None,
     counted: Counted = lambda entries, what: entries,
+    of_recreated: Mapping[int, int] = NO_COMMITS,
 ) -> Placed:
     """The states of a copy as they go into a changelog with so many partitions.
 
     present: its states now; offsets that it has are kept where they are higher. counted: passes entries on, and may print
-    how many these are. Raises ConfigError where it is not clear which partition a key belongs to, and SnapshotError for a
-    state that is damaged or another job's.
+    how many these are. of_recreated: as of `restored_snapshot`. Raises ConfigError where it is not clear which partition a
+    key belongs to, and SnapshotError for a state that is damaged or another job's.
     """
     choose = _chosen(copy, partitions, partitioner)
     newest: dict[tuple[int, bytes], Entry] = {}
@@ -61,7 +62,7 @@ def place_all(
     beginning = elsewhere = 0
     for entry in counted(newest.values(), "states checked"):
         number = choose(entry)
-        data = restored_snapshot(job, entry, entry.key, present.entries.get((number, entry.key)), number)
+        data = restored_snapshot(job, entry, entry.key, present.entries.get((number, entry.key)), number, of_recreated)
         changes.setdefault(number, []).append((entry.key, data))
         beginning += (job.settings.source.topic, number) not in (offsets_of(entry) or {})
         elsewhere += bool(held.get(entry.key, set()) - {number})

@@ -4,6 +4,8 @@ Last applied offsets never go back, so a key learns nothing twice. The exception
 was recreated.
 """
 
+from collections.abc import Mapping
+
 from streamjobs.core.job import Job
 from streamjobs.core.live.stored import starting_from
 from streamjobs.core.state import snapshot
@@ -11,6 +13,8 @@ from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Entry
 from streamjobs.maintenance.summary import decode_entry
+
+NO_COMMITS: Mapping[int, int] = {}
 
 
 def offsets_of(entry: Entry | None) -> Offsets | None:
@@ -60,18 +64,30 @@ def snapshot_from_model(job: Job, model: bytes, key: bytes, present: Entry | Non
     return job.encode(started.init(key), started.names(), offsets_of(present) or {})
 
 
-def restored_snapshot(job: Job, saved: Entry, key: bytes, present: Entry | None, partition: int | None = None) -> bytes:
+def restored_snapshot(
+    job: Job,
+    saved: Entry,
+    key: bytes,
+    present: Entry | None,
+    partition: int | None = None,
+    of_recreated: Mapping[int, int] = NO_COMMITS,
+) -> bytes:
     """A saved state to the last bit, except for offsets: the present ones are kept where they are higher.
 
     partition: of the job's input, where the state goes: offsets of any other are left out; None: where it was saved.
+    of_recreated: the group's next offsets by partition if the input was recreated under the job. A saved offset from there
+    on is one of the former topic: no record of the present one may be skipped for it.
     Raises SnapshotError.
     """
     decode_entry(job, saved)  # refuses what is damaged or another job's
-    saved_state = snapshot.decode(saved.data)
+    saved_state, source = snapshot.decode(saved.data), job.settings.source.topic
     applied = offsets_of(present) or {}
     offsets = {place: max(offset, applied.get(place, -1)) for place, offset in saved_state.offsets.items()}
     if partition is not None:
-        offsets = {place: offset for place, offset in offsets.items() if place == (job.settings.source.topic, partition)}
+        offsets = {place: offset for place, offset in offsets.items() if place == (source, partition)}
+    for number, committed in of_recreated.items():
+        if saved_state.offsets.get((source, number), -1) >= committed:
+            offsets.pop((source, number), None)
     if saved.key != key:
         offsets = {}  # what another key has applied does not matter here
     return snapshot.encode(saved_state._replace(offsets=applied | offsets))

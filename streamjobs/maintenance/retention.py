@@ -1,11 +1,15 @@
-"""Tells which topics still hold a key's records after its state was removed, and until when at the latest."""
+"""Whether a key's state may be removed, which topics still hold its records then, and until when at the latest."""
 
 import time
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from streamjobs.core.decoding.keys import key_reader
-from streamjobs.kafka import topics
+from streamjobs.errors import SetupError
+from streamjobs.kafka import preflight, topics
 from streamjobs.maintenance.changelog_edit import admin_of, topic_config
+from streamjobs.maintenance.copies import Entry
+from streamjobs.maintenance.renew import offsets_of
 from streamjobs.maintenance.scan import records_of
 from streamjobs.settings.sections import Settings
 
@@ -21,6 +25,23 @@ class Holding(NamedTuple):
     policy: str  # cleanup.policy
     until: int | None  # at the latest, milliseconds since 1970; None: no bound
     why: str  # the settings that make the bound
+
+
+def require_passed(settings: Settings, entries: Iterable[Entry]) -> None:
+    """Raises SetupError if a state has applied records that the group has not passed: without it they are learned again.
+
+    A worker leaves such states if it is killed between writing them and committing the offset.
+    """
+    known, topic = preflight.commits_of(settings), settings.source.topic
+    for entry in entries:
+        committed = known[entry.partition].offset if entry.partition in known else 0
+        applied = (offsets_of(entry) or {}).get((topic, entry.partition), -1)
+        if applied >= committed:
+            raise SetupError(
+                f"topic {topic}[{entry.partition}]: the state has applied records up to offset {applied:,}, and the group's "
+                f"offset is {committed:,}: without the state, a worker would learn the records in between again. Nothing "
+                "was changed. Run 'streamjobs run JOB --once', which commits the offset, then repeat the command."
+            )
 
 
 def holdings(settings: Settings, sinks: dict[str, str], key: bytes, partitions: list[int], *, count: bool) -> list[Holding]:

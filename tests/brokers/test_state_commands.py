@@ -79,9 +79,10 @@ def scenario(
         job.wait_until_done([worker])
         assert worker.stop() == 0
     before = job.snapshots()
+    found = _read_and_forget(job, folder)
     _rewind_commits(job)
     committed = job.committed()
-    found = _operate(job, folder)
+    found |= _operate(job, folder)
     with running_worker(job, fork_server=fork_server) as worker:
         found |= _while_running(job, worker)
         job.produce(records(FIRST, SECOND))
@@ -97,14 +98,21 @@ def _rewind_commits(job: KafkaJob) -> None:
     answer.result(10)
 
 
-def _operate(job: KafkaJob, folder: Path) -> dict[str, Any]:
-    copy, model = folder / "copy", folder / "model"
+def _read_and_forget(job: KafkaJob, folder: Path) -> dict[str, Any]:
     runs = {
         "list": ("state", "list", job.path, "--json"),
         "verify": ("state", "verify", job.path, "--json"),
-        "export": ("state", "export", job.path, "--all", "-o", copy),
-        "reset": ("state", "reset", job.path, "k0"),
+        "export": ("state", "export", job.path, "--all", "-o", folder / "copy"),
         "forget": ("state", "forget", job.path, "k1", "--json"),
+    }
+    return {name: output_of(*words) for name, words in runs.items()}
+
+
+def _operate(job: KafkaJob, folder: Path) -> dict[str, Any]:
+    copy, model = folder / "copy", folder / "model"
+    runs = {
+        "ahead": ("state", "forget", job.path, "k3"),
+        "reset": ("state", "reset", job.path, "k0"),
         "relearn": ("drift", "relearn", job.path, "k4", "k5"),
         "neither": ("drift", "relearn", job.path),
         "nobody": ("drift", "relearn", job.path, "k5", "k99"),
@@ -161,8 +169,11 @@ def test_reset_forget_and_import_are_applied_by_the_next_worker(scenario: Scenar
     rows = rows_of(scenario.job, scenario.after)
     assert rows["k0"] == (SECOND, SECOND)  # nothing of what it had learned before, although some input was read again
     assert rows["k2"] == (SECOND, FIRST + SECOND)
-    reread = json.loads(scenario.found["forget"][1])["waiting"]
+    reread = sum(record.key == b"k1" for record in scenario.job.inputs(scenario.committed)) - SECOND
     assert 0 < reread < BACK and rows["k1"] == (SECOND + reread, SECOND + reread)
+    assert json.loads(scenario.found["forget"][1])["waiting"] == 0
+    code, text = scenario.found["ahead"]
+    assert code == 3 and "a worker would learn the records in between again. Nothing was changed" in text
     assert rows["twin"] == (FIRST, FIRST) and all(rows[key] == (FIRST + SECOND,) * 2 for key in ("k3", "k4", "k5"))
 
 

@@ -2,7 +2,13 @@
 
 import pytest
 
-from streamjobs.maintenance.retention import DAY, holding
+from streamjobs.core.job import Job
+from streamjobs.errors import SetupError
+from streamjobs.kafka.layout import Commit
+from streamjobs.maintenance import retention
+from streamjobs.maintenance.retention import DAY, holding, require_passed
+from tests.core.streams import samples, settings
+from tests.maintenance.copying import copy_of, stored
 
 NEWEST = 1_700_000_000_000
 
@@ -27,3 +33,15 @@ def test_compaction_with_a_bound_ends_the_older_snapshots_after_it(monkeypatch):
     monkeypatch.setattr("time.time", lambda: NEWEST / 1000)
     config = {"cleanup.policy": "compact", "max.compaction.lag.ms": str(3 * DAY), "segment.ms": str(DAY)}
     assert holding("topic", "state", None, 0, config).until == NEWEST + 3 * DAY
+
+
+@pytest.mark.parametrize("commits", [{}, {0: Commit(58, "")}, {0: Commit(59, "")}])
+def test_a_state_ahead_of_the_group_is_not_removed_because_its_records_would_be_learned_again(commits, monkeypatch):
+    job = Job.from_settings(settings())
+    entries = copy_of(job, stored(job, samples(60))).of("p1")  # it has applied offset 58
+    monkeypatch.setattr(retention.preflight, "commits_of", lambda settings: commits)
+    if commits and commits[0].offset > 58:
+        require_passed(job.settings, entries)
+        return
+    with pytest.raises(SetupError, match="learn the records in between again"):
+        require_passed(job.settings, entries)
