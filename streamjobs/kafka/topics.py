@@ -106,7 +106,7 @@ def problems_of(
                 + (f"another job is probably also named {settings.job.name!r}; " if one.role == "state" else "")
                 + f"add partitions to the input, or name another topic under {one.setting}."
             )
-        elif one.role == "state" and "compact" not in (policy := _cleanup_policy(admin, one.name)):
+        elif one.role == "state" and (policy := _cleanup_policy(admin, one.name)) != "compact":
             problems.append(
                 f"topic {one.name} (state): expected cleanup.policy compact, got {policy}, which would delete states; "
                 "set it to compact (kafka-configs.sh --alter) before the job runs."

@@ -93,3 +93,12 @@ def test_a_changelog_with_more_partitions_is_probably_another_jobs() -> None:
 def test_a_topic_with_more_partitions_than_the_input_is_not_to_be_recreated() -> None:
     (problem,) = problems_of(SETTINGS, {"dlq": "d"}, None, {"in": 4, "d": 8, CHANGELOG: 4}, "User:me")
     assert "Kafka removes none" in problem and "recreate" not in problem
+
+
+@pytest.mark.parametrize(("policy", "problems"), [("compact", 0), ("delete", 1), ("compact,delete", 1)])
+def test_a_changelog_with_a_retention_is_refused_before_it_deletes_states(
+    policy: str, problems: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamjobs.kafka.topics._cleanup_policy", lambda admin, topic: policy)
+    found = problems_of(SETTINGS, {"dlq": "d"}, None, {"in": 4, "d": 4, CHANGELOG: 4}, "User:me")
+    assert len(found) == problems and all(f"got {policy}, which would delete states" in one for one in found)
