@@ -14,14 +14,16 @@ from algorithms.drift.conformal import Conformal
 from algorithms.drift.ranked import OLDEST
 from algorithms.heads.rls import Rls
 from streamjobs.core.advance import advance
+from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import load_snapshot
 from streamjobs.core.live.writable import unwritable
-from streamjobs.errors import SnapshotError
+from streamjobs.errors import ForeignStateError, SnapshotError
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.fallback import Fallback
 from tests.checks.examples import cases
 from tests.core.hostile import OneKey, hostile_records, streams
+from tests.core.streams import TOPIC, Worker, samples, settings
 from tests.fuzz.jobs import STANDS_ON, moments, stateful
 from tests.fuzz.mutation import mutate_stages
 
@@ -170,3 +172,22 @@ def test_a_planted_error_that_leaves_unreadable_states_is_found(what, monkeypatc
     monkeypatch.setattr(owner, method, wrong)
     with pytest.raises(AssertionError):
         run()
+
+
+def test_samples_that_wait_in_a_job_without_lateness_are_named_and_a_short_one_lets_them_go_on() -> None:
+    def job_of(lateness: str) -> Job:
+        source = {"topic": TOPIC, "fields": ["ax", "ay", "az"], "time": "ts", "label": "activity", "lateness": lateness}
+        return Job.from_settings(settings(source=source))
+
+    records = samples(360)
+    before = Worker(job_of("3s"))
+    before.apply(records[:180])
+    before.checkpoint()
+    with pytest.raises(ForeignStateError, match="30 samples of a key wait"):
+        Worker(job_of("0s"), dict(before.store)).apply(records[180:])
+    after, whole = Worker(job_of("1ms"), dict(before.store)), Worker(job_of("1ms"))
+    after.apply(records[180:])
+    whole.apply(records)
+    after.checkpoint()
+    whole.checkpoint()
+    assert after.store == whole.store

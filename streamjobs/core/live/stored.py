@@ -168,7 +168,15 @@ def _checked(job: Job, held: Snapshot, states: dict[str, Any]) -> Decoded:
 
 
 def _validate(job: Job, states: dict[str, Any], names: list[str]) -> None:
-    """Raise SnapshotError with the name of a field that the stages could not have left so."""
+    """Raise SnapshotError with the name of a field that the stages could not have left so.
+
+    Raises ForeignStateError for samples that wait, in a job where none does.
+    """
+    if ORDER in states and (waiting := len(states[ORDER].held_times)) and not job.own[ORDER].room("held_times"):
+        raise ForeignStateError(
+            f"{waiting} samples of a key wait because its state was written with [source] lateness, "
+            "which this job does not have. Set lateness = '1ms': the next sample of each key lets those go on that wait."
+        )
     classifies, least = job.task == "classification", job.given_names
     if names[: len(least)] != least:
         raise SnapshotError(f"snapshot has the classes {names!r:.200}, this job begins with {least!r:.200}.")
