@@ -115,6 +115,12 @@ def test_a_key_is_seen_with_its_forecasts_and_their_intervals(rooms: Viewer, wid
     assert rooms.tab.errors == []
 
 
+def test_only_a_job_with_a_learner_explains_its_shades(rooms: Viewer, machines: Viewer) -> None:
+    note = "document.getElementById('people-note').textContent"
+    assert rooms.ask(note).startswith("Newest rows of each key; ▾ alarm raised.")
+    assert machines.ask(note).startswith("Newest rows of each key, darker for a larger LS error; ▾ alarm raised.")
+
+
 @pytest.mark.parametrize(("width", "dark"), LOOKS)
 def test_seven_of_200_machines_in_alarm_are_seen_first(machines: Viewer, width: int, dark: bool) -> None:
     machines.look(width, dark)

@@ -36,12 +36,13 @@ export class People {
       row.button.setAttribute("aria-pressed", String(key === chosen));
     });
     this.place.classList.toggle("unlabelled", !about.labels);
-    this.place.classList.toggle("errorless", ![...people.values()].some((one) => one.cells.some((cell) => cell[3] != null)));
+    const errorless = ![...people.values()].some((one) => one.cells.some((cell) => cell[3] != null));
+    this.place.classList.toggle("errorless", errorless);
     const others = about.keys - order.length;
     const which = others > 0 ? ` ${count(others)} more ${others > 1 ? "keys are" : "key is"} not shown: type a key above, or list them.` : "";
     this.note.textContent = (!order.length ? "No rows yet."
       : classes.length ? "Newest rows of each key: label above, prediction below; ▾ alarm raised, a bar beneath: wrong."
-      : "Newest rows of each key, darker for a larger LS error; ▾ alarm raised.") + which;
+      : `Newest rows of each key${errorless ? "" : ", darker for a larger LS error"}; ▾ alarm raised.`) + which;
     this.paint();
   }
 
