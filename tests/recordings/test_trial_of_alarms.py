@@ -7,12 +7,12 @@ from streamjobs.job_files import read_table
 from tests.commands.jobs import command
 
 
-def sheet(folder, keys: int, gap: range = range(0), rest: range = range(0)):
-    """1,200 rows of each key, a minute apart; the first key sends nothing in the gap and stands still in the rest."""
+def sheet(folder, keys: int, gap: range = range(0), rest: range = range(0), quiet: int = 1):
+    """1,200 rows of each key, a minute apart; the first keys send nothing in the gap, the first stands still in the rest."""
     random, rows = np.random.default_rng(3), ["time,sensor,flow"]
     for step in range(1200):
         for key in range(keys):
-            if key or step not in gap:
+            if key >= quiet or step not in gap:
                 flow = 4.0 if not key and step in rest else random.normal()
                 rows.append(f"{1_700_000_000 + 60 * step + key},s{key:02},{flow:.4f}")
     file = folder / "Hall 3.csv"
@@ -50,9 +50,21 @@ def test_stuck_is_a_comment_where_the_sample_stands_still(tmp_path, capsys) -> N
     assert said + "such faults, remove the # before this line" in capsys.readouterr().err
 
 
+def test_one_silent_or_stuck_key_of_many_is_an_alarm_worth_having(tmp_path, capsys) -> None:
+    file = tmp_path / "job.toml"
+    sample = sheet(tmp_path, 20, range(500, 800), rest=range(900, 960))
+    assert command("init", file, "--sample", sample, "--yes") == 0
+    assert read_table(file)["alarms"] == {"stuck": True, "silent": "6000s", "group": 0.1}
+    said = capsys.readouterr().err
+    assert (
+        "on in [alarms]: stuck = true, a column repeats one number; it raised 1 alarm, of s00; if nothing is wrong" in said
+    )
+    assert 'on in [alarms]: silent = "6000s", no sample for 100 usual pauses; it raised 1 alarm, of s00; if nothing' in said
+
+
 def test_a_group_alarm_without_silent_names_what_it_needs(tmp_path, capsys) -> None:
     file = tmp_path / "job.toml"
-    assert command("init", file, "--sample", sheet(tmp_path, 20, range(500, 800)), "--yes") == 0
+    assert command("init", file, "--sample", sheet(tmp_path, 20, range(500, 800), quiet=3), "--yes") == 0
     assert read_table(file)["alarms"] == {"stuck": True}
     said = next(line for line in capsys.readouterr().err.splitlines() if "group = 0.1" in line)
     assert said.endswith("it raised 0 alarms; it needs silent, which is off")

@@ -26,6 +26,7 @@ LEAST = 1000  # rows of a key; a detector of columns needs more
 LOOK_AT = 1_000_000  # records of the sample
 MOST_NAMED = 3  # columns, or keys, in alarms that are printed
 FAULTY = 4  # of so many keys one may have faults
+SENSORS = 10  # of so many keys one may have a sensor that stops
 PAUSES = 10, 100  # of the usual one, after which a key is silent
 MEANS = {
     "stuck": "a column repeats one number",
@@ -69,7 +70,7 @@ class Trial(NamedTuple):
     tried: list[Tried]
     why_not: str | None = None  # nothing was tried
     sensors: Sequence[str] = ()  # lines of the job file, from [alarms] on
-    off: Sequence[str] = ()  # to print of each of these that is a comment, because it raised alarms
+    off: Sequence[str] = ()  # to print of each of these that raised alarms, or is a comment
 
     def lines(self) -> Iterator[str]:
         """What to print and to write into the job file."""
@@ -129,7 +130,7 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
 
 
 def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", watch: object) -> tuple[list[str], list[str]]:
-    """The lines of [alarms] that raised no alarm on the sample, the others as comments; and what to print of those."""
+    """The lines of [alarms], those that many keys of the sample raise as comments; and what to print of what raised any."""
     keys = len({record.key for record in records})
     pauses = PAUSES if guessed.pause and guessed.time is not None and keys > 1 else (0,)  # one key has no others
     for times in pauses:  # of the usual pause between two samples
@@ -141,7 +142,7 @@ def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", wa
         raised = _raised(settings, records, asked, watch)
         if not raised["silent"]:
             break
-    quiet = [name for name in asked if not raised[name]]
+    quiet = [name for name in asked if len({*raised[name]}) <= (0 if name == "group" else keys // SENSORS)]
     lines = ["", f"{'' if quiet else '# '}[alarms]  # of sensors that stop; tried on {len(records):,} records of the sample"]
     off = []
     for name, value in asked.items():
@@ -154,6 +155,8 @@ def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", wa
         lines.append(f"{'' if on else '# '}{line}  # {what}")
         if not on and name in quiet:
             off.append(f"off in [alarms]: {line}, {what}; it needs silent, which is off")
+        elif on and raised[name]:
+            off.append(f"on in [alarms]: {line}, {what}; if nothing is wrong there, remove this line")
         elif not on:
             off.append(f"off in [alarms]: {line}, {what}; if the sample has such faults, remove the # before this line")
     return lines, off
