@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, draw, note, say, show, table
+from streamjobs.commands.recordings.options import FILES, how_of, with_rate
 
 if TYPE_CHECKING:
     from streamjobs.replay.comparing import Compared, Comparison
@@ -32,8 +33,8 @@ def delayed(contents: dict[str, Any], delay: str | None) -> dict[str, Any]:
 def compare(
     job_file: JobFile,
     learners: Annotated[str, typer.Option(help="Learners, such as job,rls,krls: 'job' is the job file's own.")],
-    source: Annotated[Path, typer.Option("--input", help="A .jsonl, .csv, .parquet or .npz file with labels.")],
-    key: Annotated[str, typer.Option(help="Column of the file with the key.")],
+    source: Annotated[Path, typer.Option("--input", help=f"With labels. {FILES}.")],
+    key: Annotated[str | None, typer.Option(help="Column with the key; absent: the name of each file is the key.")] = None,
     time_column: TimeColumn = None,
     delay: Delay = None,
     records: MostRecords = 200_000,
@@ -48,7 +49,6 @@ def compare(
     the job's [head], and a learner that would keep every sample has the job's budget, or 100. The recordings choose
     nothing. To choose settings, use 'tune'.
     """
-    from streamjobs.commands.recordings.options import how_of, with_rate
     from streamjobs.job_files import located, read_job, read_table
     from streamjobs.notebook import pictures
     from streamjobs.recordings.files import records_of
@@ -59,7 +59,9 @@ def compare(
     if drawn is not None:
         pictures.check_name("--picture", drawn)
     settings = read_job(job_file).settings
-    read = records_of(source, settings.source, key, time_column, settings.side, how=with_rate(how_of(), settings))
+    key_from = "file" if key is None and settings.source.key is None else None
+    how = with_rate(how_of(key_from=key_from), settings)
+    read = records_of(source, settings.source, key, time_column, settings.side, how=how)
     found, more = first_records(read, records)
     if more:
         note(f"warning: only the first {records:,} records are used; raise --records to use more.")

@@ -51,6 +51,19 @@ def test_its_error_is_the_share_of_wrong_predictions_of_a_replay(tmp_path, capsy
     assert 240 * found["controls"][0]["error"] - replayed["controls"]["wrong_last_label"] == 2  # the first row of both keys
 
 
+def test_without_a_column_for_the_key_the_names_of_the_files_are_the_keys(tmp_path, capsys):
+    job, recording = job_file(tmp_path, RINGS.replace("4.0", "0.7")), rings(tmp_path)
+    assert compare(job, recording, "--learners", "job", "--json") == 0
+    by_column = told(capsys)
+    rows = [json.loads(line) for line in recording.read_text().splitlines()]
+    (tmp_path / "people").mkdir()
+    for who in {row["who"] for row in rows}:
+        jsonl(tmp_path / "people" / f"{who}.jsonl", [row for row in rows if row["who"] == who])
+    assert command("compare", job, "--input", tmp_path / "people", "--learners", "job", "--json") == 0
+    by_file = told(capsys)
+    assert by_file["labels"] == by_column["labels"] and by_file["learners"][0]["error"] == by_column["learners"][0]["error"]
+
+
 def test_a_linear_learner_has_an_intercept(tmp_path, capsys):
     job = job_file(tmp_path, RINGS.replace('task = "classification"\nloss = "hinge"', 'task = "regression"'))
     random, line = np.random.default_rng(3), []
