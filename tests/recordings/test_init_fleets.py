@@ -7,6 +7,7 @@ import pytest
 
 from streamjobs.job_files import read_table
 from streamjobs.recordings.files import records_of, rows_of
+from streamjobs.recordings.guess import guess_rows
 from streamjobs.settings.source import SourceSection
 from tests.commands.jobs import START, command
 from tests.recordings.init_told import as_csv, random, table
@@ -38,6 +39,19 @@ def test_a_text_that_lasts_is_no_key(tmp_path, printed):
 def test_texts_of_which_neither_follows_the_other_are_left_to_the_user(tmp_path, printed):
     made = table(N, a=lambda i: f"a{i % 4}", b=lambda i: f"b{i % 3}", ts=lambda i: START + i, ax=random)
     assert printed(as_csv(tmp_path / "a.csv", made)).says("choose: key", "candidates: 'a', 'b'")
+
+
+def test_a_time_is_known_by_its_values_although_keys_and_partitions_take_turns() -> None:
+    rows = [
+        {"unit": f"u{i % 6}", "seen_on": 1_790_000_000_000 + 20_000 * (i // 6) + i * 7919 % 600, "amp": random(i)}
+        for i in range(240)
+    ]
+    by_partition = [row for part in range(3) for row in rows[part::3]]
+    for read in (rows, by_partition):
+        found = guess_rows(read, "topic")
+        assert (found.time, found.time_unit, found.key, found.fields) == ("seen_on", "ms", "unit", ["amp"])
+    signal = [row | {"seen_on": 1_790_000_000_000 + 1e6 * row["amp"]} for row in rows]
+    assert guess_rows(signal, "topic").time is None
 
 
 @pytest.mark.parametrize("name", ["wind_ms", "latency_ms", "lap_ns"])
@@ -72,6 +86,13 @@ def test_a_date_and_a_time_of_day_in_neighbouring_columns_are_one_time(tmp_path,
     text = f"{date(0)} {clock(0)}"
     at = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
     assert first == at.replace(tzinfo=UTC).timestamp() * 1000
+
+
+def test_the_name_of_the_only_device_may_begin_with_a_minus(tmp_path, printed):
+    sample = as_csv(tmp_path / "-door.csv", table(N, ts=lambda i: START + i, ax=random))
+    found = printed(sample)
+    assert found.out.endswith("--key-is -door\n") and found.says("choose: key", "produce and replay take --key-from or")
+    assert command("replay", found.file, "--input", sample, "--key-is", "-door", "--output-dir", tmp_path / "out") == 0
 
 
 def read_rows(folder, text):

@@ -23,7 +23,7 @@ from streamjobs.recordings.columns import (
 )
 from streamjobs.recordings.exports import TIME
 from streamjobs.recordings.files import SECONDS
-from streamjobs.recordings.guess.rows import follows, parts_of_times, rates_apart, stands_still, take_turns
+from streamjobs.recordings.guess.rows import follows, parts_of_times, rates_apart, rises, stands_still, take_turns
 from streamjobs.recordings.guess.x import X, quoted_names, x_of
 from streamjobs.recordings.sides import Mirror
 from streamjobs.settings.presets import Preset
@@ -117,12 +117,11 @@ class Columns:
         task, classes = self._task(label)
         x = self._x({time, key, label and label.name}, time)
         lacking = self._remark(x.fields)
-        numbers = (one for column in self.columns if column.name in {*x.fields, x.x} for one in flat(column.values))
-        largest = max((abs(one) for one in numbers if isinstance(one, (int, float))), default=0.0)
+        numbers = (flat(column.values) for column in self.columns if column.name in {*x.fields, x.x})
+        largest = max((abs(one) for one in itertools.chain(*numbers) if isinstance(one, (int, float))), default=0.0)
         if largest > MOST_USUAL:
             self.remarks.append(f"numbers up to {largest:.3g}: max_abs is set, beyond which a record is a dead letter")
-        clock = time or start_time
-        rate = self._rate(key, clock, unit) if clock is not None else None
+        rate = self._rate(key, clock, unit) if (clock := time or start_time) is not None else None
         return Guess(
             rows=len(self.rows),
             fields=x.fields,
@@ -153,7 +152,7 @@ class Columns:
         """The column with the event time, or one that counts from somewhere else, and its unit where that is known."""
         named = [c for c in self.columns if says_time(c.name) and c.name not in self.left_out and not self._varies(c)]
         named = named or [c for c in self.columns if c.name in self.texts and c.name not in self.left_out]
-        named = named or [c for c in self.columns if self._counts(c) and unit_since_1970(c) is not None]
+        named = named or [c for c in self.columns if c.kind == "number" and unit_since_1970(c) and self._counts(c)]
         if self.chosen.time is not None:
             named = [c for c in self.columns if c.name == self.chosen.time]
         by = "by its name" if any(says_time(column.name) for column in named) else "by its values"
@@ -210,10 +209,11 @@ class Columns:
         return None if clock is None else (next(iter(dated)), clock)
 
     def _counts(self, column: Column) -> bool:
-        """Whether whole numbers of a column never fall: without a name of a time, its values may still be times."""
-        numbers = column.values if column.kind == "number" and len(self.rows) >= COUNTER_ROWS else []
-        rises = all(one <= other for one, other in itertools.pairwise(numbers)) and column.distinct > 1
-        return bool(numbers) and rises and not column.missing and plain_name(column.name) not in (*KEYS, *LABELS)
+        """Whether numbers never fall, or seldom by key: without a name of a time, values may still be times."""
+        if column.kind != "number" or column.missing or column.distinct < 2 or len(self.rows) < COUNTER_ROWS:
+            return False
+        owners = [[row.get(one.name) for row in self.rows] for one in self.columns if one.kind == "text"]
+        return plain_name(column.name) not in (*KEYS, *LABELS) and rises(column.values, [*owners, self.owners or ()])
 
     def _varies(self, column: Column) -> bool:
         """Whether a column with the name of a duration is a signal: its numbers do not count on."""
@@ -271,7 +271,7 @@ class Columns:
         elif some:
             self._unsure("key", some, f"{why}; candidates: {quoted_names(some)}; or --key-is NAME, if all is of one device")
         else:
-            self.choose["key"] = f"{why}; a recording of one device needs a column with its name, --key-from or --key-is"
+            self.choose["key"] = f"{why}; for a recording of one device, produce and replay take --key-from or --key-is"
         return None
 
     def _label(self, key: str | None) -> Column | None:

@@ -1,13 +1,14 @@
 """What the first rows of a recording show of its keys: which texts take turns, and which pauses the keys have."""
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from streamjobs.recordings.clocks import usual_pause
 from streamjobs.recordings.guess.x import quoted_names
 
 FAR_APART = 3.0  # times a pause between samples: windows of one rate would have too few samples, or too many
+MOST_FALLS = 0.1  # of the rows: a signal falls in half of them
 NEVER = "never changes"
 Rows = Sequence[dict[str, Any]]
 
@@ -27,6 +28,24 @@ def take_turns(rows: Rows, name: str, time: str | None) -> bool:
     if 2 * len(turns) > len(pairs):
         return True
     return bool(turns) and all(then is not None and now is not None and now < then for then, now in turns)
+
+
+def rises(numbers: Sequence[float], owners: Iterable[Sequence[Any]]) -> bool:
+    """Whether numbers never fall, or seldom do for each owner: a topic's partitions are read one after another.
+
+    >>> rises([1, 3, 2, 5, 4, 6, 1, 2], []), rises([1, 3, 2, 5, 4, 6, 8, 9], ["abababab"])
+    (False, True)
+    """
+    if all(one <= other for one, other in itertools.pairwise(numbers)):
+        return True
+    for names in filter(None, owners):
+        last, falls = dict[Any, float](), 0
+        for who, number in zip(names, numbers, strict=True):
+            falls += number < last.get(who, number)
+            last[who] = number
+        if falls <= MOST_FALLS * len(numbers) and 2 * len(last) <= len(numbers):
+            return True
+    return False
 
 
 def follows(rows: Rows, name: str, key: str) -> bool:
