@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST_VALUE = 2_000  # bytes of a value that are shown
 MOST_GROUPS = 5  # groups that are named
+MOST_LISTED = 20  # dead letters that are printed, unless the user asks for more
 MOST_MESSAGE = 80  # characters of a message in a list
 WHOLE_BATCH = "batch"  # reason of a letter that is a whole batch of records
 
@@ -32,7 +33,7 @@ def add_to(app: typer.Typer) -> None:
 def list_command(
     job_file: JobFile,
     reason: Reasons = None,
-    limit: Annotated[int, typer.Option(min=0, help="Number of dead letters to list, newest last; 0: all.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="Number of dead letters to list, newest last; 0: all.")] = MOST_LISTED,
     as_json: AsJson = False,
 ) -> None:
     """Count dead letters by reason, and list the newest with offset, key, attempt and message."""
@@ -213,7 +214,9 @@ def redrive(
         show({"sent": 0 if dry_run else len(sending), "would_send": len(sending), "sent_before": skipped, "letters": listed})
         return
     if dry_run and sending:
-        _print_table(sending)
+        _print_table(sending[:MOST_LISTED])
+        if len(sending) > MOST_LISTED:
+            say(f"... and {len(sending) - MOST_LISTED:,} more")
     rest = f"; {skipped:,} were sent back before" if skipped else ""
     rest += f"; {len(batches):,} are whole batches that cannot be read, and stay" if batches else ""
     say(f"{len(sending):,} of {len(letters):,} dead letters {'would go' if dry_run else 'went'} back to {source}{rest}")

@@ -4,7 +4,9 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output, Stored
+from streamjobs.maintenance import redrive
 from streamjobs.maintenance.letters import letter_id, letter_ids, original_headers, parse_letter, redriven
+from tests.commands.jobs import command
 from tests.core.streams import settings
 
 HEADERS = (
@@ -57,3 +59,15 @@ def test_an_attempt_header_that_is_no_number_counts_as_none():
 
 def test_what_is_no_letter_is_none():
     assert parse_letter(BROKEN) is None and parse_letter(BROKEN._replace(headers=())) is None
+
+
+def test_a_dry_run_of_many_letters_prints_the_first_and_how_many_more(monkeypatch, tmp_path, capsys):
+    letters = [parse_letter(lying(failed(BROKEN), offset)) for offset in range(45)]
+    monkeypatch.setattr(redrive, "read_letters", lambda settings, topic: (letters, 0))
+    monkeypatch.setattr(redrive, "sent_before", lambda settings, chosen: set())
+    job = tmp_path / "job.toml"
+    job.write_text('[source]\ntopic = "imu"\nfields = ["a"]\n\n[learner]\nname = "okfeb"\nrole = "track"\n')
+    assert command("dlq", "redrive", job, "--all", "--dry-run") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + 20 + 2 and lines[20].startswith("2:19 ")
+    assert lines[21:] == ["... and 25 more", "45 of 45 dead letters would go back to imu"]
