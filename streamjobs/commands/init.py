@@ -252,19 +252,19 @@ def _completed(written: Written, guessed: "Guess", asks: bool) -> Written:
 
 def _said(guessed: "Guess", written: Written) -> Iterator[str]:
     """The guess for people, a line for each thing they should look at."""
-    found = []
+    parts = []
     if "fields" not in guessed.choose:
-        found.append(f"x = {guessed.x} (list of {guessed.dim})" if guessed.x else f"fields {', '.join(guessed.fields)}")
-    found += [f"key {guessed.key}"] if guessed.key else []
-    found += [f"key the name of each of {guessed.files:,} files"] if guessed.key_from else []
+        parts.append(f"x = {guessed.x} (list of {guessed.dim})" if guessed.x else f"fields {', '.join(guessed.fields)}")
+    parts += [f"key {guessed.key}"] if guessed.key else []
+    parts += [f"key the name of each of {guessed.files:,} files"] if guessed.key_from else []
     unit = guessed.time_format or "ISO 8601" if guessed.written else f"{UNIT_NAMES[guessed.time_unit]} since 1970"
-    found += [f"time {guessed.time} ({unit})"] if guessed.time else []
+    parts += [f"time {guessed.time} ({unit})"] if guessed.time else []
     counted = f", {guessed.classes} classes" if guessed.people else ""
-    found += [f"label {guessed.label} ({guessed.task}{counted})"] if guessed.label else []
-    found += [f"{guessed.people:,} people with labels"] if guessed.people else []
-    found += [f"{guessed.rate:g} Hz"] if guessed.rate else []
-    if found and guessed.rows:
-        yield one_line(f"guessed from {guessed.rows:,} rows: {'; '.join(found)}. Check it in the file.")
+    parts += [f"label {guessed.label} ({guessed.task}{counted})"] if guessed.label else []
+    parts += [f"{guessed.people:,} people with labels"] if guessed.people else []
+    parts += [f"{guessed.rate:g} Hz"] if guessed.rate else []
+    if parts and guessed.rows:
+        yield one_line(f"guessed from {guessed.rows:,} rows: {'; '.join(parts)}. Check it in the file.")
     if guessed.preset is not None:
         of = "the sample is" if guessed.rows else "records will be"
         yield f"{of} of {guessed.preset.tool}: preset {guessed.preset.name!r}"

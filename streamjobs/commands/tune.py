@@ -125,26 +125,26 @@ def _forecasts(job: "Job", records: "Sequence[Stored]", as_json: bool) -> bool:
     done = not job.composition.predicts
     if as_json and not done:
         return done
-    found = worth(job, records)
+    result = worth(job, records)
     if as_json:
-        covered = [{"ahead": ahead, "stated": stated, "covered": share} for (ahead, stated), share in found.covered.items()]
-        lines = [line._asdict() for line in found.lines]
-        show({"measure": "error over the last value's", "rows": found.rows, "forecasts": lines, "covered": covered})
+        covered = [{"ahead": ahead, "stated": stated, "covered": share} for (ahead, stated), share in result.covered.items()]
+        lines = [line._asdict() for line in result.lines]
+        show({"measure": "error over the last value's", "rows": result.rows, "forecasts": lines, "covered": covered})
         return done
     rows = []
-    for line in found.lines:
+    for line in result.lines:
         error, within = ("-" if number is None else f"{number:.3f}" for number in (line.error, line.within))
         rows.append((line.what, line.ahead, error, within))
     table(("forecast", "rows ahead", "error", "within"), rows, left=("forecast",))
     say(
         "error: mean |error| over the last value's on the same rows, within: two standard errors of it; "
-        f"{found.rows:,} forecasts of each kind were judged"
+        f"{result.rows:,} forecasts of each kind were judged"
     )
-    for (ahead, stated), share in found.covered.items():
+    for (ahead, stated), share in result.covered.items():
         say(f"{ahead} ahead: intervals of {stated:.0%} contained {share:.1%}")
-    for ahead, needed in found.needed.items():
-        wanted = "no number of rows shows a difference" if needed is None else f"about {needed:,} forecasts to be sure"
-        say(f"{ahead} ahead: {wanted} that the weighted experts differ from the last value")
+    for ahead, needed in result.needed.items():
+        rows_needed = "no number of rows shows a difference" if needed is None else f"about {needed:,} forecasts to be sure"
+        say(f"{ahead} ahead: {rows_needed} that the weighted experts differ from the last value")
     return done
 
 
@@ -201,16 +201,16 @@ def drift_tune(
     say(f"false alarms: before {quiet_until}; found: keys with an alarm after it, and the median time until the first")
 
 
-def _row_of(one: "Judged") -> tuple[Any, ...]:
-    numbers = one.at_most, one.per_key_hour, one.promise, one.delay
+def _row_of(result: "Judged") -> tuple[Any, ...]:
+    numbers = result.at_most, result.per_key_hour, result.promise, result.delay
     most, rate, promise, delay = ("-" if number is None else f"{number:.3g}" for number in numbers)
-    return one.way.name, one.false_alarms, most, rate, promise, f"{one.found} of {one.keys}", delay
+    return result.way.name, result.false_alarms, most, rate, promise, f"{result.found} of {result.keys}", delay
 
 
-def _told_of(one: "Judged") -> dict[str, Any]:
-    figures = one._asdict()
+def _told_of(result: "Judged") -> dict[str, Any]:
+    figures = result._asdict()
     del figures["way"]
-    return {"watch": one.way.name, "drift": one.way.drift.model_dump(exclude_defaults=True), **figures}
+    return {"watch": result.way.name, "drift": result.way.drift.model_dump(exclude_defaults=True), **figures}
 
 
 def _progress() -> "Callable[[int, str], None]":

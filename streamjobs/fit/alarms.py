@@ -125,13 +125,13 @@ def _groups(data: Recordings) -> Iterator[Array]:
 
 def _limit(watched: list[_Watched], detector: GlrChart, between: float) -> float | None:
     """The smallest limit that keeps one alarm in `between` rows; None where there are too few rows."""
-    rows = np.array([len(one.X) for one in watched], float)
+    rows = np.array([len(person.X) for person in watched], float)
     if rows.sum() < between:
         return None
     low, high = LOWEST, HIGHEST
     for _ in range(STEPS):
         middle = np.sqrt(low * high)
-        alarms = np.array([len(_alarms(one, detector, middle)) for one in watched], float)
+        alarms = np.array([len(_alarms(person, detector, middle)) for person in watched], float)
         low, high = (low, middle) if _rate(alarms, rows) * between <= 1.0 else (middle, high)
     return float(high)
 
@@ -155,14 +155,14 @@ def _others(alarms: Array, rows: Array, between: float) -> tuple[float, float]:
     return max(0.0, float(mean - off) * between), float((alarms.sum() + 1.0) / rows.sum() + off) * between
 
 
-def _alarms(one: _Watched, detector: GlrChart, limit: float) -> Array:
+def _alarms(person: _Watched, detector: GlrChart, limit: float) -> Array:
     """Rows at which the detector alarms, from a state that knows nothing at each of `begins`."""
-    made = replace(detector, limit=limit)
-    n, dim = one.X.shape
-    state, slots = made.init(dim=dim, targets=0, seed=0), np.zeros(n, np.int64)
-    slots[one.begins[1:]] = 1
-    work, out = made.workspace(state, slots=len(one.begins)), made.outputs(n, dim, 0)
-    made.advance(work, np.cumsum(slots), one.X, np.zeros((n, 0)), out, np.full(n, LEARN, np.int8))
+    chart = replace(detector, limit=limit)
+    n, dim = person.X.shape
+    state, slots = chart.init(dim=dim, targets=0, seed=0), np.zeros(n, np.int64)
+    slots[person.begins[1:]] = 1
+    work, out = chart.workspace(state, slots=len(person.begins)), chart.outputs(n, dim, 0)
+    chart.advance(work, np.cumsum(slots), person.X, np.zeros((n, 0)), out, np.full(n, LEARN, np.int8))
     return np.flatnonzero(out.features[:, ALARM] == 1)
 
 
@@ -174,17 +174,17 @@ def _judged(
     alarms: list[int] = []  # of each person
     rows: list[int] = []
     doing = np.zeros(len(names), np.int64)  # alarms by activity
-    for group in sorted({one.group for one in apart}):
-        limit = _limit([one for one in apart if one.group != group], detector, between)
+    for group in sorted({person.group for person in apart}):
+        limit = _limit([person for person in apart if person.group != group], detector, between)
         if limit is None:
             continue
-        for one, stream in zip(apart, streams, strict=True):
-            if one.group != group:
+        for person, stream in zip(apart, streams, strict=True):
+            if person.group != group:
                 continue
-            raised, at = _alarms(one, detector, limit), _alarms(stream, detector, limit)
-            doing += np.bincount(one.activity[raised], minlength=len(names))
+            raised, at = _alarms(person, detector, limit), _alarms(stream, detector, limit)
+            doing += np.bincount(person.activity[raised], minlength=len(names))
             alarms.append(len(raised))
-            rows.append(len(one.X))
+            rows.append(len(person.X))
             changes += len(stream.changed)
             found += sum(bool(((at >= row) & (at < row + WITHIN)).any()) for row in stream.changed.tolist())
     if not rows:

@@ -194,9 +194,9 @@ def _written_back(
 
 def _is_former(copy: LocalCopy, situation: _Situation, number: int) -> bool:
     """Whether the store follows another changelog than the present one; one of an older release does not know its id."""
-    known = copy.marks.get("changelog", "")
-    if known:
-        return known != situation.present.changelog_id
+    changelog = copy.marks.get("changelog", "")
+    if changelog:
+        return changelog != situation.present.changelog_id
     return copy.reached >= situation.read_at[number]
 
 
@@ -204,8 +204,8 @@ def _origin(source: Source, present: Origin) -> Origin:
     """Of the records: the input that the store's states have learned from, which may have been recreated too."""
     if source.copy is None:
         return present
-    known = Origin.of(source.copy.marks)
-    return present._replace(input_id=known.input_id, life=present.life or known.life)
+    former = Origin.of(source.copy.marks)
+    return present._replace(input_id=former.input_id, life=present.life or former.life)
 
 
 def _source(job: Job, number: int, copy: LocalCopy, on_state: OnState) -> Source:

@@ -67,33 +67,33 @@ def figure_of(draw: Callable[[Any], None]) -> "Figure":
     return figure
 
 
-def images(figure: Any, one: "Prototypes", shape: tuple[int, int]) -> None:
-    across = math.ceil(math.sqrt(len(one.samples)))
-    down = math.ceil(len(one.samples) / across)
+def images(figure: Any, prototypes: "Prototypes", shape: tuple[int, int]) -> None:
+    across = math.ceil(math.sqrt(len(prototypes.samples)))
+    down = math.ceil(len(prototypes.samples) / across)
     figure.set_size_inches(1.1 * across, 1.3 * down + 0.5)
-    figure.suptitle(f"{len(one.samples)} {one.field} of {one.name}")
+    figure.suptitle(f"{len(prototypes.samples)} {prototypes.field} of {prototypes.name}")
     places = figure.subplots(down, across, squeeze=False).flat
-    for axes, x, entered, share in zip(places, one.samples, one.entered, one.shares, strict=False):
+    for axes, x, entered, share in zip(places, prototypes.samples, prototypes.entered, prototypes.shares, strict=False):
         axes.imshow(x.reshape(shape), cmap="gray")
         axes.set_title(("" if entered is None else f"row {entered:,}  ") + f"{share:.1%}", fontsize=6)
     for axes in figure.axes:
         axes.set_axis_off()
 
 
-def samples(figure: Any, one: "Prototypes") -> None:
+def samples(figure: Any, prototypes: "Prototypes") -> None:
     """Samples by columns in standard deviations, and their shares at the right."""
-    m, n = one.scaled.shape
+    m, n = prototypes.scaled.shape
     figure.set_size_inches(min(4 + 0.2 * n, 24), min(2 + 0.18 * m, 30))
-    figure.suptitle(f"{m} {one.field} of {one.name}")
+    figure.suptitle(f"{m} {prototypes.field} of {prototypes.name}")
     axes, right = figure.subplots(1, 2, sharey=True, width_ratios=(4, 1))
-    drawn = axes.imshow(one.scaled, aspect="auto", interpolation="nearest", cmap="RdBu_r", vmin=-3.0, vmax=3.0)
-    labels = ["" if entered is None else f"row {entered:,}" for entered in one.entered]
+    drawn = axes.imshow(prototypes.scaled, aspect="auto", interpolation="nearest", cmap="RdBu_r", vmin=-3.0, vmax=3.0)
+    labels = ["" if entered is None else f"row {entered:,}" for entered in prototypes.entered]
     step = max(1, m // 50)
     axes.set_yticks(range(0, m, step), labels[::step], fontsize=7)
     if n <= MOST_NAMES:
-        axes.set_xticks(range(n), one.columns, rotation=90, fontsize=7)
+        axes.set_xticks(range(n), prototypes.columns, rotation=90, fontsize=7)
     figure.colorbar(drawn, ax=axes, label="standard deviations from the mean", location="bottom", shrink=0.5)
-    right.barh(range(m), 100 * one.shares, color=BLUE)
+    right.barh(range(m), 100 * prototypes.shares, color=BLUE)
     right.set_xlabel("share of rows, %")
 
 
@@ -140,27 +140,33 @@ def fit_report(
 
 def forecast(axes: Any, rows: Sequence[Mapping[str, Any]], column: str) -> None:
     """The last rows of a column, their forecasts the fewest rows ahead, and the fan of the last row."""
-    made = [[one for one in row["forecasts"] if one["column"] == column] for row in rows]
+    entries = [[entry for entry in row["forecasts"] if entry["column"] == column] for row in rows]
     at = np.array([row["ts"] for row in rows]) - rows[-1]["ts"]
     usual = float(np.median(np.diff(at))) if len(at) > 1 else 1.0  # seconds, where rows come at any intervals
-    first = min(one["rows"] for one in made[-1])
+    first = min(entry["rows"] for entry in entries[-1])
 
-    def due(row: int, one: Mapping[str, Any]) -> float:
-        if one["ts"] is not None:
-            return float(one["ts"] - rows[-1]["ts"])
-        later = row + one["rows"]
+    def due(row: int, entry: Mapping[str, Any]) -> float:
+        if entry["ts"] is not None:
+            return float(entry["ts"] - rows[-1]["ts"])
+        later = row + entry["rows"]
         return float(at[later]) if later < len(at) else float(at[-1] + usual * (later - len(at) + 1))
 
-    nearest = [next(one for one in of_row if one["rows"] == first) for of_row in made]
+    nearest = [next(entry for entry in of_row if entry["rows"] == first) for of_row in entries]
     name = f"{first} row{'s' if first > 1 else ''} ahead"
     last = len(rows) - 1
-    now = {"value": made[-1][0]["naive"], "intervals": [{"low": made[-1][0]["naive"], "high": made[-1][0]["naive"]}] * 9}
-    fan = [(0.0, now), *((due(last, one), one) for one in sorted(made[-1], key=lambda one: one["rows"]))]
-    drawn = [(BLUE, name, [(due(row, one), one) for row, one in enumerate(nearest)]), (LINES[1], "of the last row", fan)]
+    now = {
+        "value": entries[-1][0]["naive"],
+        "intervals": [{"low": entries[-1][0]["naive"], "high": entries[-1][0]["naive"]}] * 9,
+    }
+    fan = [(0.0, now), *((due(last, entry), entry) for entry in sorted(entries[-1], key=lambda entry: entry["rows"]))]
+    drawn = [
+        (BLUE, name, [(due(row, entry), entry) for row, entry in enumerate(nearest)]),
+        (LINES[1], "of the last row", fan),
+    ]
     for color, label, line in drawn:
-        for at_share in reversed(range(len(made[-1][0]["intervals"]))):
-            share = made[-1][0]["intervals"][at_share]["coverage"]
-            ends = [[one["intervals"][at_share][end] for _, one in line] for end in ("low", "high")]
+        for at_share in reversed(range(len(entries[-1][0]["intervals"]))):
+            share = entries[-1][0]["intervals"][at_share]["coverage"]
+            ends = [[entry["intervals"][at_share][end] for _, entry in line] for end in ("low", "high")]
             low, high = (np.array([np.nan if end is None else end for end in some]) for some in ends)
             axes.fill_between(
                 [time for time, _ in line],
@@ -171,9 +177,9 @@ def forecast(axes: Any, rows: Sequence[Mapping[str, Any]], column: str) -> None:
                 linewidth=0,
                 label=f"inside, {share:.0%}" if line is drawn[0][2] else None,
             )
-        values = [np.nan if one["value"] is None else one["value"] for _, one in line]
+        values = [np.nan if entry["value"] is None else entry["value"] for _, entry in line]
         axes.plot([time for time, _ in line], values, color=color, linewidth=1.2, label=label)
-    axes.plot(at, [of_row[0]["naive"] for of_row in made], color=INK, linewidth=1.0, label="value")
+    axes.plot(at, [of_row[0]["naive"] for of_row in entries], color=INK, linewidth=1.0, label="value")
     axes.grid(axis="y", color=GRID, linewidth=0.6)
 
 
@@ -185,9 +191,9 @@ def error_curves(curves: Mapping[str, Sequence[float | None]], measure: str) -> 
         axes = figure.add_subplot()
         for number, (name, values) in enumerate(curves.items()):
             share = (np.arange(len(values)) + 0.5) / max(1, len(values)) * 100
-            known = np.array([np.nan if value is None else value for value in values])
+            numbers = np.array([np.nan if value is None else value for value in values])
             style = "-" if number < len(LINES) else "--"
-            axes.plot(share, known, style, color=LINES[number % len(LINES)], linewidth=1.4, label=name)
+            axes.plot(share, numbers, style, color=LINES[number % len(LINES)], linewidth=1.4, label=name)
         axes.set_title(f"{measure[0].upper()}{measure[1:]}")
         axes.set_xlabel("percent of the labelled rows")
         axes.set_ylim(bottom=0)

@@ -66,52 +66,53 @@ def exported_file(place: Place) -> Exported | None:
     return Exported(preset_of(TOGETHER), place.folder, (place,), together=True) if holds_sensors(place) else None
 
 
-def _parts(one: Exported, how: How) -> list[Part]:
-    if one.together:
-        return parts_of_file(one.files[0])
+def _parts(recording: Exported, how: How) -> list[Part]:
+    if recording.together:
+        return parts_of_file(recording.files[0])
     return [
-        Part(place.stem, "/".join(place.parts[len(one.folder) :]), str(place), partial(rows_of_file, place, how))
-        for place in one.files
+        Part(place.stem, "/".join(place.parts[len(recording.folder) :]), str(place), partial(rows_of_file, place, how))
+        for place in recording.files
         if place.kind in TABLES
     ]
 
 
-def sensors_of(one: Exported, how: How = HOW) -> list[Sensor]:
+def sensors_of(recording: Exported, how: How = HOW) -> list[Sensor]:
     """What has samples, in the order of the files, or as they stand in the file. Raises ConfigError where there is none."""
-    export, sensors, taken = one.export, list[Sensor](), set[str]()
+    export, sensors, names = recording.export, list[Sensor](), set[str]()
     beside = {name.lower() for name in (*export.aside, *([export.events["file"]] if export.events else ()))}
-    for part in _parts(one, how):
+    for part in _parts(recording, how):
         if part.file.lower() in beside:
             continue
         first = next(part.rows(), None)
         if first is None or export.time not in first:
             continue
         own = [name for name in first if name and name != export.time and name not in export.drop]
-        named = part.name.lower() + "_" if export.prefix else ""
-        columns = {named + name if named + name not in taken else f"{part.name} {name}": name for name in own}
-        taken |= columns.keys()
+        prefix = part.name.lower() + "_" if export.prefix else ""
+        columns = {prefix + name if prefix + name not in names else f"{part.name} {name}": name for name in own}
+        names |= columns.keys()
         sensors.append(Sensor(part.name, part, columns))
     if not sensors:
-        each = "samples" if one.together else "a file"
+        each = "samples" if recording.together else "a file"
         raise ConfigError(
-            f"{one}: expected {each} with the column {export.time!r} for each sensor, as {one.preset.tool} exports."
+            f"{recording}: expected {each} with the column {export.time!r} for each sensor, as {recording.preset.tool} "
+            "exports."
         )
     return sensors
 
 
-def columns_of_export(one: Exported, how: How = HOW) -> list[str]:
+def columns_of_export(recording: Exported, how: How = HOW) -> list[str]:
     """All columns that its merged rows can have."""
-    events = [one.export.events["name"]] if one.export.events else []
-    return [TIME, *(name for sensor in sensors_of(one, how) for name in sensor.columns), *events]
+    events = [recording.export.events["name"]] if recording.export.events else []
+    return [TIME, *(name for sensor in sensors_of(recording, how) for name in sensor.columns), *events]
 
 
-def rows_of_export(one: Exported, how: How = HOW, wanted: Sequence[str] | None = None) -> Iterator[Row]:
+def rows_of_export(recording: Exported, how: How = HOW, wanted: Sequence[str] | None = None) -> Iterator[Row]:
     """Its sensors merged by time to `how.rate`, absent: the rate of the fastest of them.
 
     wanted: columns; sensors that have none of them are not read (None: all sensors that are at least half as fast).
     """
-    tracks = tracks_of(one, how, wanted)
-    where, fastest = str(one), max((track.rate or 0.0 for track in tracks), default=0.0)
+    tracks = tracks_of(recording, how, wanted)
+    where, fastest = str(recording), max((track.rate or 0.0 for track in tracks), default=0.0)
     if wanted is None:
         slow = [track.name for track in tracks if (track.rate or 0.0) < fastest / 2]
         tracks = [track for track in tracks if track.name not in slow]
@@ -120,12 +121,12 @@ def rows_of_export(one: Exported, how: How = HOW, wanted: Sequence[str] | None =
     if not tracks:
         return
     if len(tracks) == 1:
-        yield from _as_measured(one, tracks[0], how)
+        yield from _as_measured(recording, tracks[0], how)
         return
     rate = how.rate or (float(f"{fastest:.2g}") if fastest else 1.0)
     listed = ", ".join(f"{track.name} {track.rate:.3g} Hz" if track.rate else track.name for track in tracks)
-    how.tell(where, f"read as an export of {one.preset.tool}: {listed}, merged by time to {rate:g} Hz")
-    text_at, seams, moment = _events(one, how), Merged(), _moment(one)
+    how.tell(where, f"read as an export of {recording.preset.tool}: {listed}, merged by time to {rate:g} Hz")
+    text_at, seams, moment = _events(recording, how), Merged(), _moment(recording)
     for time, row in merge(tracks, rate, seams):
         yield {TIME: moment(time), **row, **text_at(time)}
     if seams.late > 2 / rate:
@@ -139,39 +140,39 @@ def rows_of_export(one: Exported, how: How = HOW, wanted: Sequence[str] | None =
         how.tell(where, f"all sensors pause together for {seams.gaps / rate:.3g} s, without rows in between")
 
 
-def _as_measured(one: Exported, track: Track, how: How) -> Iterator[Row]:
+def _as_measured(recording: Exported, track: Track, how: How) -> Iterator[Row]:
     """The samples of one sensor alone, at its own times."""
-    how.tell(str(one), f"read as an export of {one.preset.tool}: {track.name} alone, at its own times")
-    text_at, moment = _events(one, how), _moment(one)
+    how.tell(str(recording), f"read as an export of {recording.preset.tool}: {track.name} alone, at its own times")
+    text_at, moment = _events(recording, how), _moment(recording)
     while track.after is not None:
         time, values = track.after
         yield {TIME: moment(time), **dict(zip(track.columns, values, strict=True)), **text_at(time)}
         track.after = next(track.samples, None)
     if track.back:
-        how.tell(str(one), f"{track.name}: {track.back:,} samples are not later than the one before, and left out")
+        how.tell(str(recording), f"{track.name}: {track.back:,} samples are not later than the one before, and left out")
 
 
-def _moment(one: Exported) -> Callable[[int], float]:
+def _moment(recording: Exported) -> Callable[[int], float]:
     """A time in ns in the unit of the preset."""
-    unit = TIME_UNITS[one.preset.source.get("time_unit", "s")]
+    unit = TIME_UNITS[recording.preset.source.get("time_unit", "s")]
     return lambda time: time if unit == SECOND else time / SECOND * unit
 
 
-def tracks_of(one: Exported, how: How = HOW, wanted: Sequence[str] | None = None) -> list[Track]:
+def tracks_of(recording: Exported, how: How = HOW, wanted: Sequence[str] | None = None) -> list[Track]:
     """The sensors that have a wanted column (None: all) and samples."""
-    since, tracks = _clock(one, how), []
-    for sensor in sensors_of(one, how):
+    since, tracks = _clock(recording, how), []
+    for sensor in sensors_of(recording, how):
         columns = {name: own for name, own in sensor.columns.items() if wanted is None or name in wanted}
         if not columns:
             continue
-        track = Track(sensor.name, list(columns), _samples(one, sensor, list(columns.values()), since))
+        track = Track(sensor.name, list(columns), _samples(recording, sensor, list(columns.values()), since))
         if track.begin():
             tracks.append(track)
     return tracks
 
 
-def _samples(one: Exported, sensor: Sensor, own: Sequence[str], since: Callable[[float], float]) -> Iterator[Sample]:
-    export, scale = one.export, SECOND // int(TIME_UNITS[one.export.time_unit])
+def _samples(recording: Exported, sensor: Sensor, own: Sequence[str], since: Callable[[float], float]) -> Iterator[Sample]:
+    export, scale = recording.export, SECOND // int(TIME_UNITS[recording.export.time_unit])
     for number, row in enumerate(sensor.part.rows(), 1):
         time = row.get(export.time)
         if isinstance(time, bool) or not isinstance(time, (int, float)) or not abs(time) < LARGEST_TIME:  # NaN is not
@@ -188,15 +189,15 @@ def _number(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _clock(one: Exported, how: How) -> Callable[[float], float]:
+def _clock(recording: Exported, how: How) -> Callable[[float], float]:
     """Times of a recording that count from its start as times since 1970; as they are where no file says when it began."""
-    name = one.export.clock
+    name = recording.export.clock
     if name is None:
         return lambda time: time
-    place = next((p for p in one.files if "/".join(p.parts[len(one.folder) :]).lower() == name), None)
+    place = next((p for p in recording.files if "/".join(p.parts[len(recording.folder) :]).lower() == name), None)
     starts = [] if place is None else [row for row in rows_of_file(place, how) if _is_start(row)]
     if not starts:
-        how.tell(str(one), f"its times count from 0, because it has no {name} with its start")
+        how.tell(str(recording), f"its times count from 0, because it has no {name} with its start")
         return lambda time: time
     begins = [row["experiment time"] for row in starts]
     offsets = [row["system time"] - row["experiment time"] for row in starts]
@@ -205,26 +206,28 @@ def _clock(one: Exported, how: How) -> Callable[[float], float]:
 
 def _is_start(row: Row) -> bool:
     numbers = (row.get("experiment time"), row.get("system time"))
-    return row.get("event") == "START" and all(isinstance(one, (int, float)) and abs(one) < LARGEST_TIME for one in numbers)
+    return row.get("event") == "START" and all(
+        isinstance(number, (int, float)) and abs(number) < LARGEST_TIME for number in numbers
+    )
 
 
-def _events(one: Exported, how: How) -> Callable[[int], Mapping[str, Any]]:
+def _events(recording: Exported, how: How) -> Callable[[int], Mapping[str, Any]]:
     """The newest text at a time in ns, as a column; nothing where the export has none."""
-    events = one.export.events
-    called = "" if events is None else events["file"].lower()
-    part = next((part for part in _parts(one, how) if part.file.lower().rpartition("/")[2] == called), None)
+    events = recording.export.events
+    file = "" if events is None else events["file"].lower()
+    part = next((part for part in _parts(recording, how) if part.file.lower().rpartition("/")[2] == file), None)
     if events is None or part is None:
         return lambda time: {}
-    scale = SECOND // int(TIME_UNITS[one.export.time_unit])
-    found = sorted(
-        (row[one.export.time] * scale, str(row[events["column"]]))
+    scale = SECOND // int(TIME_UNITS[recording.export.time_unit])
+    annotations = sorted(
+        (row[recording.export.time] * scale, str(row[events["column"]]))
         for row in part.rows()
-        if isinstance(row.get(one.export.time), (int, float)) and row.get(events["column"]) is not None
+        if isinstance(row.get(recording.export.time), (int, float)) and row.get(events["column"]) is not None
     )
-    if not found:
+    if not annotations:
         return lambda time: {}
-    times, texts, name = [time for time, _ in found], [text for _, text in found], events["name"]
-    how.tell(str(one), f"{len(found)} annotations of {part.file}: each is valid from its time on, as {name!r}")
+    times, texts, name = [time for time, _ in annotations], [text for _, text in annotations], events["name"]
+    how.tell(str(recording), f"{len(annotations)} annotations of {part.file}: each is valid from its time on, as {name!r}")
 
     def newest(time: int) -> Mapping[str, Any]:
         number = bisect.bisect_right(times, time)

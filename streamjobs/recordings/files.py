@@ -92,13 +92,13 @@ def recordings_of(path: Path, how: How = HOW) -> list[Recording]:
 
     Raises ConfigError where there is none.
     """
-    found = places(path)
-    if len(found) == 1 and not path.is_dir() and found[0].path == path and found[0].member is None:
-        return [_of_file(found[0], (path.absolute().parent.name, found[0].file))]
-    exports = _exports(found)
+    files = places(path)
+    if len(files) == 1 and not path.is_dir() and files[0].path == path and files[0].member is None:
+        return [_of_file(files[0], (path.absolute().parent.name, files[0].file))]
+    exports = _exports(files)
     recordings: list[Recording] = []
     aside: list[Place] = []
-    for place in found:
+    for place in files:
         folder = next((place.folder[:n] for n in range(len(place.folder), -1, -1) if place.folder[:n] in exports), None)
         if folder is not None:
             if (export := exports[folder]) is not None and not any(one.of is export for one in recordings):
@@ -122,16 +122,16 @@ def _of_file(place: Place, parts: tuple[str, ...]) -> Recording:
     return Recording(parts, place) if export is None else Recording((*parts[:-1], place.stem), export)
 
 
-def _exports(found: Sequence[Place]) -> dict[tuple[str, ...], Exported | None]:
+def _exports(files: Sequence[Place]) -> dict[tuple[str, ...], Exported | None]:
     """The folders that a tool exported, from the outermost; each with all that is below it."""
     folders: dict[tuple[str, ...], list[Place]] = {}
-    for place in found:
+    for place in files:
         for n in range(len(place.folder) + 1):
             folders.setdefault(place.folder[:n], []).append(place)
     exports: dict[tuple[str, ...], Exported | None] = {}
     for folder in sorted(folders, key=len):
-        if not any(folder[:n] in exports for n in range(len(folder))) and (one := exported(folder, folders[folder])):
-            exports[folder] = one
+        if not any(folder[:n] in exports for n in range(len(folder))) and (export := exported(folder, folders[folder])):
+            exports[folder] = export
     return exports
 
 

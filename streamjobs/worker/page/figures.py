@@ -84,19 +84,24 @@ class Figures:
 
     def _alarm_table(self) -> list[dict[str, Any]]:
         """Open alarms first; then the newest that are over, or of keys that are not in memory."""
-        known = {one["id"]: one for one in self._alarms if one["id"]}
-        opened = [known.get(one.id) or _alarm(one) for one in self._open]
-        ids = {one.id for one in self._open}
-        return [{**one, "open": True} for one in opened] + [one for one in self._alarms if one["id"] not in ids]
+        by_id = {alarm["id"]: alarm for alarm in self._alarms if alarm["id"]}
+        opened = [by_id.get(alarm.id) or _alarm(alarm) for alarm in self._open]
+        ids = {alarm.id for alarm in self._open}
+        return [{**alarm, "open": True} for alarm in opened] + [alarm for alarm in self._alarms if alarm["id"] not in ids]
 
     def _doubts(self) -> list[str]:
         """Why most of the newest records were not learned, a sentence for each reason."""
         newest = _copy(self._health.metrics.taken).since(self._counts[0])
-        much = [one for one in newest.much_skipped() if one.percent >= DOUBTFUL]
-        told = [f"{one.percent:g} % of the newest {one.of:,} {one.unit} are {one.reason}: {one.advice}." for one in much]
+        much = [skipped for skipped in newest.much_skipped() if skipped.percent >= DOUBTFUL]
+        sentences = [
+            f"{skipped.percent:g} % of the newest {skipped.of:,} {skipped.unit} are {skipped.reason}: {skipped.advice}."
+            for skipped in much
+        ]
         if newest.records and newest.mostly_dead:
-            told.append(f"{newest.dead_lettered.total():,} of the newest {newest.records:,} records became dead letters.")
-        return told
+            sentences.append(
+                f"{newest.dead_lettered.total():,} of the newest {newest.records:,} records became dead letters."
+            )
+        return sentences
 
     def _tell(self, alarm: dict[str, Any]) -> None:
         """An alarm that is raised comes first; one that ends stays where it is, or is forgotten already."""
@@ -149,27 +154,27 @@ class Figures:
 
     def _tick(self) -> dict[str, Any]:
         people = [self._person(key, fresh=True) for key in self.people.shown]
-        made = {"point": self._points[-1], "people": people, **self._status()}
+        event = {"point": self._points[-1], "people": people, **self._status()}
         if "alarms" in self._fresh:
-            made["alarms"] = self._alarm_table()
+            event["alarms"] = self._alarm_table()
         if "letters" in self._fresh:
-            made["letters"] = list(self._letters)
+            event["letters"] = list(self._letters)
         if "confusion" in self._fresh:
-            made["confusion"] = self._confusion()
-        return made
+            event["confusion"] = self._confusion()
+        return event
 
     def _person(self, key: str, *, fresh: bool) -> dict[str, Any]:
-        one = self.people.shown[key]
-        cells = one.fresh if fresh and one.rows > len(one.fresh) else list(one.cells)
-        told = {"key": shortened(key, MOST_KEY), "rows": one.rows, "right": one.right, "labelled": one.labelled}
-        told["cells"] = [[*cell[:3], _short(cell[3])] for cell in cells]
-        told["alarm"] = one.alarm
-        told["new"] = len(cells) == one.rows or not fresh  # these are all cells
-        told["error"] = _short(one.errors[-1][1]) if one.errors and one.errors[-1][0] == self.number else None
-        if told["new"]:
+        person = self.people.shown[key]
+        cells = person.fresh if fresh and person.rows > len(person.fresh) else list(person.cells)
+        event = {"key": shortened(key, MOST_KEY), "rows": person.rows, "right": person.right, "labelled": person.labelled}
+        event["cells"] = [[*cell[:3], _short(cell[3])] for cell in cells]
+        event["alarm"] = person.alarm
+        event["new"] = len(cells) == person.rows or not fresh  # these are all cells
+        event["error"] = _short(person.errors[-1][1]) if person.errors and person.errors[-1][0] == self.number else None
+        if event["new"]:
             first = self.number - len(self._points) + 1
-            told["errors"] = [[look - first, _short(error)] for look, error in one.errors if look >= first]
-        return told
+            event["errors"] = [[look - first, _short(error)] for look, error in person.errors if look >= first]
+        return event
 
     def _confusion(self) -> dict[str, Any]:
         names = self.people.classes
