@@ -207,7 +207,7 @@ def _composition(asked: Asked) -> tuple[Composition, Path, bool]:
     if settings.window is None:
         raise ConfigError(f"{asked.job}: fit needs a [window], because activities are recognised in windows of samples.")
     if settings.source.label is None and settings.source.format != "raw":
-        raise ConfigError(f"{asked.job} [source]: fit needs the field with the label; state it as label.")
+        raise _no_label(asked.job)
     return composition, output or Path(settings.population.file), stated
 
 
@@ -220,10 +220,17 @@ def table_of(asked: Asked) -> tuple[dict[str, Any], Path | None, bool]:
     table = located(read_table(path), path)
     stated = "population" in table
     if not stated:
+        source = table.get("source", {})
+        if output is None and "label" not in source and source.get("format") != "raw":  # what `init` writes without labels
+            raise _no_label(path)
         if output is None:
             raise ConfigError(f"{path}: name the file with --output, or in the job as [population] file.")
         table["population"] = {"file": str(output)}
     return table, output, stated
+
+
+def _no_label(job: Path) -> ConfigError:
+    return ConfigError(f"{job} [source]: fit needs the field with the label; state it as label, or use init --label COLUMN.")
 
 
 def _duration(option: str, text: str) -> float:

@@ -167,6 +167,13 @@ def test_the_text_says_what_was_learned_and_what_it_is_worth(tmp_path, table, ca
     assert "note: only 3 people" in said.err
 
 
+def test_a_job_of_init_without_a_label_is_asked_for_the_label_and_not_for_an_output(tmp_path, table, capsys):
+    text = JOB.replace('[population]\nfile = "{file}"\n', "")
+    without = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("label = "))
+    assert without != text and fit(tmp_path, table, "--no-report", text=without) == 2
+    assert "fit needs the field with the label; state it as label, or use init --label COLUMN." in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_job_without_population_gets_the_lines_to_use_it(tmp_path, table, capsys):
     text = JOB.replace('[population]\nfile = "{file}"\n', "")
