@@ -46,7 +46,7 @@ def leave_one_out(
     return runs
 
 
-def tested(data: Recordings, teaches: Array, ways: Sequence[Way], protocol: Protocol) -> Runs:
+def runs_of_new_people(data: Recordings, teaches: Array, ways: Sequence[Way], protocol: Protocol) -> Runs:
     """The same for the people who do not teach, all served by those who do. teaches: (n,) bool, of windows."""
     runs: Runs = {}
     _serve(runs, data, teaches, ways, protocol, [0])

@@ -16,7 +16,7 @@ from streamjobs.core.state.population import Population, encode, learner_table
 from streamjobs.errors import ConfigError
 from streamjobs.fit import alarms, rejection
 from streamjobs.fit.alarms import Alarms, learn_reference
-from streamjobs.fit.evaluation import Protocol, filter_learned, leave_one_out, tested
+from streamjobs.fit.evaluation import Protocol, filter_learned, leave_one_out, runs_of_new_people
 from streamjobs.fit.inputs import Columns, inputs_of
 from streamjobs.fit.learning import BOOST, Convolving, Learned, Recipe, Way, convolved, learned_from
 from streamjobs.fit.progress import Progress
@@ -328,7 +328,7 @@ def _test(taught: Recordings, new: Recordings, ways: list[Way], asked: Asked, la
     teaches = np.arange(len(data.X)) < len(taught.X)
     progress.stage("people of --test", (len(new.people) - 1) * asked.shuffles)
     protocol = Protocol(asked.shuffles, late, progress.step, len(taught.names))
-    runs = tested(data, teaches, ways, protocol)
+    runs = runs_of_new_people(data, teaches, ways, protocol)
     title = f"people of --test, {_shuffles(asked.shuffles)}"
     return Evaluated(title, data.of(~teaches), runs, [way.name for way in ways], ways[1].name, late, asked.shuffles)
 
