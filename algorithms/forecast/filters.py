@@ -117,6 +117,7 @@ class FilterForecast(Ahead):
     lags: int = 8  # 1 to 1,000; numbers of each input column that a learner sees
     inputs: tuple[int, ...] = ()  # columns of x that each learner sees; none: the column that it forecasts
     cautious: bool = False  # as of `Forecast`
+    floored: tuple[int, ...] = ()  # as of `Forecast`
 
     def __post_init__(self) -> None:
         self.check()
@@ -192,8 +193,9 @@ class FilterForecast(Ahead):
             self._chunk(work, slots[some], X[some], skipped[some], features[some])
 
     def _chunk(self, work: FilterWork, slots: Array, X: Array, skipped: Array, features: Array) -> None:
-        n, parts, plan = len(X), len(work.learners.parts), self.plan()
+        n, parts = len(X), len(work.learners.parts)
         targets = parts // len(self.ahead)
+        plan = self.plan(targets)
         inputs = np.array([self.inputs or [column] for column in range(targets)], np.int64)
         seen = np.zeros((parts, n, 2, self.size))  # when a forecast was made that is due, and now
         wanted, due, steps, unit = unknown((parts, n)), unknown((parts, n)), unknown((parts, n)), np.zeros((parts, n))
@@ -254,7 +256,7 @@ def _look(work, slots, X, skipped, season, lags, inputs, plan, found):
     """
     all_values, all_level, all_past, all_gaps, all_made, _, _, all_judged, clock, seen_rows, _ = work
     numbers, judged, unit, due, seen, wanted = found
-    ahead, back, _, _ = plan
+    ahead, back, _, _, _ = plan
     for n in range(len(X)):
         key = slots[n]
         if missing(X[n]):
@@ -303,7 +305,7 @@ def _judge(work, slots, X, plan, found, features):
     """Judge what is due and note the forecasts; found: as of `_look`, and the steps that learners predict."""
     _, _, _, _, all_made, all_errors, all_first, _, _, _, _ = work
     numbers, judged, unit, due, steps = found
-    ahead, _, rates, coverage = plan
+    ahead, _, rates, coverage, least = plan
     horizons, wide, end = len(ahead), features.shape[1] // len(judged), HALVES + len(coverage)
     cautious = all_made.shape[3] > end
     for n in range(len(X)):
@@ -319,7 +321,7 @@ def _judge(work, slots, X, plan, found, features):
                 halves, value = kept[HALVES:end], kept[MADE]
                 if cautious:
                     intervals.compare(x, due[part, n], kept[end], judged[part, n] - 1, errors[-OF_TRUST:])
-                intervals.note_due(x, due[part, n], value, halves, field)
+                intervals.note_due(x, due[part, n], value, halves, least[column], field)
                 before, first = judged[part, n] - 1, all_first[key, column, k]
                 intervals.judge(x, due[part, n], value, halves, errors, first, before, coverage, rates[k])
             step = steps[part, n]
@@ -327,4 +329,5 @@ def _judge(work, slots, X, plan, found, features):
             if cautious:
                 kept[end] = kept[MADE]
                 kept[MADE] = intervals.trusted(x, kept[end], ahead[k], errors[-OF_TRUST:])
-            intervals.note(kept[MADE], x, judged[part, n] >= FIRST, kept[HALVES:end], errors, field)
+            kept[MADE] = max(kept[MADE], least[column])
+            intervals.note(kept[MADE], x, judged[part, n] >= FIRST, least[column], kept[HALVES:end], errors, field)

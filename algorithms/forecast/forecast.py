@@ -74,6 +74,7 @@ class Forecast(Ahead):
     season: int = 0  # rows of a season; 0: none
     coverage: tuple[float, ...] = (0.8, 0.95)  # between 0 and 1, ascending; shares of rows inside their intervals
     cautious: bool = False  # forecasts start at the last value, and leave it as far as they have had smaller errors
+    floored: tuple[int, ...] = ()  # columns that are never below 0: neither are their forecasts and intervals
 
     def __post_init__(self) -> None:
         self.check()
@@ -155,7 +156,7 @@ class Forecast(Ahead):
         return shares
 
     def _rows(self, work, slots, X, skipped, learn, features, each) -> None:  # type: ignore[no-untyped-def]
-        _loop(tuple(work), slots, X, skipped, learn, features, each, self.season, self.plan())
+        _loop(tuple(work), slots, X, skipped, learn, features, each, self.season, self.plan(X.shape[1]))
 
 
 @compiled
@@ -219,7 +220,7 @@ def _loop(work, slots, X, skipped, learn, features, each, season, plan):
                 rooms,
                 look,
                 own,
-                i * each.shape[1] // dim,
+                i,
                 each[n % len(each)],
             )
         if learns:
@@ -228,11 +229,11 @@ def _loop(work, slots, X, skipped, learn, features, each, season, plan):
 
 
 @compiled
-def _column(x, row, rows, season, parts, plan, rooms, look, own, first_each, each):
+def _column(x, row, rows, season, parts, plan, rooms, look, own, column_number, each):
     column, scores, value_part, step_part, near_part = parts
     values, level, past, gaps, made = column
     losses, errors, first, counts = scores
-    ahead, back, rates, coverage = plan
+    ahead, back, rates, coverage, least = plan
     levels, steps, near, gaps2, shares = look
     room, begin, wide, halves_end = len(values), 0, len(own) // len(ahead), HALF + len(coverage)
     cautious = made.shape[1] > halves_end
@@ -255,7 +256,7 @@ def _column(x, row, rows, season, parts, plan, rooms, look, own, first_each, eac
             made_value, halves = kept[MADE], kept[HALF:halves_end]
             if cautious:
                 intervals.compare(x, naive, kept[halves_end], counts[k, 0], errors[k, -OF_TRUST:])
-            intervals.note_due(x, naive, made_value, halves, field)
+            intervals.note_due(x, naive, made_value, halves, least[column_number], field)
             intervals.lose(x, kept, losses[k], counts[k, 0])
             counts[k, 0] = intervals.judge(
                 x, naive, made_value, halves, errors[k], first[k], counts[k, 0], coverage, rates[k]
@@ -289,11 +290,12 @@ def _column(x, row, rows, season, parts, plan, rooms, look, own, first_each, eac
         for j in range(len(shares)):
             value += shares[j] * foreseen[j]
             if each.size:
-                each[first_each + k * len(shares) + j] = foreseen[j]
+                each[(column_number * len(ahead) + k) * len(shares) + j] = foreseen[j]
         if cautious:
             kept[halves_end] = value
             value = intervals.trusted(x, value, rows_ahead, errors[k, -OF_TRUST:])
+        value = max(value, least[column_number])
         kept[ROW], kept[UNIT], kept[MADE] = row, unit, value
-        intervals.note(value, x, counts[k, 0] >= FIRST, kept[HALF:halves_end], errors[k], field)
+        intervals.note(value, x, counts[k, 0] >= FIRST, least[column_number], kept[HALF:halves_end], errors[k], field)
     for i in range(3):
         past[row % len(past), i] = now[i]

@@ -87,22 +87,23 @@ def begin(errors, first, coverage):
 
 
 @compiled
-def note_due(x, naive, value, halves, field):
+def note_due(x, naive, value, halves, least, field):
     """Write what was forecast for the value x."""
     field[table.DUE], field[table.DUE_NAIVE] = value, naive
     for c in range(halves.size):
         if halves[c] >= 0.0:
-            field[table.FIRST_INTERVAL + 3 * c + table.INSIDE] = 1.0 if abs(value - x) <= halves[c] else 0.0
+            inside = abs(value - x) <= halves[c] and x >= least
+            field[table.FIRST_INTERVAL + 3 * c + table.INSIDE] = 1.0 if inside else 0.0
 
 
 @compiled
-def note(value, naive, ready, halves, errors, field):
+def note(value, naive, ready, least, halves, errors, field):
     """Write a forecast with its intervals, and fill its half widths: -1 where it is not ready."""
     for c in range(halves.size):
         half = errors[WIDTHS + c] * errors[SCALE] + NO_SPREAD_RELATIVE * abs(value)  # with room for rounding
         halves[c] = half if ready else -1.0
         if ready:
-            field[table.FIRST_INTERVAL + 3 * c + table.LOW] = value - half
+            field[table.FIRST_INTERVAL + 3 * c + table.LOW] = max(value - half, least)
             field[table.FIRST_INTERVAL + 3 * c + table.HIGH] = value + half
     field[table.VALUE], field[table.NAIVE] = value, naive
     if ready and errors[PLAIN] > 0.0:

@@ -27,6 +27,7 @@ class Ahead(Learner, abstract=True):
     season: int
     coverage: tuple[float, ...]
     cautious: bool
+    floored: tuple[int, ...]
 
     def check(self) -> None:
         ahead, coverage = self.ahead, self.coverage
@@ -35,6 +36,7 @@ class Ahead(Learner, abstract=True):
         require(self, "season", self.season == 0 or self.season >= 2, "2 rows or more, or 0 for none")
         good = len(coverage) > 0 and all(0 < share < 1 for share in coverage) and sorted({*coverage}) == [*coverage]
         require(self, "coverage", good, "shares between 0 and 1, ascending")
+        require(self, "floored", all(column >= 0 for column in self.floored), "places of columns")
 
     @property
     def fields(self) -> int:
@@ -49,11 +51,18 @@ class Ahead(Learner, abstract=True):
         one's), DUE and DUE_NAIVE (what was foreseen for this row), then LOW, HIGH and INSIDE of each coverage."""
         return features.reshape(len(features), dim, len(self.ahead), self.fields)
 
-    def plan(self) -> tuple[Array, Array, Array, Array]:
-        """For compiled loops: rows ahead, rows of seasons behind (`back`), rates of the tracked quantiles, coverage."""
+    def plan(self, targets: int) -> tuple[Array, Array, Array, Array, Array]:
+        """For compiled loops: rows ahead, rows of seasons behind (`back`), rates of the tracked quantiles, coverage, and the
+        least value of each column (targets,)."""
         ahead = np.array(self.ahead, np.int64)
         rates = np.maximum(0.03, 0.05 / np.sqrt(ahead))
-        return ahead, np.array(list(self.backs()), np.int64), rates, np.array(self.coverage)
+        return ahead, np.array(list(self.backs()), np.int64), rates, np.array(self.coverage), self.least(targets)
+
+    def least(self, targets: int) -> Array:
+        """(targets,) below which no forecast and no interval of a column goes."""
+        least = np.full(targets, -np.inf)
+        least[list(self.floored)] = 0.0
+        return least
 
     def backs(self) -> Iterable[int]:
         """Rows of the fewest seasons after which the row to come is known, by rows ahead; 0 without a season."""
@@ -74,7 +83,8 @@ class Ahead(Learner, abstract=True):
         value = np.where(known, made[:, :, MADE], np.nan)[:, :, None]
         half = made[:, :, first : first + len(self.coverage)]
         half = np.where(half >= 0.0, half, np.nan)
-        bounds = np.stack([value - half, value + half], axis=3).reshape(*known.shape, -1)
+        low = np.maximum(value - half, self.least(len(made))[:, None, None])
+        bounds = np.stack([low, value + half], axis=3).reshape(*known.shape, -1)
         return values[:, past % room], coming, np.concatenate([value, bounds], axis=2)
 
     def outlook(self, state: Any, most: int) -> tuple[Array, Array, Array]:

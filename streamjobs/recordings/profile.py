@@ -26,6 +26,7 @@ LEAST = 100  # rows of a key, to tell anything
 BLOCKS = 10  # parts of a key's rows that are compared
 RISING = 0.8  # Kendall's tau of the means of the parts: 0.8 by chance in 1 of 4,000 orders
 MOVED = 0.5  # smallest way from the first part to the last, in deviations of the rest
+OFTEN = 0.01  # least share of rows at 0, of a field that cannot be below
 MOST_KEYS = 2 / 3  # of the keys, that show it
 SAME = 0.999  # smallest correlation of a field that follows another
 DAY, DAYS, OF_DAY = 86_400.0, 3, 0.25  # least whole days of a daily cycle; least share of a day's variance
@@ -38,6 +39,7 @@ class Profile(NamedTuple):
     trending: dict[str, str]  # field -> "falls" | "rises"
     daily: list[str]
     following: dict[str, str]  # field -> the earlier field with the same course
+    counts: list[str]  # never below 0, and often there
     most_rows: int  # of a key
 
 
@@ -47,7 +49,7 @@ def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) ->
     count: passes the rows on, and may report how many there were.
     """
     if not guessed.fields or "fields" in guessed.choose:
-        return guessed, Profile([], {}, [], {}, 0)
+        return guessed, Profile([], {}, [], {}, [], 0)
     wanted = [*guessed.fields, *guessed.candidates.get("key", ()), *filter(None, (guessed.key, guessed.time))]
     found = profile_of(count(rows_of(path, how, wanted)), guessed)
     return without_unsteady(guessed, found), found
@@ -62,6 +64,7 @@ def profiled_rows(rows: Sequence[dict[str, Any]], guessed: Guess, owners: Sequen
 
 def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     """Leaves out fields that cannot be watched, with the reason; names them where they were chosen, or predict a label."""
+    guessed = guessed._replace(counts=[name for name in found.counts if name not in found.trending])
     left_out = dict.fromkeys(found.still, f"{NEVER} in the sample")
     left_out |= {name: f"follows {other!r}" for name, other in found.following.items()}
     left_out |= {
@@ -107,7 +110,8 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         first = next((m for m in steady[:place] if _most(_is_same(key[:, m], key[:, n]) for key in numbers)), None)
         if first is not None and fields[first] not in following:
             following[fields[n]] = fields[first]
-    names = [fields[n] for n in still], trending, [fields[n] for n in cycles], following
+    counts = [fields[n] for n in moving if numbers and _counts(np.concatenate([key[:, n] for key in numbers]))]
+    names = [fields[n] for n in still], trending, [fields[n] for n in cycles], following, counts
     return Profile(*names, max(map(len, of_keys), default=0))
 
 
@@ -147,6 +151,11 @@ def _number(value: Any) -> float:
 def _most(shown: Iterable[bool]) -> bool:
     found = list(shown)
     return bool(found) and sum(found) >= MOST_KEYS * len(found)
+
+
+def _counts(values: Array) -> bool:
+    there = values[np.isfinite(values)]
+    return len(there) > 0 and bool(there.min() == 0.0 and (there == 0.0).mean() >= OFTEN)
 
 
 def _is_still(values: Array) -> bool:

@@ -82,7 +82,7 @@ def _errors(stage: Forecasts, X: Array, skipped: Array) -> list[list[_Errors]]:
     asked: Any = stage.learner
     dim, model = len(stage.columns), asked
     if asked.has_learners:
-        model = Forecast(ahead=asked.ahead, season=asked.season, coverage=asked.coverage)
+        model = Forecast(ahead=asked.ahead, season=asked.season, coverage=asked.coverage, floored=asked.floored)
     features, each = model.experts(model.init(dim=dim, targets=0, seed=0), X[:, :dim], skipped)
     table, clock = model.table(features, dim), np.cumsum(skipped + 1)
     if asked.has_learners:

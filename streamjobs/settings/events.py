@@ -30,18 +30,18 @@ class DriftSection(Section):
         "own", "normal rows of a new key: its own first rows, or those of [state] start_from, without a wait"
     )
     relearn_after: RowsOrTime | None = optional(
-        "with reference: how long an alarm lasts, such as '5000 rows' or '7d' of event time, before the "
+        "with reference: how long an alarm lasts, such as '5000 rows' or '7d', before the "
         "key's next rows become its new reference; absent: only `drift relearn` does"
     )
     watch: WatchName | list[WatchName] = setting(
         "ls_error",
-        "what the detector watches in each row; columns: the numbers of the row, unchanged, with "
+        "what the detector watches in each row; columns: its numbers, with "
         "column_chart; innovations: errors of a forecast of each number from the 16 rows before, with column_chart; rows: "
-        "single rows with an unusual innovation, with row_tail; a list: all of these under one false_alarms",
+        "single rows with an unusual innovation, with row_tail; a list: all under one false_alarms",
     )
     beside: list[str | dict[str, Any]] = setting(
         [],
-        "controls, such as last_points and running_mean: the same detector also watches their LS errors; names, or tables",
+        "controls, such as last_points and running_mean: the same detector also watches their LS errors",
     )
     idle: int = setting(
         10,
@@ -94,10 +94,9 @@ class ForecastSection(Section):
     ahead: list[int | str] = setting([1], "how far ahead, ascending: rows, or with equal intervals times such as '1h'")
     season: int | str | None = optional("rows or time of a season; 0: none; absent: a day, if it has 4 to 2880 rows")
     every: Seconds | None = optional("interval of a key's rows (duration, or seconds); absent: [window] hop, or any")
-    learner: str | dict[str, Any] | None = optional(
-        "learner that predicts numbers: name, or table with settings; absent: eight experts"
-    )
+    learner: str | dict[str, Any] | None = optional("learner that predicts numbers; absent: eight experts")
     inputs: list[str] | None = optional("with learner: fields that it sees for each forecast; absent: the forecast field")
     lags: int | None = optional("with learner: how many latest values of each input it sees; absent: 8", ge=1, le=1000)
     coverage: list[float] = setting([0.8, 0.95], "share of values in each interval")
     cautious: bool = setting(False, "forecasts start at the last value")
+    not_negative: list[str] | None = optional("fields never below 0: no interval goes below 0")

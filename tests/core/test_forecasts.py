@@ -182,6 +182,26 @@ def test_states_are_read_with_without_and_with_another_forecast() -> None:
     assert without["forecasts"].learner.seen == 0
 
 
+def test_a_job_states_later_that_fields_are_never_negative_and_goes_on() -> None:
+    for section in (SECTION, LEARNED):
+        before, after = job(forecast=section), job(forecast=section | {"not_negative": ["az"]})
+        old = Worker(before)
+        old.apply(samples(600))
+        old.checkpoint()
+        new = Worker(after, dict(old.store))
+        entries = [one["forecasts"] for one in forecasts(new.apply(samples(900)))]
+        assert len(entries) == 100
+        low = [of["intervals"][0]["low"] for one in entries for of in one if of["column"] == "az"]
+        assert min(low) == 0.0
+        new.checkpoint()
+        assert len(Worker(before, dict(new.store)).apply(samples(930))) == 30
+
+
+def test_only_what_is_forecast_can_be_never_negative() -> None:
+    with pytest.raises(ConfigError, match="not_negative: 'ay' is not forecast; add it to fields"):
+        job(forecast=SECTION | {"not_negative": ["ay"]})
+
+
 def test_a_learner_forecasts_from_the_columns_that_it_is_given() -> None:
     """The numbers are those of `FilterForecast` alone, with a column that is not forecast among the inputs."""
     section = {**LEARNED, "fields": ["az"], "ahead": [1, 3]}

@@ -95,6 +95,16 @@ def test_a_cautious_forecast_starts_at_the_last_value_and_is_trusted_where_it_is
         assert np.array_equal(second[3:, 1, DUE], second[:-3, 1, VALUE])
 
 
+def test_forecasts_of_a_column_that_is_never_below_0_are_not_either() -> None:
+    counts = np.random.default_rng(3).poisson(0.5, 800).astype(float)[:, None]
+    for cautious in (False, True):
+        one = model(ahead=(1, 3), cautious=cautious, floored=(0,))
+        table = one.forecasts(one.init(dim=1, targets=1, seed=0), counts)[:, 0]
+        assert table[100:, :, [VALUE, FIRST_INTERVAL, FIRST_INTERVAL + 3]].min() == 0.0
+        assert np.array_equal(table[3:, 1, DUE], table[:-3, 1, VALUE])
+        assert 0.75 < table[200:, :, FIRST_INTERVAL + 2].mean() < 0.9
+
+
 def test_rows_that_are_missing_are_not_judged() -> None:
     x, one = follower(300), model(ahead=(1, 5), lags=4)
     skipped = np.zeros(300, np.int64)

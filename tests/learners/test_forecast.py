@@ -67,6 +67,49 @@ def test_no_expert_helps_where_nothing_can_be_foreseen() -> None:
     assert errors(forecasts(Forecast(ahead=(1, 12)), walk), walk, slice(100, 4000)).max() < 1.03
 
 
+def rare_counts(n: int = 4000) -> Array:
+    """A season of counts, of which more than half are 0."""
+    return np.random.default_rng(3).poisson(np.exp(1.5 * np.sin(2 * np.pi * np.arange(n) / 40) - 1)).astype(float)
+
+
+@pytest.mark.parametrize("cautious", [False, True])
+def test_forecasts_of_counts_are_not_below_0_and_keep_their_coverage(cautious: bool) -> None:
+    counts = rare_counts()
+    plain, floored = (
+        forecasts(Forecast(ahead=(1, 12), season=40, cautious=cautious, floored=one), counts) for one in ((), (0,))
+    )
+    first = FIRST_INTERVAL + LOW
+    assert (plain[100:, :, first] < 0).mean() > 0.3 and (plain[:, :, VALUE] < 0).any()
+    assert floored[100:, :, [VALUE, first, first + 3]].min() == 0.0
+    assert np.array_equal(floored[12:, 1, DUE], floored[:-12, 1, VALUE])
+    for column, (least, most) in ((first + INSIDE, (0.77, 0.87)), (first + 3 + INSIDE, (0.93, 0.98))):
+        inside = floored[1000:, :, column].mean(axis=0)
+        assert ((inside > least) & (inside < most)).all()
+    low, high = floored[:-1, 0, first], floored[:-1, 0, first + HIGH - LOW]
+    known = np.isfinite(low)
+    assert np.array_equal(
+        (low <= counts[1:])[known] & (counts[1:] <= high)[known], floored[1:, 0, first + INSIDE][known] > 0
+    )
+
+
+def test_a_value_below_0_of_a_column_without_such_values_is_outside_its_intervals() -> None:
+    counts = rare_counts(1000)
+    counts[900] = -0.25
+    table = forecasts(Forecast(ahead=(1,), floored=(0,)), counts)[:, 0]
+    assert table[899, FIRST_INTERVAL + LOW] == 0.0 and table[900, FIRST_INTERVAL + INSIDE] == 0.0
+
+
+def test_what_is_kept_of_a_floored_forecast_is_what_was_given() -> None:
+    learner = Forecast(ahead=(1, 12), floored=(1,))
+    X = np.column_stack([rare_counts(400), rare_counts(400)])
+    state, out = learner.run(learner.init(dim=2, targets=0, seed=0), X)
+    given = learner.table(out.features, 2)[-1, :, [0, 1]]  # (horizons, dim, fields)
+    _, coming, bounds = learner.outlook(state, 100)
+    ends = [FIRST_INTERVAL + LOW, FIRST_INTERVAL + HIGH]
+    assert np.array_equal(bounds[:, [0, -1], 1:3], given[:, :, ends].swapaxes(0, 1)) and coming[-1] == 12
+    assert bounds[1, :, 1].min() == 0.0 and bounds[0, :, 1].min() < 0.0
+
+
 def test_a_cautious_forecast_is_not_worse_than_the_last_value_where_nothing_can_be_foreseen() -> None:
     walk = np.cumsum(np.random.default_rng(2).normal(size=4000))
     plain, cautious = (forecasts(Forecast(ahead=(1, 12), cautious=one), walk) for one in (False, True))

@@ -190,11 +190,14 @@ def test_a_number_is_predicted_by_the_learner_that_is_best_on_the_sample(tmp_pat
 
 
 def test_rows_of_numbers_without_labels_have_a_forecast_to_turn_on(tmp_path, printed):
-    found = printed(jsonl(tmp_path / "a.jsonl", columns(600)))
-    turned_on = re.sub(r"^# (?=\[forecast\]|ahead|every)", "", found.text, flags=re.MULTILINE)
+    visits = np.random.default_rng(1).poisson(0.5, 600)
+    found = printed(
+        jsonl(tmp_path / "a.jsonl", columns(600, visits=lambda i: int(visits[i]), even=lambda i: i // 2 % 3 + 1))
+    )
+    turned_on = re.sub(r"^# (?=\[forecast\]|ahead|every|not_negative)", "", found.text, flags=re.MULTILINE)
     (tmp_path / "on.toml").write_text(turned_on)
     forecast = load_job(tmp_path / "on.toml", env={}).forecast
-    assert (forecast.ahead, forecast.every) == ([1, 12], 300.0)
+    assert (forecast.ahead, forecast.every, forecast.not_negative) == ([1, 12], 300.0, ["visits"])
     found.file.unlink()
     labelled = printed(jsonl(tmp_path / "b.jsonl", columns(600, label=lambda i: "ab"[i % 2])))
     assert "[forecast]" in found.text and "[forecast]" not in labelled.text

@@ -372,10 +372,13 @@ def _span(seconds: float) -> str:
 
 
 def _ahead(guessed: "Guess | None") -> str:
-    if guessed is None or guessed.pause is None or guessed.pause < 1.0:
-        return AHEAD.format(every="")
-    every = f'every = "{guessed.pause:.10g}s"  # where the pause between two rows is always the same: for gaps, and for days'
-    return AHEAD.format(every=f"\n# {every}")
+    lines = ""
+    if guessed is not None and guessed.pause is not None and guessed.pause >= 1.0:
+        every = f'every = "{guessed.pause:.10g}s"'
+        lines = f"\n# {every}  # where the pause between two rows is always the same: for gaps, and for days"
+    if counts := [name for name in guessed.fields if name in guessed.counts] if guessed is not None else []:
+        lines += f"\n# not_negative = [{', '.join(map(_quoted, counts))}]  # no interval goes below 0"
+    return AHEAD.format(every=lines)
 
 
 def _head(guessed: "Guess | None") -> str:

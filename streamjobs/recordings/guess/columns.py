@@ -78,6 +78,7 @@ class Guess(NamedTuple):
     key_from: str | None = None  # file: the names of the sample's files are the keys
     mirror: Mirror | None = None  # of a sensor that is worn on either side: `survey`
     largest: float = 0.0  # absolute value of a number of x
+    counts: Sequence[str] = ()  # fields that are never below 0, and often there
 
 
 class Columns:

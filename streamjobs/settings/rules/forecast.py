@@ -54,11 +54,18 @@ def forecasts_of(
     if forecast.inputs is not None:
         inputs = _columns("inputs", forecast.inputs, source, window)
     others = [one for one in inputs if one not in columns]
+    floored = _columns("not_negative", forecast.not_negative, source, window) if forecast.not_negative else []
+    if beyond := [name for name, one in zip(forecast.not_negative or (), floored, strict=True) if one not in columns]:
+        raise Refused("not_negative", f"not_negative: {beyond[0]!r} is not forecast; add it to fields.")
     ahead = [_rows("ahead", one, every) for one in forecast.ahead]
     season = _season(forecast.season, every)
     try:
         model: Forecast | FilterForecast = Forecast(
-            ahead=tuple(ahead), season=season, coverage=tuple(forecast.coverage), cautious=forecast.cautious
+            ahead=tuple(ahead),
+            season=season,
+            coverage=tuple(forecast.coverage),
+            cautious=forecast.cautious,
+            floored=tuple(sorted(columns.index(one) for one in floored)),
         )
         if learner is not None:
             seen = tuple((columns + others).index(one) for one in inputs)
@@ -70,6 +77,7 @@ def forecasts_of(
                 lags=8 if forecast.lags is None else forecast.lags,
                 inputs=seen,
                 cautious=forecast.cautious,
+                floored=model.floored,
             )
     except SettingError as problem:
         sentence = str(problem).partition(": ")[2]

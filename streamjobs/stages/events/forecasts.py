@@ -5,7 +5,7 @@ rows count: the learner fills them. The times of rows decide how many are missin
 Cost of a row and state: the learner's, and one number.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -77,9 +77,10 @@ class Forecasts(JobStage):
 
     def description(self) -> str:
         """With the number of arrays of a state where the settings decide it, so that jobs with others can leave them out."""
+        described = describe(replace(self, learner=replace(self.learner, floored=())))  # no array means anything else
         if not self.learner.has_learners:
-            return describe(self)
-        return f"{describe(self)} of {_arrays(self.begin(Shape(1, 1, 1, 0), 0))} arrays"
+            return described
+        return f"{described} of {_arrays(self.begin(Shape(1, 1, 1, 0), 0))} arrays"
 
     def warm_up(self, state: ForecastsState, shape: Shape) -> None:
         work, slots = self.workspace(state), np.zeros(1, np.int64)
