@@ -166,7 +166,7 @@ def redrive(
         list[str] | None, typer.Option("--offset", help="Send the dead letter at PARTITION:OFFSET; may be repeated.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Send all dead letters.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Also send dead letters that were sent back before.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also send those that were sent back before.")] = False,
     shared: Annotated[
         bool,
         typer.Option("--shared", help="Also send if other consumer groups read the input and would get the records again."),
@@ -176,11 +176,12 @@ def redrive(
 ) -> None:
     """Send dead letters back to the input topic, with their original key, value, time and headers.
 
-    The header streamjobs-attempt counts the attempts. Dead letters that were sent back before are left out. Workers may
-    run. Other groups that read the input would get the records again: this is refused without --shared.
+    The header streamjobs-attempt counts the attempts. Dead letters that were sent back before are left out, and those
+    of which the input does not show it because they are older than its first record. Workers may run. Other groups that
+    read the input would get the records again: this is refused without --shared.
     """
     from streamjobs.maintenance.letters import letter_id, redriven
-    from streamjobs.maintenance.redrive import read_letters, send_back, sent_before
+    from streamjobs.maintenance.redrive import read_letters, send_back, sent_before, untold
 
     if sum((bool(reason), bool(offset), every)) != 1:
         raise ConfigError("dlq redrive: give exactly one of --reason, --offset and --all.")
@@ -204,19 +205,25 @@ def redrive(
     chosen = [one for one in chosen if one.reason != WHOLE_BATCH]
     before = set() if again or not chosen else sent_before(job.settings, chosen)
     sending = [one for one in chosen if letter_id(topic, one.place) not in before]
+    older = set() if again or not sending else untold(job.settings, sending)
+    sending = [one for one in sending if one.place not in older]
     if sending and not dry_run:
         if not shared:
             _require_alone(job.settings, len(sending))
         send_back(job.settings, [redriven(one, topic) for one in sending])
-    skipped = len(chosen) - len(sending)
+    skipped = len(chosen) - len(sending) - len(older)
     if as_json:
         listed = [_about(one) for one in sending]
-        show({"sent": 0 if dry_run else len(sending), "would_send": len(sending), "sent_before": skipped, "letters": listed})
+        counts = {"sent": 0 if dry_run else len(sending), "would_send": len(sending), "sent_before": skipped}
+        show({**counts, "older": len(older), "letters": listed})
         return
     if dry_run and sending:
         _print_table(sending[:MOST_LISTED])
         if len(sending) > MOST_LISTED:
             say(f"... and {len(sending) - MOST_LISTED:,} more")
     rest = f"; {skipped:,} were sent back before" if skipped else ""
+    rest += (
+        f"; {len(older):,} are older than the input, which may have deleted what was sent back: see --again" if older else ""
+    )
     rest += f"; {len(batches):,} are whole batches that cannot be read, and stay" if batches else ""
     say(f"{len(sending):,} of {len(letters):,} dead letters {'would go' if dry_run else 'went'} back to {source}{rest}")

@@ -9,7 +9,8 @@ from streamjobs.core.decoding.keys import key_reader
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, preflight
-from streamjobs.maintenance.letters import Letter, letter_ids, parse_letter
+from streamjobs.maintenance import changelog_edit
+from streamjobs.maintenance.letters import Letter, Place, letter_ids, parse_letter
 from streamjobs.maintenance.scan import records_of
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.failures import DeliveryError
@@ -38,16 +39,31 @@ def sent_before(settings: Settings, chosen: Sequence[Letter]) -> set[bytes]:
     A topic that was recreated since is read from its beginning.
     """
     starts: dict[str, dict[int, int]] = {}
-    lives = {settings.source.topic: preflight.kept_life(settings)}
+    places = _places_after(settings, chosen)
     for letter in chosen:
-        topic, partition, offset = letter.source
-        after = offset + 1 if letter.life == lives.get(topic, "") else 0
-        start = starts.setdefault(topic, {})
+        topic, partition, _ = letter.source
+        after, start = places[letter.place], starts.setdefault(topic, {})
         start[partition] = min(start.get(partition, after), after)
     found: set[bytes] = set()
     for topic, start in starts.items():
         found |= letter_ids(records_of(settings.broker, topic, "[source] topic", start))
     return found
+
+
+def untold(settings: Settings, chosen: Sequence[Letter]) -> set[Place]:
+    """The dead letters of which the input cannot show whether they were sent back before: later records are deleted.
+
+    Raises SetupError if the broker does not answer.
+    """
+    first = {topic: changelog_edit.first_offsets(settings, topic) for topic in {letter.source[0] for letter in chosen}}
+    after = _places_after(settings, chosen)
+    return {one.place for one in chosen if after[one.place] < first[one.source[0]].get(one.source[1], 0)}
+
+
+def _places_after(settings: Settings, chosen: Sequence[Letter]) -> dict[Place, int]:
+    """The offset after each dead letter's record; 0 in a topic that was recreated since."""
+    lives = {settings.source.topic: preflight.kept_life(settings)}
+    return {one.place: one.source[2] + 1 if one.life == lives.get(one.source[0], "") else 0 for one in chosen}
 
 
 def other_readers(settings: Settings) -> list[str]:

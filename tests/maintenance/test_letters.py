@@ -64,10 +64,22 @@ def test_what_is_no_letter_is_none():
 def test_a_dry_run_of_many_letters_prints_the_first_and_how_many_more(monkeypatch, tmp_path, capsys):
     letters = [parse_letter(lying(failed(BROKEN), offset)) for offset in range(45)]
     monkeypatch.setattr(redrive, "read_letters", lambda settings, topic: (letters, 0))
-    monkeypatch.setattr(redrive, "sent_before", lambda settings, chosen: set())
+    for name in ("sent_before", "untold"):
+        monkeypatch.setattr(redrive, name, lambda settings, chosen: set())
     job = tmp_path / "job.toml"
     job.write_text('[source]\ntopic = "imu"\nfields = ["a"]\n\n[learner]\nname = "okfeb"\nrole = "track"\n')
     assert command("dlq", "redrive", job, "--all", "--dry-run") == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + 20 + 2 and lines[20].startswith("2:19 ")
     assert lines[21:] == ["... and 25 more", "45 of 45 dead letters would go back to imu"]
+
+
+def test_the_input_shows_no_redrive_of_letters_older_than_its_first_record(monkeypatch):
+    """Retention may have deleted the record that was sent back, and a key would learn from the next one again."""
+    records = [BROKEN._replace(offset=offset) for offset in (39, 40, 50)]
+    found = [parse_letter(lying(failed(record), at)) for at, record in enumerate(records)]
+    former = found[2]._replace(life="5f0c81d2", offset=3)
+    monkeypatch.setattr(redrive.preflight, "kept_life", lambda settings: "")
+    monkeypatch.setattr(redrive.changelog_edit, "first_offsets", lambda settings, topic: {2: 41})
+    job = Job.from_settings(settings())
+    assert redrive.untold(job.settings, [*found, former]) == {(2, 0), (2, 3)}
