@@ -182,7 +182,8 @@ class Outbox:
                 raise DeliveryError(
                     f"topic {topic}[{self.partition}]: the broker refused outputs ({reason(error)}). "
                     "Their input is not acknowledged and is read again at the next start; check that the topic exists, that "
-                    "this worker may write to it and that its max.message.bytes suffices, then start again."
+                    "this worker may write to it and that its max.message.bytes suffices (for an invalid timestamp: its "
+                    "message.timestamp.after.max.ms), then start again."
                 ) from error
 
     def _taken_over(self, topic: str, error: Exception) -> FencedError:
