@@ -115,9 +115,9 @@ def test_a_key_is_seen_with_its_forecasts_and_their_intervals(rooms: Viewer, wid
     assert rooms.tab.errors == []
 
 
-def test_only_a_job_with_a_learner_explains_its_shades(rooms: Viewer, machines: Viewer) -> None:
+def test_a_job_explains_only_shades_and_marks_that_it_has(rooms: Viewer, machines: Viewer) -> None:
     note = "document.getElementById('people-note').textContent"
-    assert rooms.ask(note).startswith("Newest rows of each key; ▾ alarm raised.")
+    assert rooms.ask(note).startswith("Newest rows of each key.")
     assert machines.ask(note).startswith("Newest rows of each key, darker for a larger LS error; ▾ alarm raised.")
 
 

@@ -38,11 +38,12 @@ export class People {
     this.place.classList.toggle("unlabelled", !about.labels);
     const errorless = ![...people.values()].some((one) => one.cells.some((cell) => cell[3] != null));
     this.place.classList.toggle("errorless", errorless);
+    const raised = about.drift ? "; ▾ alarm raised" : "";
     const others = about.keys - order.length;
     const which = others > 0 ? ` ${count(others)} more ${others > 1 ? "keys are" : "key is"} not shown: type a key above, or list them.` : "";
     this.note.textContent = (!order.length ? "No rows yet."
-      : classes.length ? "Newest rows of each key: label above, prediction below; ▾ alarm raised, a bar beneath: wrong."
-      : `Newest rows of each key${errorless ? "" : ", darker for a larger LS error"}; ▾ alarm raised.`) + which;
+      : classes.length ? `Newest rows of each key: label above, prediction below${raised}, a bar beneath: wrong.`
+      : `Newest rows of each key${errorless ? "" : ", darker for a larger LS error"}${raised}.`) + which;
     this.paint();
   }
 
