@@ -31,24 +31,39 @@ _digests: dict[str, str] = {}  # of the modules that have compiled loops
 
 def compiled(loop: Loop) -> Loop:
     """Compile a loop of plain scalar statements; division by zero gives inf or NaN as in C, never an exception."""
+    return _kept(loop, counts=True)
+
+
+def compiled_in_place(loop: Loop) -> Loop:
+    """The same of a loop that makes no arrays and returns none: the references to those of its caller are not counted.
+
+    Counting takes two atomic instructions and a call for each row that a loop looks at. A loop that does make an array fails
+    to compile.
+    """
+    return _kept(loop, counts=False)
+
+
+def _kept(loop: Loop, *, counts: bool) -> Loop:
     # Imported as a file (python -m doctest okfeb.py) a module has another name, and what it would leave in the cache
     # names a module that no other process can import.
     folder = cache_root() if "." in loop.__module__ else None
     if folder is None:
-        return _compiled(loop, cache=False)
+        return _compiled(loop, counts, cache=False)
     numba.config.CACHE_DIR = str(folder / _digest(loop.__module__))
     usual, numba.config.CACHE_LOCATOR_CLASSES = numba.config.CACHE_LOCATOR_CLASSES, LOCATOR
     try:
-        return _compiled(loop, cache=True)
+        return _compiled(loop, counts, cache=True)
     except RuntimeError:  # numba's "cannot cache function": this loop's folder cannot be written
         warnings.warn(f"loop {loop.__qualname__} is not kept: {numba.config.CACHE_DIR} cannot be used.", CacheWarning, 2)
-        return _compiled(loop, cache=False)
+        return _compiled(loop, counts, cache=False)
     finally:
         numba.config.CACHE_LOCATOR_CLASSES = usual
 
 
-def _compiled(loop: Loop, *, cache: bool) -> Loop:
-    return numba.njit(cache=cache, nogil=True, fastmath=False, error_model="numpy")(loop)  # type: ignore[no-any-return]
+def _compiled(loop: Loop, counts: bool, *, cache: bool) -> Loop:
+    return numba.njit(  # type: ignore[no-any-return]
+        cache=cache, nogil=True, fastmath=False, error_model="numpy", _nrt=counts
+    )(loop)
 
 
 class SourceLocator(UserProvidedCacheLocator):  # type: ignore[misc]

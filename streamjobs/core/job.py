@@ -14,7 +14,7 @@ from streamjobs.core.decoding.unwrap import make_schemas
 from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.core.job_stages import Steps, described_by, steps_of
-from streamjobs.core.messages import Record
+from streamjobs.core.messages import Record, Stored
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.population import Convolved, Population
 from streamjobs.core.state.population_reader import decode as decode_population
@@ -266,6 +266,7 @@ class Job(NamedTuple):
         states = self.template | self.shared
         for name, stage in self.stages.items():
             stage.warm_up(states[name], self.shape)
+        self.decode([Stored(self.settings.source.topic or "", 0, 0, 0, b"-", b"{}")])
 
 
 def _text(described: dict[str, str]) -> str:

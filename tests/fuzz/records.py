@@ -80,6 +80,8 @@ class Records(Family):
         picked = chance(case.data)
         if picked % BESIDE == 3:
             before, after = self.around[case.which][:2]
+            if self.form == "json":  # an escape in a name: all records go one by one
+                before = before._replace(value=b'{"\\u006e":0,' + (before.value or b"")[1:])
             _same(decoded, job.decode([before, one, after]))
         if picked % (REFUSED if decoded.errors else LEARNED) == 0:
             self._learned(case.which, job, one)

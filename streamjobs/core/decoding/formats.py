@@ -1,6 +1,6 @@
 """Parsers of record values: JSON and MessagePack through typed structs here, raw numbers in `raw`, others in `unwrap`.
 
-`parser` reads one record, `batch_parser` the usual case of many records with one sample each at once.
+`parser` reads one record, `batch_parser` the usual case of many records with one sample each at once, JSON by `json_rows`.
 
 A record holds one sample (numbers, a time, a label) or a frame of n samples: `x` as n lists or the named fields as n
 numbers each, `time` as n numbers (in MessagePack also as little-endian f64 bytes), `label` as one value for all or as
@@ -26,6 +26,7 @@ import msgspec
 import numpy as np
 
 from streamjobs.core.decoding.by_path import needs_paths, path_parser
+from streamjobs.core.decoding.json_rows import Names, read_rows
 from streamjobs.core.decoding.loading import Paths, undecodable
 from streamjobs.core.decoding.raw import raw_singles, read_raw
 from streamjobs.core.decoding.samples import (
@@ -59,7 +60,6 @@ _WHERE = re.compile(r"at `\$\.?([^`]*)`$")
 
 _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Label = str | int | float | bool | list[Any] | None
-_USUAL_LABELS = {str, type(None)}
 
 ParseAll = Callable[[Sequence[Record]], Singles | None]
 
@@ -298,22 +298,26 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
         or source.time_format is not None
     ):
         return None
-    decode = msgspec.json.Decoder(structs(source, False, paths)[0]).decode
-    number_of = values_of(dim) if source.fields is not None else operator.attrgetter("x")
-    time_of, label_of = operator.attrgetter("time"), operator.attrgetter("label")
-    timed, labelled = source.time is not None, source.label is not None
-    pack = struct.Struct(f"{dim}d").pack
+    names = Names.of(
+        [path.top for path in paths.x],
+        None if paths.time is None else paths.time.top,
+        None if paths.label is None else paths.label.top,
+        listed=source.fields is None,
+    )
 
     def parse(records: Sequence[Record]) -> Singles | None:
+        values = list(map(record_value, records))
+        joined = b"".join(values)
+        rows = read_rows(values, joined, names, dim)
+        if rows is None:
+            return None
+        texts = [joined[begin:end] for begin, end in rows.labels.tolist()]
         try:
-            messages = list(map(decode, map(record_value, records)))
-            rows = bytearray().join([pack(*numbers) for numbers in map(number_of, messages)])
-            times = np.array(list(map(time_of, messages)), dtype=np.float64) if timed else None
-        except (*UNDECODABLE, struct.error):
+            known = {text: text[1:-1].decode() if text else None for text in set(texts)}
+        except UnicodeDecodeError:
             return None
-        labels: list[Any] = list(map(label_of, messages)) if labelled else [None] * len(records)
-        if not set(map(type, labels)) <= _USUAL_LABELS or max(map(len, filter(None, labels)), default=0) > MAX_LABEL:
+        if max(map(len, filter(None, known.values())), default=0) > MAX_LABEL:
             return None
-        return Singles(np.frombuffer(rows, np.float64).reshape(len(records), dim), times, labels)
+        return Singles(rows.X, rows.times if paths.time is not None else None, list(map(known.__getitem__, texts)))
 
     return parse

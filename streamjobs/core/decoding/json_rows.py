@@ -1,0 +1,276 @@
+"""JSON records of one sample each to arrays: one compiled pass over the bytes, without an object for each number.
+
+Numbers have the bits that msgspec gives them. `read_rows` reads what most writers write: an object with the fields of the
+job in any order, each once, and further ones that hold a number or a text. Anything else is left to the parsers of single
+records: null, true and false, escapes in texts, numbers of more than 19 digits, nested fields that the job does not read.
+
+Source of `_rounded`: Lemire, "Number parsing at a gigabyte per second" (2021), with Mushtak and Lemire, "Fast number parsing
+without fallback" (2023).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled_in_place
+from algorithms.common.protocol import Array
+
+EXACT = 22  # 10^22 is the largest power of ten that a float64 holds exactly
+LEAST, MOST = -60, 40  # powers of ten that `_rounded` knows; with a whole number below 2^63 all results are normal
+DIGITS = 19  # most significant ones of a number
+SAFE = 1 << 53  # whole numbers up to it are float64s
+ABSENT = b'"'  # in place of the name of a field that the job does not have; no field has this name
+
+
+def _five(power: int) -> tuple[int, int]:
+    """The first 128 bits of 5^power as two halves; of a negative power rounded up as the source has it."""
+    if power >= 0:
+        bits = 5**power << 128 >> (5**power).bit_length()
+    else:
+        divisor = 5**-power
+        size = divisor.bit_length()
+        bits = (1 << size + 127 if power >= -27 else 1 << 2 * size + 128) // divisor + 1
+        bits >>= max(bits.bit_length() - 128, 0)
+    return bits >> 64, bits & (1 << 64) - 1
+
+
+POWERS = 10.0 ** np.arange(EXACT + 1)
+FIVES = np.array([_five(power) for power in range(LEAST, MOST + 1)], np.uint64)
+
+
+class Names(NamedTuple):
+    """The fields of a job: those of x, the time and the label."""
+
+    text: Array  # uint8, the names one after the other
+    begins: Array  # (fields + 1,) int64, of each name in `text`
+    listed: bool  # x is one field, a list of numbers
+
+    @classmethod
+    def of(cls, x: Sequence[str], time: str | None, label: str | None, *, listed: bool) -> "Names":
+        names = [ABSENT if name is None else name.encode() for name in (*x, time, label)]
+        begins = np.cumsum([0, *map(len, names)])
+        return cls(np.frombuffer(b"".join(names), np.uint8), begins, listed)
+
+
+class Rows(NamedTuple):
+    X: Array  # (n, dim) float64
+    times: Array  # (n,) float64
+    labels: Array  # (n, 2) int64, where each label's text begins and ends, with its quotes; twice 0 without one
+
+
+def read_rows(values: Sequence[bytes], joined: bytes, names: Names, dim: int) -> Rows | None:
+    """The samples of these values, which are `joined`; None if any of them needs another parser."""
+    n = len(values)
+    rows = Rows(np.empty((n, dim)), np.empty(n), np.empty((n, 2), np.int64))
+    sizes, seen = np.fromiter(map(len, values), np.int64, n), np.zeros(len(names.begins) - 1, np.int64)
+    return rows if _read(np.frombuffer(joined, np.uint8), sizes, names, rows, seen) == n else None
+
+
+@compiled_in_place
+def _read(b, sizes, names, rows, seen):
+    """The number of values that were read, up to the first that needs another parser. seen (fields,): zeros."""
+    begin = 0
+    for n in range(sizes.size):
+        i, end = begin, begin + sizes[n]
+        begin = end
+        while end > i and _is_blank(b[end - 1]):
+            end -= 1
+        # The value ends with }, which is neither blank nor part of a number: reading of these stops there by itself.
+        if end <= i or b[end - 1] != 125 or not _read_row(b, i, end, names, rows, seen, n):
+            return n
+    return sizes.size
+
+
+@compiled_in_place
+def _read_row(b, i, end, names, rows, seen, n):
+    text, begins, listed = names
+    X, times, labels = rows
+    label, time = begins.size - 2, begins.size - 3
+    labels[n, 0], labels[n, 1], missing, guess = 0, 0, time, 0
+    if text[begins[time]] != 34:
+        missing += 1
+    i = _after_blanks(b, i)
+    if b[i] != 123:
+        return False
+    while True:
+        i = _after_blanks(b, i + 1)
+        if b[i] != 34:
+            return False
+        field = _field(b, i + 1, end, text, begins, guess)
+        if field >= 0:
+            i += 1 + begins[field + 1] - begins[field]
+            if seen[field] > n:
+                return False
+            seen[field] = n + 1
+            missing -= field != label
+            guess = field + 1
+        else:
+            i = _text_end(b, i + 1, end, 126)
+            if i < 0:
+                return False
+        i = _after_blanks(b, i + 1)
+        if b[i] != 58:
+            return False
+        i = _after_blanks(b, i + 1)
+        if field == 0 and listed:
+            i = _read_list(b, i, X[n])
+        elif b[i] == 34 and (field < 0 or field == label):
+            first = i
+            i = _text_end(b, i + 1, end, 126 if field < 0 else 255) + 1
+            if field == label:
+                labels[n, 0], labels[n, 1] = first, i
+        elif field == label:
+            return False
+        else:
+            number, i = _number(b, i)
+            if field == time:
+                times[n] = number
+            elif field >= 0:
+                X[n, field] = number
+        if i == 0:
+            return False
+        i = _after_blanks(b, i)
+        if b[i] != 44:
+            return b[i] == 125 and i + 1 == end and missing == 0
+
+
+@compiled_in_place
+def _read_list(b, i, x):
+    """A list of as many numbers as x has room for; gives the place after it, 0 where it is something else."""
+    if b[i] != 91:
+        return 0
+    for c in range(x.size):
+        x[c], i = _number(b, _after_blanks(b, i + 1))
+        if i == 0:
+            return 0
+        i = _after_blanks(b, i)
+        if b[i] != (44 if c < x.size - 1 else 93):
+            return 0
+    return i + 1
+
+
+@compiled_in_place
+def _field(b, i, end, text, begins, guess):
+    """Which field has the name at i, -1 for none of the job. guess: which is likely, as in the record before."""
+    for step in range(begins.size - 1):
+        field = guess + step
+        if field >= begins.size - 1:
+            field -= begins.size - 1
+        first, size = begins[field], begins[field + 1] - begins[field]
+        if i + size < end and b[i + size] == 34:
+            at = 0
+            while at < size and b[i + at] == text[first + at]:
+                at += 1
+            if at == size:
+                return field
+    return -1
+
+
+@compiled_in_place
+def _text_end(b, i, end, most):
+    """Where a text ends, which begins at i; -1 if it has escapes, or bytes above `most`."""
+    while i < end and b[i] != 34:
+        if b[i] < 32 or b[i] == 92 or b[i] > most:
+            return -1
+        i += 1
+    return i if i < end else -1
+
+
+@compiled_in_place
+def _is_blank(c):
+    return c == 32 or c == 10 or c == 13 or c == 9  # noqa: PLR1714 - a set is an object
+
+
+@compiled_in_place
+def _after_blanks(b, i):
+    while _is_blank(b[i]):
+        i += 1
+    return i
+
+
+@compiled_in_place
+def _number(b, i):
+    """The number at i, and the place after it: 0 where it is something else, or too long."""
+    negative = b[i] == 45
+    first = i + negative
+    whole, i = _digits(b, first, 0)
+    if i == first or (b[first] == 48 and i > first + 1):
+        return 0.0, 0
+    power, digits, written = 0, i - first, i
+    if b[i] == 46:
+        i += 1
+        point = i
+        if whole == 0:
+            digits = 0
+            while b[i] == 48:
+                i += 1
+        first = i
+        whole, i = _digits(b, first, whole)
+        if i == point:
+            return 0.0, 0
+        digits, power = digits + i - first, point - i
+    if b[i] == 101 or b[i] == 69:
+        down = b[i + 1] == 45
+        first = i + 2 if down or b[i + 1] == 43 else i + 1
+        exponent, i = _digits(b, first, 0)
+        if i == first or i > first + 3:
+            return 0.0, 0
+        power += -exponent if down else exponent
+    # A whole number of 19 digits may be too large; -0 is 0 where it is written as one.
+    if digits > DIGITS or whole < 0 or (whole == 0 and negative and i == written):
+        return 0.0, 0
+    if power == 0:
+        number = float(whole)
+    elif whole <= SAFE and -EXACT <= power <= EXACT:
+        number = float(whole) / POWERS[-power] if power < 0 else float(whole) * POWERS[power]
+    elif whole > 0 and LEAST <= power <= MOST:
+        number = _rounded(whole, power)
+    else:
+        return 0.0, 0
+    return -number if negative else number, i
+
+
+@compiled_in_place
+def _digits(b, i, number):
+    """The number with the digits from i on behind it, and the place after them."""
+    while True:
+        digit = np.int64(b[i]) - 48
+        if digit < 0 or digit > 9:
+            return number, i
+        number = number * 10 + digit
+        i += 1
+
+
+@compiled_in_place
+def _rounded(whole, power):
+    """whole * 10^power as the nearest float64, of ties the even one. whole: above 0."""
+    one, number, zeros = np.uint64(1), np.uint64(whole), 0
+    while number >> np.uint64(63) == 0:
+        number <<= one
+        zeros += 1
+    five, more = FIVES[power - LEAST]
+    low, high = number * five, _high(number, five)
+    if high & np.uint64(0x1FF) == np.uint64(0x1FF):
+        carried = _high(number, more)
+        low += carried
+        if carried > low:
+            high += one
+    top = high >> np.uint64(63)
+    shift = top + np.uint64(9)
+    mantissa = high >> shift
+    if low <= one and -4 <= power <= 23 and mantissa & np.uint64(3) == one and mantissa << shift == high:
+        mantissa &= ~one
+    mantissa = (mantissa + (mantissa & one)) >> one
+    return math.ldexp(float(mantissa), int((217706 * power >> 16) + 11 + np.int64(top) - zeros))
+
+
+@compiled_in_place
+def _high(a, b):
+    """The upper half of the 128 bits of a * b."""
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    a0, a1, b0, b1 = a & low, a >> half, b & low, b >> half
+    first, second = a1 * b0, a0 * b1
+    carry = ((a0 * b0) >> half) + (first & low) + (second & low)
+    return a1 * b1 + (first >> half) + (second >> half) + (carry >> half)
