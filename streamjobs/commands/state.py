@@ -203,7 +203,7 @@ def restore(
     No worker may run. A key that workers have set aside gets its state from a copy, or from a local store that still has it.
     Without KEY: local stores are only read. Each partition is restored from the store with the newest state; run it
     on each machine with workers that had partitions. With --reread, the outputs of records that are read again are
-    not sent again.
+    not sent again. With --reread and --accept, records that the input has deleted are not learned.
     """
     from streamjobs.maintenance import restore as restoring
 
@@ -214,17 +214,17 @@ def restore(
         return
     if copy is not None:
         raise ConfigError("state restore: --copy belongs to KEY; 'state import --all' restores all states of a copy.")
-    if from_local == accept:
-        raise ConfigError("state restore: give either --from-local or --accept.")
-    if accept and (directory or reread):
+    if from_local == (accept and not reread):
+        raise ConfigError("state restore: give either --from-local or --accept; both only together with --reread.")
+    if not from_local and (directory or reread):
         raise ConfigError("state restore: --directory and --reread belong to --from-local, which reads local stores.")
     job = job_of(job_file)
-    if accept:
+    if not from_local:
         result = restoring.accept(job)
     else:
         folders = directory or [Path(job.settings.state.directory)]
-        result = restoring.from_local(job, folders, reread=reread, on_state=_progress())
-    _print_restored(result, "states in it stay" if accept else "states written back")
+        result = restoring.from_local(job, folders, reread=reread, accept=accept, on_state=_progress())
+    _print_restored(result, "states written back" if from_local else "states in it stay")
     if result.problems:
         raise SetupError("\n".join(result.problems))
 

@@ -109,13 +109,16 @@ def accept(job: Job) -> Restored:
     return Restored(done, situation.settled, [])
 
 
-def from_local(job: Job, folders: Iterable[Path], *, reread: bool = False, on_state: OnState) -> Restored:
+def from_local(
+    job: Job, folders: Iterable[Path], *, reread: bool = False, accept: bool = False, on_state: OnState
+) -> Restored:
     """Write the states of local stores back, of each partition from the store that is furthest.
 
     A store holds the states of all its keys as of one input offset, so the input has to go on from there or before. Where
     the changelog has a key's newer state, the store's replaces it, and the key learns the records in between again.
     A key's damaged state goes back as it is: workers set its key aside, and the other keys go on.
     folders: [state] directories. reread: let the input go back to where a store ends, if the committed offset is beyond.
+    accept: with reread, also if the input has deleted records that the store lacks; no key learns them.
     Raises SetupError if a worker runs or the store is missing, ConfigError for stores of another input, StoreError for
     damaged ones, FencedError if a worker started meanwhile.
     """
@@ -126,7 +129,7 @@ def from_local(job: Job, folders: Iterable[Path], *, reread: bool = False, on_st
     try:
         if not copies:
             raise SetupError(f"{', '.join(map(str, paths))}: no local store; give the workers' [state] directories.")
-        return _written_back(job, situation, newest, copies, reread, on_state)
+        return _written_back(job, situation, newest, copies, (reread, accept), on_state)
     finally:
         for _, copy in copies:
             copy.close()
@@ -153,9 +156,10 @@ def _written_back(
     situation: _Situation,
     newest: Mapping[Any, bytes | None],
     copies: list[tuple[int, LocalCopy]],
-    reread: bool,
+    how: tuple[bool, bool],
     on_state: OnState,
 ) -> Restored:
+    """how: reread and accept, as of `from_local`."""
     settled, problems = list(situation.settled), list[str]()
     sources: dict[int, Source] = {}
     done: dict[int, Done] = {}
@@ -170,7 +174,7 @@ def _written_back(
         source = max(candidates, key=lambda one: one.next_offset, default=Source(None, 0, 0))
         committed = situation.committed.get(number, source.next_offset)
         behind = max(0, committed - source.next_offset)
-        problem = _problem(number, source, behind, situation.first.get(number, 0), reread)
+        problem = _problem(number, source, behind, situation.first.get(number, 0), *how)
         if problem is not None:
             problems.append(problem)
             continue
@@ -228,7 +232,7 @@ def _source(job: Job, number: int, copy: LocalCopy, on_state: OnState) -> Source
     return Source(copy, keys, min(end, int(copy.marks.get("replay", end))), damaged)
 
 
-def _problem(number: int, source: Source, behind: int, first: int, reread: bool) -> str | None:
+def _problem(number: int, source: Source, behind: int, first: int, reread: bool, accept: bool) -> str | None:
     """Why the partition cannot be restored from this store, which ends so many records behind the committed offset."""
     if not behind:
         return None
@@ -241,10 +245,10 @@ def _problem(number: int, source: Source, behind: int, first: int, reread: bool)
             f"{ends}; nothing was changed. Restore it from the [state] directory of the worker that had it last, or let its "
             "input be read again from there with --reread."
         )
-    if source.next_offset < first:
+    if source.next_offset < first and not accept:
         return (
             f"{ends}, and the input has deleted {first - source.next_offset:,} of them; nothing was changed. Restore it "
-            "from another [state] directory, or go on without its states with --accept."
+            "from another [state] directory, or add --accept: its keys keep these states and do not learn what was deleted."
         )
     return None
 

@@ -39,3 +39,12 @@ def test_a_state_of_another_release_is_refused() -> None:
     states[b"p1"] = body + snapshot.CRC.pack(snapshot.zlib.crc32(body))
     with pytest.raises(ForeignStateError, match=r"key 'p1'.*version 9"):
         restore._source(JOB, 0, local(states), ignored)
+
+
+def test_states_need_not_be_given_up_where_the_input_has_deleted_records_that_they_lack() -> None:
+    source = restore.Source(local({}), 4, 120)
+    assert restore._problem(0, source, 30, 120, reread=True, accept=False) is None
+    refused = restore._problem(0, source, 30, 140, reread=True, accept=False)
+    assert refused is not None and "deleted 20 of them" in refused and "add --accept" in refused
+    assert restore._problem(0, source, 30, 140, reread=True, accept=True) is None
+    assert restore._problem(0, source, 30, 120, reread=False, accept=True) is not None
