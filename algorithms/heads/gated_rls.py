@@ -9,6 +9,8 @@ Readings: labels come late and in blocks, so the label before mostly tells the n
 would always look right. The adapted head therefore votes with `held`, its weights as they were when the present run of
 equal labels began: what it would say to an activity that starts. Votes are right answers, discounted by `discount` a label;
 the scores are mixed with weights exp(rate votes). A frozen head with only scores of 0 has learned nothing and has no weight.
+Of a class without a label of the person the adapted head has learned only what the class is not: `unlabelled` is the share
+of this that counts.
 """
 
 from dataclasses import dataclass
@@ -25,6 +27,8 @@ from algorithms.common.triangle import packed
 from algorithms.heads.covariance_head import CovarianceHead
 from algorithms.heads.linear import carry, score, squared_loss
 
+EARLIER = 0.5
+
 
 class GatedRlsState(NamedTuple):
     weights: Array  # (dim, targets) of the adapted head
@@ -35,7 +39,7 @@ class GatedRlsState(NamedTuple):
     held_bias: Array  # (targets,)
     P: Array  # (n (n + 1) / 2,) lower triangle by rows; the constant input comes last
     votes: Array  # (2,) discounted right answers of the frozen and of the adapted head
-    latest: Array  # (targets,) the last label learned
+    latest: Array  # (targets,) the last label learned; with `unlabelled` below 1 also EARLIER for classes labelled before
     labels: int  # labels learned so far
     seen: int  # rows so far
 
@@ -71,6 +75,7 @@ class GatedRls(CovarianceHead):
     rate: float = 0.3  # 0 or more; a right answer more multiplies a head's weight by exp(rate)
     discount: float = 0.98  # in (0, 1]; what an answer counts after one more label
     fallback: Literal["last_label", "none"] = "last_label"  # predicted where all scores are 0; none: zeros
+    unlabelled: float = 1.0  # 0 to 1; share of what was learned that counts for classes without a label of the person
 
     def __post_init__(self) -> None:
         require(self, "rate", 0 <= self.rate <= 100, "0 to 100")
@@ -79,6 +84,7 @@ class GatedRls(CovarianceHead):
         require(self, "boost", 0 < self.boost <= 1e6, "above 0, at most 1e6")
         require(self, "discount", 0 < self.discount <= 1, "in (0, 1]")
         require(self, "fallback", self.fallback in ("last_label", "none"), "last_label or none")
+        require(self, "unlabelled", 0 <= self.unlabelled <= 1, "0 to 1")
 
     @property
     def width(self) -> int:
@@ -107,7 +113,8 @@ class GatedRls(CovarianceHead):
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         falls_back = self.fallback == "last_label"
-        settings = self.forgetting, self.delta, self.gate, self.rate, self.discount, falls_back
+        gating = self.gate, self.rate, self.discount, float(self.unlabelled)
+        settings = self.forgetting, self.delta, gating, falls_back
         _loop(tuple(work), slots, X, Y, learn, out, basis, *settings)
 
 
@@ -129,7 +136,8 @@ class Work(NamedTuple):
 
 
 @compiled
-def _loop(work, slots, X, Y, learn, out, basis, forgetting, delta, gate, rate, discount, falls_back):
+def _loop(work, slots, X, Y, learn, out, basis, forgetting, delta, gating, falls_back):
+    gate, rate, discount, unlabelled = gating
     at = Work(*work)
     all_weights, all_bias, all_frozen, all_frozen_bias = at.weights, at.bias, at.frozen, at.frozen_bias
     all_held, all_held_bias, all_P, all_votes, all_latest = at.held, at.held_bias, at.P, at.votes, at.latest
@@ -144,13 +152,17 @@ def _loop(work, slots, X, Y, learn, out, basis, forgetting, delta, gate, rate, d
             # Predict with both heads, each weighted by its right answers so far.
             score(weights, bias, x, adapted)
             score(all_frozen[key], all_frozen_bias[key], x, frozen)
-            alone = not gate or largest(frozen) == 0.0
+            cold = largest(frozen) == 0.0
+            alone = not gate or cold
             share = 1.0 if alone else 1.0 / (1.0 + np.exp(rate * (votes[0] - votes[1])))
             out.features[n, 0], prediction = share, out.prediction[n]
             for t in range(targets):
                 prediction[t] = adapted[t] if alone else frozen[t] + share * (adapted[t] - frozen[t])
+                if unlabelled < 1.0 and latest[t] == 0.0 and not cold:
+                    prediction[t] = frozen[t] + unlabelled * (prediction[t] - frozen[t])
             if falls_back and labels[key] > 0 and largest(prediction) == 0.0:
-                put(prediction, latest)
+                for t in range(targets):
+                    prediction[t] = 0.0 if unlabelled < 1.0 and latest[t] == EARLIER else latest[t]
             if not missing(y):
                 out.loss[n] = squared_loss(prediction, y)
 
@@ -163,7 +175,9 @@ def _loop(work, slots, X, Y, learn, out, basis, forgetting, delta, gate, rate, d
                     score(all_held[key], all_held_bias[key], x, held)
                     votes[0] = discount * votes[0] + _right(frozen, y)
                     votes[1] = discount * votes[1] + _right(held, y)
-                    put(latest, y)
+                    for t in range(targets):
+                        earlier = unlabelled < 1.0 and y[t] == 0.0 and latest[t] > 0.0
+                        latest[t] = EARLIER if earlier else y[t]
                     labels[key] += 1
 
                     # Adapt.

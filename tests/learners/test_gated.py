@@ -51,10 +51,11 @@ def right(prediction: Array, Y: Array) -> Array:
 
 @pytest.mark.parametrize("forgetting", [1.0, 0.99])
 @pytest.mark.parametrize("turned", [False, True])
-def test_the_head_agrees_with_its_slow_reference(forgetting: float, turned: bool) -> None:
+@pytest.mark.parametrize("unlabelled", [1.0, 0.5])
+def test_the_head_agrees_with_its_slow_reference(forgetting: float, turned: bool, unlabelled: float) -> None:
     X, Y = stream(300, seed=2, turned=turned, block=10)
     Y[::4] = np.nan
-    settings = {"boost": 10.0, "rate": 0.3, "discount": 0.98, "forgetting": forgetting}
+    settings = {"boost": 10.0, "rate": 0.3, "discount": 0.98, "forgetting": forgetting, "unlabelled": unlabelled}
     population, learner = others(), head(**settings)
     state, out = learner.run(learner.from_population(population), X, Y)
     predictions, shares, weights, votes = slow(X, Y, population.weights, unpacked(population.P, DIM), **settings)
@@ -121,6 +122,33 @@ def test_a_label_weighs_as_boost_of_the_population() -> None:
     boosted, _ = learner.run(learner.from_population(population), X, Y)
     often, _ = rls.run(population, np.tile(X, (7, 1)), np.tile(Y, (7, 1)))
     np.testing.assert_allclose(boosted.weights, often.weights, rtol=1e-9, atol=1e-12)
+
+
+def test_what_labels_of_others_taught_of_a_class_counts_by_half_until_its_first_label() -> None:
+    X, Y = stream(60, seed=2, turned=True)
+    first = Y.argmax(axis=1) == 0
+    whole, half, none = (head(unlabelled=share) for share in (1.0, 0.5, 0.0))
+    begin = whole.from_population(others())
+    after, _ = whole.run(begin, X[first], Y[first])
+    of_half, _ = half.run(begin, X[first], Y[first])
+    same_state(after, of_half, "after labels of one class alone both keep the same")
+    asked = X, np.full_like(Y, np.nan)
+    full, halved, frozen = (one.run(after, *asked)[1].prediction for one in (whole, half, none))
+    assert np.array_equal(full[:, 0], halved[:, 0])
+    assert np.allclose(halved[:, 1:], (full[:, 1:] + frozen[:, 1:]) / 2) and not np.allclose(full[:, 1:], frozen[:, 1:])
+    second = Y.argmax(axis=1) == 1
+    state, _ = half.run(of_half, X[second], Y[second])
+    assert state.latest.tolist() == [0.5, 1.0, 0.0]
+    third, _ = half.run(state, X[first][:1], Y[first][:1])
+    assert third.latest.tolist() == [1.0, 0.5, 0.0]
+    assert np.array_equal(half.run(state, *asked)[1].prediction[:, :2], whole.run(state, *asked)[1].prediction[:, :2])
+
+
+def test_the_last_label_alone_is_predicted_where_classes_before_it_are_remembered() -> None:
+    learner = head(unlabelled=0.5)
+    X, Y = np.zeros((3, DIM)), np.eye(CLASSES)[[0, 1, 1]]
+    _, out = learner.run(learner.init(dim=DIM, targets=CLASSES, seed=0), X, Y)
+    assert out.prediction.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
 
 
 def test_without_a_population_it_is_plain_least_squares() -> None:

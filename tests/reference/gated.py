@@ -6,23 +6,33 @@ from algorithms.common.protocol import Array
 
 
 def gated(
-    X: Array, Y: Array, W: Array, P: Array, *, boost: float, rate: float, discount: float, forgetting: float
+    X: Array,
+    Y: Array,
+    W: Array,
+    P: Array,
+    *,
+    boost: float,
+    rate: float,
+    discount: float,
+    forgetting: float,
+    unlabelled: float = 1.0,
 ) -> tuple[Array, Array, Array, Array]:
     """Rows of one person in the order they are learned, one-hot Y (NaN: only predicted), from the population's W and P.
 
     Gives the predictions made before each row, the adapted head's share in them, its weights and the votes at the end.
     """
     frozen, adapted, held, P = W.copy(), W.copy(), W.copy(), boost * P
-    votes, run = np.zeros(2), None
+    votes, run, counts = np.zeros(2), None, np.full(Y.shape[1], unlabelled)
     predictions, shares = [], []
     for x, y in zip(X, Y, strict=True):
         weight = np.exp(rate * (votes - votes.max()))
         share = weight[1] / weight.sum()
-        predictions.append((1 - share) * (frozen.T @ x) + share * (adapted.T @ x))
+        predictions.append(frozen.T @ x + counts * share * (adapted.T @ x - frozen.T @ x))
         shares.append(share)
         if np.isnan(y).any():
             continue
         label = int(np.argmax(y))
+        counts[label] = 1.0
         if label != run:  # another activity: what the adapted head would have predictions before it had labels of it
             held, run = adapted.copy(), label
         right = [np.argmax(frozen.T @ x) == label, np.argmax(held.T @ x) == label]
