@@ -211,3 +211,13 @@ def test_a_sensor_that_stands_still_is_shown_with_its_number_and_the_time_of_its
         viewer.loop.run_until_complete(viewer.tab.close())
     assert re.fullmatch(r"current stands still at 8\.13\s*stuck, since 11/1\d/23, [\d:]+", row[2]), row
     assert re.fullmatch(r"open\s*11/1\d/23, [\d:]+", row[0]), "the alarm's start, not when the page was told"
+
+
+def test_alarms_of_sensors_are_seen_in_a_job_without_drift(browser: Any) -> None:
+    with fleet(ROOMS | {"alarms": {"stuck": True}}) as (made, url):
+        made.feed([(key, row | ({"load": 4.0} if n > 300 else {})) for n, (key, row) in enumerate(room_rows(600))])
+        viewer = _viewer(browser, made, url, "!!document.querySelector('.person')")
+        assert "Alarms" in viewer.ask(TITLES)
+        in_alarm = str(made.health.metrics.stats().drifting)
+        assert in_alarm != "0" and viewer.ask(TILE.format("Open alarms"))[0] == in_alarm
+        viewer.loop.run_until_complete(viewer.tab.close())

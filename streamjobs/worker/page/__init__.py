@@ -44,7 +44,7 @@ class Page:
             "topic": settings.source.topic,
             "dlq": self._core.job.sinks["dlq"],
             "model": self._core.job.model,
-            "drift": settings.drift is not None,
+            "alarms": settings.drift is not None or settings.alarms is not None,
             "labels": settings.source.label is not None,
             "partitions": None,
         }

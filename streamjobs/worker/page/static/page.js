@@ -66,7 +66,7 @@ function take(told) {
   if (told.confusion) tables.confusion(place("confusion"), place("confusion-note"), told.confusion);
   if (told.alarms) tables.alarms(place("alarms"), told.alarms, choose);
   if (told.letters) tables.letters(place("letters"), told.letters, store.about.dlq);
-  panel("alarms", store.about.drift);
+  panel("alarms", store.about.alarms);
   panel("confusion", store.about.labels && store.confusion?.labels);
   panel("letters", store.totals.letters);
   panel("worst", told.worst.length);
@@ -134,7 +134,7 @@ function figures() {
   const warming = totals.warming_up ? `; ${count(totals.warming_up)} ${totals.warming_up > 1 ? "keys" : "key"} cannot alarm yet` : "";
   const errors = store.columns.error_p50.some((value) => value != null);
   const figure = {
-    "Open alarms": about.drift && [count(totals.in_alarm), `keys; ${count(totals.alarms)} raised in ${count(totals.rows)} rows${warming}`, totals.in_alarm ? "bad" : ""],
+    "Open alarms": about.alarms && [count(totals.in_alarm), `keys; ${count(totals.alarms)} raised in ${count(totals.rows)} rows${warming}`, totals.in_alarm ? "bad" : ""],
     "Lag": [optional(newest.lag, count), totals.silent > OLD ? `as of ${seconds(Math.round(totals.silent))} ago: no broker answers`
       : newest.recovery ? `${count(newest.recovery)} to recover` : `committed ${optional(commit, (age) => seconds(Math.max(0.1, age)))} ago${behind}`],
     "Event delay": tile("delay", seconds, ""),

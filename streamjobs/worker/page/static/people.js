@@ -38,7 +38,7 @@ export class People {
     this.place.classList.toggle("unlabelled", !about.labels);
     const errorless = ![...people.values()].some((one) => one.cells.some((cell) => cell[3] != null));
     this.place.classList.toggle("errorless", errorless);
-    const raised = about.drift ? "; ▾ alarm raised" : "";
+    const raised = about.alarms ? "; ▾ alarm raised" : "";
     const others = about.keys - order.length;
     const which = others > 0 ? ` ${count(others)} more ${others > 1 ? "keys are" : "key is"} not shown: type a key above, or list them.` : "";
     this.note.textContent = (!order.length ? "No rows yet."
