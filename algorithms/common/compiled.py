@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from numba.core.caching import UserProvidedCacheLocator
+from numba.extending import overload
+from numba.np import arrayobj
 
 from algorithms.common.cache_folder import CacheWarning, cache_root
 
@@ -61,9 +63,27 @@ def _kept(loop: Loop, *, counts: bool) -> Loop:
 
 
 def _compiled(loop: Loop, counts: bool, *, cache: bool) -> Loop:
+    # No loop is called by its address as a C function.
     return numba.njit(  # type: ignore[no-any-return]
-        cache=cache, nogil=True, fastmath=False, error_model="numpy", _nrt=counts
+        cache=cache, nogil=True, fastmath=False, error_model="numpy", _nrt=counts, no_cfunc_wrapper=True
     )(loop)
+
+
+def _refuse_shapes(source: Any, target: Any) -> None:
+    """What a compiled `a[:] = b` calls where the lengths differ."""
+    raise NotImplementedError
+
+
+@overload(_refuse_shapes)  # type: ignore[untyped-decorator]
+def _(source: Any, target: Any) -> Callable[..., None]:
+    def refuse(source: Any, target: Any) -> None:
+        raise ValueError("cannot assign slice from input of different size")
+
+    return refuse
+
+
+# Numba's own names both shapes, and so compiles its formatting of strings into each loop that assigns a slice.
+arrayobj.raise_with_shape_context = _refuse_shapes
 
 
 class SourceLocator(UserProvidedCacheLocator):  # type: ignore[misc]

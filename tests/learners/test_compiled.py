@@ -5,7 +5,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from algorithms.common import compiled
@@ -84,3 +86,13 @@ LOOPS = [name for name, path in MODULES.items() if "\n@compiled\n" in path.read_
 def test_everything_a_module_with_loops_imports_is_in_its_key(module: str) -> None:
     hashed = compiled._reached(MODULES[module], CHECKOUT, compiled.OURS)
     assert _reached(module, MODULES) <= hashed
+
+
+def test_a_slice_of_another_length_is_refused_without_compiling_the_formatting_of_strings() -> None:
+    def assign(target: Any, source: Any) -> None:
+        target[:] = source
+
+    loop = compiled._compiled(assign, True, cache=False)  # of a loop from the cache numba shows no code
+    with pytest.raises(ValueError, match="cannot assign slice from input of different size"):
+        loop(np.zeros(2), np.zeros(3))
+    assert "unicode" not in "".join(loop.inspect_llvm().values())  # type: ignore[attr-defined]
