@@ -113,8 +113,9 @@ def problems(tables: dict[str, Any], env: dict[str, str] | None = None) -> list[
 
 
 def output_of(*words: object) -> tuple[int, str]:
-    """Exit code of a command and what it printed, errors included."""
+    """Exit code of a command and what it printed, errors included; of JSON without the progress of a slow machine."""
     text = io.StringIO()
-    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+    progress = io.StringIO() if "--json" in words else text
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(progress):
         code = command(*words)
-    return code, text.getvalue()
+    return code, text.getvalue() + (progress.getvalue() if code and progress is not text else "")
