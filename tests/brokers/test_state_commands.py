@@ -111,6 +111,7 @@ def _read_and_forget(job: KafkaJob, folder: Path) -> dict[str, Any]:
 def _operate(job: KafkaJob, folder: Path) -> dict[str, Any]:
     copy, model = folder / "copy", folder / "model"
     runs = {
+        "verify ahead": ("state", "verify", job.path, "--json"),
         "ahead": ("state", "forget", job.path, "k3"),
         "reset": ("state", "reset", job.path, "k0"),
         "relearn": ("drift", "relearn", job.path, "k4", "k5"),
@@ -158,9 +159,10 @@ def test_list_and_verify_tell_what_the_worker_has_learned(scenario: Scenario) ->
     assert {(one["partition"], one["key"].encode()): one["bytes"] for one in states} == {
         place: len(data) for place, data in scenario.before.items()
     }
-    code, text = scenario.found["verify"]
-    assert code == 0, text
-    assert json.loads(text) == {"keys": KEYS, "ahead": KEYS, "problems": []}
+    for name, keys, ahead in (("verify", KEYS, 0), ("verify ahead", KEYS - 1, KEYS - 1)):  # in between, k1 is forgotten
+        code, text = scenario.found[name]
+        assert code == 0, text
+        assert json.loads(text) == {"keys": keys, "ahead": ahead, "problems": []}
 
 
 def test_reset_forget_and_import_are_applied_by_the_next_worker(scenario: Scenario) -> None:
