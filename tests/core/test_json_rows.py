@@ -1,5 +1,6 @@
 """JSON to arrays in one pass: the bits of the library's numbers, and what is left to the parsers of single records."""
 
+import json
 from random import Random
 
 import msgspec
@@ -57,13 +58,14 @@ def test_fields_come_in_any_order_with_others_between_them() -> None:
         '{"x":[1,2],"label":"up","ts":3}',
         ' { "ts" : 4 ,\n"n":"a}b","x" : [ 1.5 ,\t-2 ] , "m":-1e3 } \r\n',
         '{"label":"ü","ts":0.5,"x":[0,0]}',
+        '{"ok":true,"x":[3,4],"no":false,"ts":1,"n":null,"\x7fü":"K\\u00fchl\\n \\"ü\\\\","label":null}',
     )
     made = rows(*texts)
     assert made is not None
-    assert made.X.tolist() == [[1, 2], [1.5, -2], [0, 0]]
-    assert made.times.tolist() == [3, 4, 0.5]
+    assert made.X.tolist() == [[1, 2], [1.5, -2], [0, 0], [3, 4]]
+    assert made.times.tolist() == [3, 4, 0.5, 1]
     joined = "".join(texts).encode()
-    assert [joined[begin:end].decode() for begin, end in made.labels.tolist()] == ['"up"', "", '"ü"']
+    assert [joined[begin:end].decode() for begin, end in made.labels.tolist()] == ['"up"', "", '"ü"', ""]
     made = rows('{"β":2,"ax":1,"ts":3}', names=NAMED)
     assert made is not None and made.X.tolist() == [[1, 2]]
 
@@ -76,11 +78,13 @@ def test_fields_come_in_any_order_with_others_between_them() -> None:
         *('{"x":[1,2],"x":[1,2],"ts":3}', '{"x":[1,2],"ts":3,"ts":3}', '{"x":[01,2],"ts":3}', '{"x":[1.,2],"ts":3}'),
         *('{"x":[+1,2],"ts":3}', '{"x":[.5,2],"ts":3}', '{"x":[1e,2],"ts":3}', '{"x":[1e+,2],"ts":3}', '{"x":[-,2],"ts":3}'),
         *('{"x":[null,2],"ts":3}', '{"x":[true,2],"ts":3}', '{"x":[-0,2],"ts":3}', '{"x":[1e400,2],"ts":3}'),
-        *('{"x":[1,2],"ts":3,"label":1}', '{"x":[1,2],"ts":3,"label":null}', '{"x":[1,2],"ts":3,"label":"\\n"}'),
+        *('{"x":[1,2],"ts":3,"label":1}', '{"x":[1,2],"ts":3,"label":true}', '{"x":[1,2],"ts":3,"label":"\\ud83d"}'),
+        *('{"x":[1,2],"ts":null}', '{"x":null,"ts":3}', '{"x":[1,2],"ts":3,"n":nul}', '{"x":[1,2],"ts":3,"n":nulll}'),
+        *('{"x":[1,2],"ts":3,"n":"\\a"}', '{"x":[1,2],"ts":3,"n":"\\u00e"}', '{"x":[1,2],"ts":3,"n":"\\ud83d"}'),
+        *('{"x":[1,2],"ts":3,"n":"\\u}', '{"x":[1,2],"ts":3,"n":"\\}', '{"x":[1,2],"ts":3,"n":"\\"}'),
         *(
             '{"x":[1,2],"ts":3,"label":"a}',
-            '{"x":[1,2],"ts":3,"n":{}}',
-            '{"x":[1,2],"ts":3,"n":"ü"}',
+            '{"x":[1,2],"ts":3,"n":{}',
             '{"x":[1,2],"t\\u0073":3}',
         ),
         *('{"x":[18446744073709551616,2],"ts":3}', '{"x":[9223372036854775808,2],"ts":3}', '{"x":[1,2],"ts":3,"label'),
@@ -95,7 +99,57 @@ def test_anything_else_is_left_to_the_parsers_of_single_records(text: str) -> No
     assert rows(good, good) is not None
 
 
-@pytest.mark.parametrize("label", ["up", "", "ü", "x" * 300, None])
+NESTED = (
+    *(
+        "{}",
+        "[]",
+        "[ ]",
+        '{"a":{}}',
+        "[[],[]]",
+        '[1,"]",{"b":[true,null,-1.5e3]},"\\u00fc"]',
+        '{ "a" : [ 1 , 2 ] , "b" : "}" }',
+    ),
+    *("[" * 60 + "]" * 60, '{"a":' * 60 + "1" + "}" * 60),
+)
+BROKEN = (
+    *("{", "[", "]", "}", "[}", "{]", "[1,]", "[,1]", "[1 2]", '{"a"}', '{"a":}', '{"a":1,}', '{"a" 1}', "{1:2}", "{a:1}"),
+    *('{"a":1]', "[1}", "[[]", "[]]", '{"a":[}', '["a]', '{"a":tru}', "[01]", "[1.]", "[+1]", "[\x01]", '["\x01"]', "[nul]"),
+    *("[" * 61 + "]" * 61, "[-]", "[.5]", '{"\\x":1}', "[1]]", "1]", "", ",", '""'[:1]),
+)
+
+
+@pytest.mark.parametrize("value", NESTED)
+def test_fields_that_no_field_of_the_job_names_may_hold_anything(value: str) -> None:
+    made = rows(f'{{"n":{value},"x":[1,2],"m": {value} ,"ts":3,"o":{value}}}', '{"x":[3,4],"ts":3}')
+    assert made is not None and made.X.tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("value", BROKEN)
+def test_what_is_no_json_is_left_to_the_parsers_of_single_records(value: str) -> None:
+    for text in (
+        f'{{"x":[1,2],"ts":3,"n":{value}}}',
+        f'{{"x":[1,2],"ts":3,"n":{value}',
+        f'{{"n":{value},"x":[1,2],"ts":3}}',
+    ):
+        assert rows(text) is None
+
+
+def test_a_record_cut_anywhere_reads_nothing_behind_it() -> None:
+    text = '{"x":[1,2],"ts":3,"n":{"a":["\\u00e9",{"b":[true,null]}],"c":-1.5e3},"label":"up","m":[[{}]]}'
+    for at in range(1, len(text)):
+        assert rows(text[:at]) is None, at
+        closed = rows(text[:at] + "}")
+        assert closed is None or msgspec.json.decode(text[:at] + "}")["x"] == [1, 2] == closed.X[0].tolist()
+        assert rows(text[:at], text[at:]) is None
+
+
+def test_texts_that_are_not_utf_8_are_left_to_the_parsers_of_single_records() -> None:
+    for field in (b"label", b"n"):
+        value = b'{"x":[1,2],"ts":3,"' + field + b'":"\xff"}'
+        assert read_rows([value], value, LISTED, 2) is None
+
+
+@pytest.mark.parametrize("label", ["up", "", "ü", 'Kühl "1"\n', "x" * 300, None])
 def test_a_batch_and_its_records_one_by_one_give_the_same(label: str | None) -> None:
     rnd = Random(2)
     decode = decoder(SourceSection(topic="in", dim=3, time="ts", label="label"), 3)
@@ -104,7 +158,8 @@ def test_a_batch_and_its_records_one_by_one_give_the_same(label: str | None) -> 
         body: dict[str, object] = {"x": [rnd.gauss(0, 1), offset, 1 / (offset + 1)], "ts": 1.7e9 + offset}
         if label is not None:
             body["label"] = label
-        records.append(Stored("in", 0, offset, 1_700_000_000_000 + offset, b"k", msgspec.json.encode(body)))
+        value = json.dumps(body).encode() if offset % 2 else msgspec.json.encode(body)  # with escapes and without
+        records.append(Stored("in", 0, offset, 1_700_000_000_000 + offset, b"k", value))
     escaped = Stored("in", 0, 50, 1_700_000_000_000, b"k", b'{"\\u006e":0,"x":[1,2,3],"ts":1700000000}')
     batch, single = decode(records), decode([*records, escaped])
     assert batch.X.tobytes() == single.X[: len(batch.X)].tobytes()

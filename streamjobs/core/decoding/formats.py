@@ -312,10 +312,7 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
         if rows is None:
             return None
         texts = [joined[begin:end] for begin, end in rows.labels.tolist()]
-        try:
-            known = {text: text[1:-1].decode() if text else None for text in set(texts)}
-        except UnicodeDecodeError:
-            return None
+        known = {text: msgspec.json.decode(text, type=str) if text else None for text in set(texts)}
         if max(map(len, filter(None, known.values())), default=0) > MAX_LABEL:
             return None
         return Singles(rows.X, rows.times if paths.time is not None else None, list(map(known.__getitem__, texts)))

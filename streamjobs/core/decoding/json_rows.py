@@ -1,8 +1,8 @@
 """JSON records of one sample each to arrays: one compiled pass over the bytes, without an object for each number.
 
 Numbers have the bits that msgspec gives them. `read_rows` reads what most writers write: an object with the fields of the
-job in any order, each once, and further ones that hold a number or a text. Anything else is left to the parsers of single
-records: null, true and false, escapes in texts, numbers of more than 19 digits, nested fields that the job does not read.
+job in any order, each once, and others. Anything else is left to the parsers of single records: escapes in names,
+numbers of more than 19 digits.
 
 Source of `_rounded`: Lemire, "Number parsing at a gigabyte per second" (2021), with Mushtak and Lemire, "Fast number parsing
 without fallback" (2023).
@@ -21,6 +21,9 @@ EXACT = 22  # 10^22 is the largest power of ten that a float64 holds exactly
 LEAST, MOST = -60, 40  # powers of ten that `_rounded` knows; with a whole number below 2^63 all results are normal
 DIGITS = 19  # most significant ones of a number
 SAFE = 1 << 53  # whole numbers up to it are float64s
+WORDS = np.frombuffer(b"true\0null\0false", np.uint8).reshape(3, 5)
+ESCAPES = np.frombuffer(b'"/\\bfnrt', np.uint8)  # what may stand behind a backslash, besides u and four digits
+DEEPEST = 60  # levels of a field that the job does not have
 ABSENT = b'"'  # in place of the name of a field that the job does not have; no field has this name
 
 
@@ -65,7 +68,14 @@ def read_rows(values: Sequence[bytes], joined: bytes, names: Names, dim: int) ->
     n = len(values)
     rows = Rows(np.empty((n, dim)), np.empty(n), np.empty((n, 2), np.int64))
     sizes, seen = np.fromiter(map(len, values), np.int64, n), np.zeros(len(names.begins) - 1, np.int64)
-    return rows if _read(np.frombuffer(joined, np.uint8), sizes, names, rows, seen) == n else None
+    if _read(np.frombuffer(joined, np.uint8), sizes, names, rows, seen) < n:
+        return None
+    try:
+        if not joined.isascii():
+            joined.decode()
+    except UnicodeDecodeError:
+        return None
+    return rows
 
 
 @compiled_in_place
@@ -107,27 +117,29 @@ def _read_row(b, i, end, names, rows, seen, n):
             missing -= field != label
             guess = field + 1
         else:
-            i = _text_end(b, i + 1, end, 126)
+            i = _text_end(b, i + 1, end, False)
             if i < 0:
                 return False
         i = _after_blanks(b, i + 1)
         if b[i] != 58:
             return False
         i = _after_blanks(b, i + 1)
-        if field == 0 and listed:
+        if field < 0:
+            i = _value_end(b, i, end)
+        elif field == 0 and listed:
             i = _read_list(b, i, X[n])
-        elif b[i] == 34 and (field < 0 or field == label):
-            first = i
-            i = _text_end(b, i + 1, end, 126 if field < 0 else 255) + 1
-            if field == label:
-                labels[n, 0], labels[n, 1] = first, i
         elif field == label:
-            return False
+            first = i
+            if b[i] == 34:
+                i = _text_end(b, i + 1, end, True) + 1
+                labels[n, 0], labels[n, 1] = first, i
+            else:
+                i = _word_end(b, i) if b[i] == 110 else 0
         else:
             number, i = _number(b, i)
             if field == time:
                 times[n] = number
-            elif field >= 0:
+            else:
                 X[n, field] = number
         if i == 0:
             return False
@@ -169,13 +181,94 @@ def _field(b, i, end, text, begins, guess):
 
 
 @compiled_in_place
-def _text_end(b, i, end, most):
-    """Where a text ends, which begins at i; -1 if it has escapes, or bytes above `most`."""
+def _value_end(b, i, end):
+    """The place after a value that no field of the job names; 0 where it is none, or deeper than DEEPEST."""
+    kinds, depth = 0, 0  # a bit for each level around the value: 1 for an object
+    while True:
+        begun = b[i]
+        if begun == 123 or begun == 91:  # noqa: PLR1714 - a set is an object
+            kinds, depth = kinds << 1 | (begun == 123), depth + 1
+            i = _after_blanks(b, i + 1)
+            if depth > DEEPEST:
+                return 0
+            if b[i] != begun + 2:
+                i = _name_end(b, i, end) if begun == 123 else i
+                if i == 0:
+                    return 0
+                continue
+        elif begun == 34:
+            i = _text_end(b, i + 1, end, True) + 1
+        else:
+            i = _word_end(b, i) if begun >= 102 else _number(b, i)[1]
+        if i == 0:
+            return 0
+        # Behind the value, or at the end of a level: the next value, or the levels that end here.
+        while depth:
+            i = _after_blanks(b, i)
+            if b[i] == 44:
+                i = _after_blanks(b, i + 1)
+                i = _name_end(b, i, end) if kinds & 1 else i
+                if i == 0:
+                    return 0
+                break
+            if b[i] != (125 if kinds & 1 else 93) or i + 1 == end:
+                return 0
+            kinds, depth, i = kinds >> 1, depth - 1, i + 1
+        if not depth:
+            return i
+
+
+@compiled_in_place
+def _name_end(b, i, end):
+    """The place after a name and its colon; 0 where it is something else."""
+    i = _text_end(b, i + 1, end, True) if b[i] == 34 else -1
+    if i < 0:
+        return 0
+    i = _after_blanks(b, i + 1)
+    return _after_blanks(b, i + 1) if b[i] == 58 else 0
+
+
+@compiled_in_place
+def _text_end(b, i, end, escapes):
+    """Where a text ends, which begins at i; -1 if it is none, or has escapes that are not wanted."""
     while i < end and b[i] != 34:
-        if b[i] < 32 or b[i] == 92 or b[i] > most:
+        if b[i] < 32:
             return -1
-        i += 1
+        if b[i] == 92:
+            i = _escape_end(b, i + 1) if escapes else 0
+            if i == 0:
+                return -1
+        else:
+            i += 1
     return i if i < end else -1
+
+
+@compiled_in_place
+def _escape_end(b, i):
+    """The place after what follows a backslash; 0 where none is, or perhaps half of a surrogate pair."""
+    for escape in ESCAPES:
+        if b[i] == escape:
+            return i + 1
+    if b[i] != 117:
+        return 0
+    for step in range(1, 5):
+        digit = b[i + step]
+        if not (48 <= digit <= 57 or 65 <= digit <= 70 or 97 <= digit <= 102):
+            return 0
+    is_half = (b[i + 1] == 68 or b[i + 1] == 100) and b[i + 2] > 55
+    return 0 if is_half else i + 5
+
+
+@compiled_in_place
+def _word_end(b, i):
+    """The place after true, false or null; 0 where it is something else."""
+    for word in range(len(WORDS)):
+        at = 0
+        while at < 5 and b[i + at] == WORDS[word, at]:
+            at += 1
+        if at == 5 or WORDS[word, at] == 0:
+            return i + at
+    return 0
 
 
 @compiled_in_place
