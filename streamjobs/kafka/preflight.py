@@ -96,7 +96,8 @@ def obstacles(settings: Settings, job: JobLike) -> list[str]:
         return [str(error)]
     if problems := _obstacles(settings, job, admin, counts):
         return _of_another_input(settings, admin, counts) or problems
-    if problems := topics.size_problems(settings, job.sinks, admin, job.state_bytes):
+    problems = topics.size_problems(settings, job.sinks, admin, job.state_bytes)
+    if problems := problems + topics.time_problems(settings, job.sinks, admin):
         return problems
     commits = _commits(settings, admin)
     if problems := changelog_problems(settings, origin_of(settings, admin), commits):

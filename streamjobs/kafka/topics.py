@@ -22,6 +22,8 @@ KAFKA_MAX_BYTES = 1_048_588  # Kafka's own limit of a record batch where a topic
 BATCH_BYTES = 1_000_000  # of a batch that a worker sends; a larger record is a batch of its own
 RECORD_BYTES = 512  # that a batch adds to a snapshot: the record's headers and its key, if it is not long
 HEADER_BYTES = 64 << 10  # that the headers of a dead letter may add
+AFTER_MAX = "message.timestamp.after.max.ms"  # how far a record's timestamp may be ahead of the broker's clock
+KAFKA_AFTER_MAX = 3_600_000  # where a topic sets none, since Kafka 4
 UNSENT = (
     "topic {0} exists and gets no features: they are sent only to a topic that is named. "
     "Set features = '{0}' to go on sending them, or features = '' to stop."
@@ -56,9 +58,11 @@ def plan(settings: Settings, job_sinks: Mapping[str, str], partitions: int, stat
     letter_bytes = str(max(KAFKA_MAX_BYTES, settings.source.max_bytes) + HEADER_BYTES)
     copied = {"max.message.bytes": letter_bytes, "message.timestamp.type": "CreateTime"} if settings.source.rekeyed else {}
     plans = [TopicPlan(settings.source.topic, "input", partitions, copied)]
+    future = int(1000 * settings.source.future)
+    ahead = {AFTER_MAX: str(2 * future)} if future > KAFKA_AFTER_MAX else {}
     for sink, topic in job_sinks.items():
         # A dead letter is the record as it came plus headers: it must fit wherever its input did.
-        config = {"max.message.bytes": letter_bytes} if sink == "dlq" else {}
+        config = {"max.message.bytes": letter_bytes} if sink == "dlq" else ahead
         plans.append(TopicPlan(topic, sink, partitions, config))
     compacted = {
         "cleanup.policy": "compact",
@@ -137,6 +141,24 @@ def size_problems(settings: Settings, job_sinks: Mapping[str, str], admin: Any, 
                 f"topic {one.name} ({one.role}): its max.message.bytes is {limit:,}, and {why} may have {expected:,} bytes, "
                 f"which the broker would refuse; run 'kafka-configs.sh --bootstrap-server {servers} --alter --entity-type "
                 f"topics --entity-name {one.name} --add-config max.message.bytes={better}'."
+            )
+    return problems
+
+
+def time_problems(settings: Settings, job_sinks: Mapping[str, str], admin: Any) -> list[str]:
+    """A sentence for each output that refuses an event time which [source] future allows, where the broker tells its limit.
+
+    A worker ends at such an output, and at the same record after each start.
+    """
+    servers, allowed, problems = ",".join(client.servers(settings.broker)), int(1000 * settings.source.future), []
+    for sink, topic in job_sinks.items():
+        limit = _setting(admin, topic, AFTER_MAX) or ""
+        if sink != "dlq" and limit.isdecimal() and int(limit) < allowed:  # a letter has the time of its record
+            problems.append(
+                f"topic {topic} ({sink}): its {AFTER_MAX} is {limit}, and [source] future allows event times {allowed} ms "
+                "ahead of a record's timestamp; the broker would refuse such an output. Lower future, or run "
+                f"'kafka-configs.sh --bootstrap-server {servers} --alter --entity-type topics --entity-name {topic} "
+                f"--add-config {AFTER_MAX}={2 * allowed}'."
             )
     return problems
 
@@ -266,7 +288,8 @@ def _setting(admin: Any, topic: str, name: str) -> str | None:
     if is_mock(admin):
         return None
     try:
-        return str(admin.describe_configs([resource])[resource].result(timeouts.ADMIN)[name].value)
+        answer = admin.describe_configs([resource])[resource].result(timeouts.ADMIN)
+        return str(answer[name].value) if name in answer else None  # a setting of later brokers
     except (KafkaException, TimeoutError) as error:
         if client.forbidden(error):
             return None

@@ -78,3 +78,17 @@ def test_a_limit_below_what_a_worker_sends_is_a_problem_with_the_command_that_me
     monkeypatch.setattr(topics, "_setting", lambda admin, topic, name: limits[topic])
     problems = topics.size_problems(settings, {"predictions": "out", "dlq": "letters"}, None, state_bytes)
     assert len(problems) == bool(said) and all(text in problems[0] for text in said), problems
+
+
+def test_an_output_that_refuses_times_which_future_allows_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = {"topic": "in", "dim": 1, "time": "t", "future": "2h"}
+    settings = Settings.model_validate({"job": {"name": "wrist"}, "source": source, "learner": {"name": "lms"}})
+    sinks = {"predictions": "out", "dlq": "letters"}
+    limits = {"out": "3600000", "letters": "3600000"}
+    monkeypatch.setattr(topics, "_setting", lambda admin, topic, name: limits[topic])
+    (problem,) = topics.time_problems(settings, sinks, None)
+    assert "topic out (predictions): its message.timestamp.after.max.ms is 3600000" in problem and "=14400000'" in problem
+    limits["out"] = {one.name: one.config for one in topics.plan(settings, sinks, 1)}["out"][
+        "message.timestamp.after.max.ms"
+    ]
+    assert not topics.time_problems(settings, sinks, None)
