@@ -40,7 +40,7 @@ def alarms_of(file: Path, sample: Path, fleet: Fleet) -> tuple[int, set[int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "cycle"), [(101, 0.0), (102, 2.0)])
+@pytest.mark.parametrize(("seed", "cycle"), [pytest.param(101, 0.0, marks=pytest.mark.long), (102, 2.0)])
 def test_the_job_of_a_fleet_with_a_falling_battery_keeps_its_false_alarms_and_finds_faults(tmp_path, printed, seed, cycle):
     made = fleet(seed, sensors=25, rows=3000, faults=8, cycle=cycle)
     sample = made.write(tmp_path / "fleet.jsonl")
