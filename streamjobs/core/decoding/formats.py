@@ -311,10 +311,13 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
         rows = read_rows(values, joined, names, dim)
         if rows is None:
             return None
-        texts = [joined[begin:end] for begin, end in rows.labels.tolist()]
-        known = {text: msgspec.json.decode(text, type=str) if text else None for text in set(texts)}
-        if max(map(len, filter(None, known.values())), default=0) > MAX_LABEL:
-            return None
-        return Singles(rows.X, rows.times if paths.time is not None else None, list(map(known.__getitem__, texts)))
+        labels: list[Any] = [None] * len(values)
+        if paths.label is not None:
+            texts = [joined[begin:end] for begin, end in rows.labels.tolist()]
+            known = {text: msgspec.json.decode(text, type=str) if text else None for text in set(texts)}
+            if max(map(len, filter(None, known.values())), default=0) > MAX_LABEL:
+                return None
+            labels = list(map(known.__getitem__, texts))
+        return Singles(rows.X, rows.times if paths.time is not None else None, labels)
 
     return parse
