@@ -14,7 +14,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.types import UNIT_NAMES
 
 if TYPE_CHECKING:
-    from streamjobs.recordings.guess.columns import Chosen, Guess
+    from streamjobs.recordings.guess.result import Chosen, Guess
     from streamjobs.recordings.tables import How
 
 SHORT, USUAL = 300, 1000  # rows of a key from which a detector can learn from few, and as usual
@@ -66,7 +66,7 @@ def init(
     --sample it tries the job's drift detection, and alarms of sensors, on the sample.
     """
     from streamjobs.commands.recordings import questions
-    from streamjobs.recordings.guess.columns import Chosen
+    from streamjobs.recordings.guess.result import Chosen
     from streamjobs.recordings.profile import profiled_rows
 
     if file.exists() and not force:

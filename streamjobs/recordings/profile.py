@@ -11,7 +11,7 @@ import numpy as np
 from streamjobs.recordings.arrays import Array
 from streamjobs.recordings.columns import absent
 from streamjobs.recordings.files import SECONDS, rows_of
-from streamjobs.recordings.guess.columns import Guess
+from streamjobs.recordings.guess.result import Guess
 from streamjobs.recordings.guess.rows import NEVER, stands_still
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.tables import HOW, How

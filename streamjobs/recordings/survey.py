@@ -5,7 +5,8 @@ from pathlib import Path
 
 from streamjobs.recordings.columns import plain_name
 from streamjobs.recordings.files import recordings_of, rows_of
-from streamjobs.recordings.guess.columns import MOST_CLASSES, Guess
+from streamjobs.recordings.guess.columns import MOST_CLASSES
+from streamjobs.recordings.guess.result import Guess
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.sides import NAMES, Mirror, Sides
 from streamjobs.recordings.tables import HOW, How

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from streamjobs.commands.recordings.learner_trial import Best
     from streamjobs.commands.recordings.trial import Trial
     from streamjobs.fit.starters import Starter
-    from streamjobs.recordings.guess.columns import Guess
+    from streamjobs.recordings.guess.result import Guess
 
 USUAL_NAME = "job"  # of a job file, which says nothing about the job
 USUAL_CLASSES = 16  # [head] max_classes without the setting

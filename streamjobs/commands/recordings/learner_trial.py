@@ -10,7 +10,7 @@ from streamjobs.commands.recordings.trial import records_to_try
 from streamjobs.errors import ConfigError
 
 if TYPE_CHECKING:
-    from streamjobs.recordings.guess.columns import Guess
+    from streamjobs.recordings.guess.result import Guess
     from streamjobs.recordings.tables import How
 
 CANDIDATES: Mapping[str, Mapping[str, Any]] = {

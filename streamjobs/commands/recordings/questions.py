@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from streamjobs.recordings.guess.columns import Chosen, Guess
+    from streamjobs.recordings.guess.result import Chosen, Guess
 
 POLICIES = ("dlq", "skip", "hold", "mean")
 LACKING = "skip"  # proposal for rows that lack a number

@@ -10,7 +10,7 @@ from streamjobs.fit import starters
 from streamjobs.fit.starters import Starter
 
 if TYPE_CHECKING:
-    from streamjobs.recordings.guess.columns import Guess
+    from streamjobs.recordings.guess.result import Guess
     from streamjobs.settings.presets import Preset
 
 LINEAR, TOTAL = "accelerometer", "totalacceleration"  # of Sensor Logger: without gravity and with it
@@ -43,7 +43,7 @@ def write_population(of: Starter, guessed: "Guess", job: Path, force: bool) -> P
 
 
 def _usual(of: Starter) -> "Guess":
-    from streamjobs.recordings.guess.columns import Guess
+    from streamjobs.recordings.guess.result import Guess
 
     because = {"fields": starters.NUMBERS, "time": "as in your records", "label": "as in your records"}
     return Guess(

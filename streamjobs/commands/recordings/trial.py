@@ -16,7 +16,7 @@ from streamjobs.errors import ConfigError
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.core.messages import Output, Stored
-    from streamjobs.recordings.guess.columns import Guess
+    from streamjobs.recordings.guess.result import Guess
     from streamjobs.recordings.tables import How
     from streamjobs.replay.alarm_rates import Way
     from streamjobs.settings.sections import Settings

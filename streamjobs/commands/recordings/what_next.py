@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamjobs.recordings.places import Place
 
 if TYPE_CHECKING:
-    from streamjobs.recordings.guess.columns import Guess
+    from streamjobs.recordings.guess.result import Guess
 
 
 def what_next(

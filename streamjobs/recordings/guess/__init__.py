@@ -21,7 +21,8 @@ from streamjobs.recordings.columns import (
 )
 from streamjobs.recordings.exports import Exported
 from streamjobs.recordings.files import recordings_of, rows_of
-from streamjobs.recordings.guess.columns import NOTHING_CHOSEN, Chosen, Columns, Guess
+from streamjobs.recordings.guess.columns import Columns
+from streamjobs.recordings.guess.result import NOTHING_CHOSEN, Chosen, Guess
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.tables import HOW, How, untold
 from streamjobs.settings.paths import column_path

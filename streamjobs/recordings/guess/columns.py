@@ -4,7 +4,7 @@ import itertools
 import math
 import re
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from streamjobs.recordings.clocks import flat, unit_since_1970, usual_pause
 from streamjobs.recordings.columns import (
@@ -23,9 +23,9 @@ from streamjobs.recordings.columns import (
 )
 from streamjobs.recordings.exports import TIME
 from streamjobs.recordings.files import SECONDS
+from streamjobs.recordings.guess.result import Chosen, Guess
 from streamjobs.recordings.guess.rows import follows, parts_of_times, rates_apart, rises, stands_still, take_turns
 from streamjobs.recordings.guess.x import X, quoted_names, x_of
-from streamjobs.recordings.sides import Mirror
 from streamjobs.settings.presets import Preset
 from streamjobs.settings.source import MOST_USUAL
 from streamjobs.settings.times import example_of
@@ -35,50 +35,6 @@ MOST_WITHOUT_KEY = 0.1  # of the rows: without a key a record is a dead letter
 BAD_NAME = "its name holds a quotation mark, a backslash or a control character, which no field of a record may"
 _NO_NAME = re.compile(r'["\\\x00-\x1f]')
 CLASSES, MOST_CLASSES = 32, 1024  # most different whole numbers that are treated as classes; most classes of a head
-
-
-class Chosen(NamedTuple):
-    """What the user says; None: to be guessed, and "" for none."""
-
-    key: str | None = None
-    time: str | None = None
-    label: str | None = None
-    fields: list[str] | None = None
-    time_format: str | None = None
-
-
-NOTHING_CHOSEN = Chosen()
-
-
-class Guess(NamedTuple):
-    rows: int  # looked at
-    fields: list[str]  # columns of numbers that make up x; candidates where `choose` has "fields"
-    x: str | None  # the column that holds x as a list
-    dim: int | None  # its length
-    key: str | None
-    time: str | None  # counts from 1970
-    written: bool  # it is ISO 8601, or in `time_format`
-    start_time: str | None  # without `time`: a column that counts from somewhere else, for replay
-    time_unit: str
-    rate: float | None  # Hz
-    label: str | None
-    task: str  # classification | regression
-    classes: int  # different labels in the sample
-    left_out: dict[str, str]  # column -> why it is not part of x
-    choose: dict[str, str]  # fields, key, time, label, rate -> why it was not guessed, with candidates
-    candidates: dict[str, list[str]]  # of those that may be chosen from
-    because: dict[str, str]  # the same -> why it was guessed
-    remarks: list[str]
-    preset: Preset | None = None  # the tool that the sample is of
-    files: int = 1  # recordings in the sample
-    lacking: int = 0  # rows that lack a number of x
-    time_format: str | None = None  # where it is not ISO 8601
-    people: int = 0  # different keys with a label in the whole sample: `survey`
-    pause: float | None = None  # seconds between two samples of a key, the median
-    key_from: str | None = None  # file: the names of the sample's files are the keys
-    mirror: Mirror | None = None  # of a sensor that is worn on either side: `survey`
-    largest: float = 0.0  # absolute value of a number of x
-    counts: Sequence[str] = ()  # fields that are never below 0, and often there
 
 
 class Columns:
@@ -117,12 +73,11 @@ class Columns:
             self._unsure("time_format", formats, f"the times in {time!r} are {dates}: the sample has no day above 12")
         task, classes = self._task(label)
         x = self._x({time, key, label and label.name}, time)
-        lacking = self._remark(x.fields)
-        numbers = (flat(column.values) for column in self.columns if column.name in {*x.fields, x.x})
-        largest = max((abs(one) for one in itertools.chain(*numbers) if isinstance(one, (int, float))), default=0.0)
+        lacking, largest = self._remark(x.fields), self._largest({*x.fields, x.x})
         if largest > MOST_USUAL:
             self.remarks.append(f"numbers up to {largest:.3g}: max_abs is set, beyond which a record is a dead letter")
-        rate = self._rate(key, clock, unit) if (clock := time or start_time) is not None else None
+        clock = time or start_time
+        rate = self._rate(key, clock, unit) if clock is not None else None
         return Guess(
             rows=len(self.rows),
             fields=x.fields,
@@ -148,6 +103,10 @@ class Columns:
             time_format=next(iter(self.formats.get(time or "", ())), None),
             largest=largest,
         )
+
+    def _largest(self, names: set[str | None]) -> float:
+        numbers = (number for column in self.columns if column.name in names for number in flat(column.values))
+        return max((abs(number) for number in numbers if isinstance(number, (int, float))), default=0.0)
 
     def _time(self) -> tuple[str | None, str | None, str | None]:
         """The column with the event time, or one that counts from somewhere else, and its unit where that is known."""

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 from streamjobs.errors import ConfigError
-from streamjobs.recordings.guess.columns import Guess
+from streamjobs.recordings.guess.result import Guess
 from streamjobs.settings.presets import NAMES, Preset, preset_of
 from streamjobs.settings.sensors import SensorsSection, sensors_of
 from streamjobs.settings.types import TIME_UNITS

@@ -40,9 +40,9 @@ def rises(numbers: Sequence[float], owners: Iterable[Sequence[Any]]) -> bool:
         return True
     for names in filter(None, owners):
         last, falls = dict[Any, float](), 0
-        for who, number in zip(names, numbers, strict=True):
-            falls += number < last.get(who, number)
-            last[who] = number
+        for name, number in zip(names, numbers, strict=True):
+            falls += number < last.get(name, number)
+            last[name] = number
         if falls <= MOST_FALLS * len(numbers) and 2 * len(last) <= len(numbers):
             return True
     return False

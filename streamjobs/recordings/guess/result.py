@@ -1,0 +1,51 @@
+"""A guess of what a recording's columns mean, and what the user has chosen instead."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from streamjobs.recordings.sides import Mirror
+from streamjobs.settings.presets import Preset
+
+
+class Chosen(NamedTuple):
+    """What the user says; None: to be guessed, and "" for none."""
+
+    key: str | None = None
+    time: str | None = None
+    label: str | None = None
+    fields: list[str] | None = None
+    time_format: str | None = None
+
+
+NOTHING_CHOSEN = Chosen()
+
+
+class Guess(NamedTuple):
+    rows: int  # looked at
+    fields: list[str]  # columns of numbers that make up x; candidates where `choose` has "fields"
+    x: str | None  # the column that holds x as a list
+    dim: int | None  # its length
+    key: str | None
+    time: str | None  # counts from 1970
+    written: bool  # it is ISO 8601, or in `time_format`
+    start_time: str | None  # without `time`: a column that counts from somewhere else, for replay
+    time_unit: str
+    rate: float | None  # Hz
+    label: str | None
+    task: str  # classification | regression
+    classes: int  # different labels in the sample
+    left_out: dict[str, str]  # column -> why it is not part of x
+    choose: dict[str, str]  # fields, key, time, label, rate -> why it was not guessed, with candidates
+    candidates: dict[str, list[str]]  # of those that may be chosen from
+    because: dict[str, str]  # the same -> why it was guessed
+    remarks: list[str]
+    preset: Preset | None = None  # the tool that the sample is of
+    files: int = 1  # recordings in the sample
+    lacking: int = 0  # rows that lack a number of x
+    time_format: str | None = None  # where it is not ISO 8601
+    people: int = 0  # different keys with a label in the whole sample: `survey`
+    pause: float | None = None  # seconds between two samples of a key, the median
+    key_from: str | None = None  # file: the names of the sample's files are the keys
+    mirror: Mirror | None = None  # of a sensor that is worn on either side: `survey`
+    largest: float = 0.0  # absolute value of a number of x
+    counts: Sequence[str] = ()  # fields that are never below 0, and often there
