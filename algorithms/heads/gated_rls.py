@@ -27,7 +27,7 @@ from algorithms.common.triangle import packed
 from algorithms.heads.covariance_head import CovarianceHead
 from algorithms.heads.linear import carry, score, squared_loss
 
-EARLIER = 0.5
+EARLIER = 0.5  # in `latest`, of a class with a label before the last one: neither 0, nor the 1 of that label
 
 
 class GatedRlsState(NamedTuple):

@@ -181,7 +181,7 @@ def redrive(
     read the input would get the records again: this is refused without --shared.
     """
     from streamjobs.maintenance.letters import letter_id, redriven
-    from streamjobs.maintenance.redrive import read_letters, send_back, sent_before, untold
+    from streamjobs.maintenance.redrive import offsets_after, older_than_input, read_letters, send_back, sent_before
 
     if sum((bool(reason), bool(offset), every)) != 1:
         raise ConfigError("dlq redrive: give exactly one of --reason, --offset and --all.")
@@ -203,9 +203,10 @@ def redrive(
             "back; have its producer send the records again."
         )
     chosen = [one for one in chosen if one.reason != WHOLE_BATCH]
-    before = set() if again or not chosen else sent_before(job.settings, chosen)
+    offsets = {} if again or not chosen else offsets_after(job.settings, chosen)
+    before = sent_before(job.settings, chosen, offsets) if offsets else set()
     sending = [one for one in chosen if letter_id(topic, one.place) not in before]
-    older = set() if again or not sending else untold(job.settings, sending)
+    older = older_than_input(job.settings, sending, offsets) if offsets and sending else set()
     sending = [one for one in sending if one.place not in older]
     if sending and not dry_run:
         if not shared:

@@ -123,8 +123,7 @@ def size_problems(settings: Settings, job_sinks: Mapping[str, str], admin: Any, 
 
     state_bytes: a key's largest snapshot.
     """
-    servers, problems = ",".join(client.servers(settings.broker)), []
-    plans = plan(settings, job_sinks, 0, state_bytes)
+    problems, plans = [], plan(settings, job_sinks, 0, state_bytes)
     texts = {one.name: _setting(admin, one.name, "max.message.bytes") or "" for one in plans}
     limits = {name: int(text) for name, text in texts.items() if text.isdecimal()}
     of_input = limits.get(plans[0].name, 0)
@@ -139,8 +138,7 @@ def size_problems(settings: Settings, job_sinks: Mapping[str, str], admin: Any, 
             better = max(int(one.config.get("max.message.bytes", KAFKA_MAX_BYTES)), expected)
             problems.append(
                 f"topic {one.name} ({one.role}): its max.message.bytes is {limit:,}, and {why} may have {expected:,} bytes, "
-                f"which the broker would refuse; run 'kafka-configs.sh --bootstrap-server {servers} --alter --entity-type "
-                f"topics --entity-name {one.name} --add-config max.message.bytes={better}'."
+                f"which the broker would refuse; {_to_set(settings, one.name, 'max.message.bytes', better)}."
             )
     return problems
 
@@ -150,17 +148,25 @@ def time_problems(settings: Settings, job_sinks: Mapping[str, str], admin: Any) 
 
     A worker ends at such an output, and at the same record after each start.
     """
-    servers, allowed, problems = ",".join(client.servers(settings.broker)), int(1000 * settings.source.future), []
+    allowed, problems = int(1000 * settings.source.future), []
     for sink, topic in job_sinks.items():
-        limit = _setting(admin, topic, AFTER_MAX) or ""
-        if sink != "dlq" and limit.isdecimal() and int(limit) < allowed:  # a letter has the time of its record
+        limit = "" if sink == "dlq" else _setting(admin, topic, AFTER_MAX) or ""  # a letter has the time of its record
+        if limit.isdecimal() and int(limit) < allowed:
             problems.append(
                 f"topic {topic} ({sink}): its {AFTER_MAX} is {limit}, and [source] future allows event times {allowed} ms "
-                "ahead of a record's timestamp; the broker would refuse such an output. Lower future, or run "
-                f"'kafka-configs.sh --bootstrap-server {servers} --alter --entity-type topics --entity-name {topic} "
-                f"--add-config {AFTER_MAX}={2 * allowed}'."
+                "ahead of a record's timestamp; the broker would refuse such an output. Lower future, or "
+                f"{_to_set(settings, topic, AFTER_MAX, 2 * allowed)}."
             )
     return problems
+
+
+def _to_set(settings: Settings, topic: str, name: str, value: int) -> str:
+    """The command that changes a setting of a topic."""
+    servers = ",".join(client.servers(settings.broker))
+    return (
+        f"run 'kafka-configs.sh --bootstrap-server {servers} --alter --entity-type topics --entity-name {topic} "
+        f"--add-config {name}={value}'"
+    )
 
 
 def unsent_features(settings: Settings, job_sinks: Mapping[str, str], counts: Mapping[str, int]) -> str | None:

@@ -1,6 +1,6 @@
 """Reads dead letters, and sends them back to the input they came from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aiokafka.errors import KafkaError
 from confluent_kafka import KafkaException, Producer
@@ -33,16 +33,15 @@ def read_letters(settings: Settings, topic: str) -> tuple[list[Letter], int]:
     return sorted(letters, key=lambda letter: letter.place), others
 
 
-def sent_before(settings: Settings, chosen: Sequence[Letter]) -> set[bytes]:
+def sent_before(settings: Settings, chosen: Sequence[Letter], offsets: Mapping[Place, int]) -> set[bytes]:
     """The ids of the dead letters that were sent back before; reads their topics after the oldest chosen letter's record.
 
-    A topic that was recreated since is read from its beginning.
+    offsets: of `offsets_after`.
     """
     starts: dict[str, dict[int, int]] = {}
-    places = _places_after(settings, chosen)
     for letter in chosen:
         topic, partition, _ = letter.source
-        after, start = places[letter.place], starts.setdefault(topic, {})
+        after, start = offsets[letter.place], starts.setdefault(topic, {})
         start[partition] = min(start.get(partition, after), after)
     found: set[bytes] = set()
     for topic, start in starts.items():
@@ -50,18 +49,20 @@ def sent_before(settings: Settings, chosen: Sequence[Letter]) -> set[bytes]:
     return found
 
 
-def untold(settings: Settings, chosen: Sequence[Letter]) -> set[Place]:
+def older_than_input(settings: Settings, chosen: Sequence[Letter], offsets: Mapping[Place, int]) -> set[Place]:
     """The dead letters of which the input cannot show whether they were sent back before: later records are deleted.
+
+    offsets: of `offsets_after`. Raises SetupError if the broker does not answer.
+    """
+    first = {topic: changelog_edit.first_offsets(settings, topic) for topic in {letter.source[0] for letter in chosen}}
+    return {one.place for one in chosen if offsets[one.place] < first[one.source[0]].get(one.source[1], 0)}
+
+
+def offsets_after(settings: Settings, chosen: Sequence[Letter]) -> dict[Place, int]:
+    """The offset after each dead letter's record; 0 in a topic that was recreated since.
 
     Raises SetupError if the broker does not answer.
     """
-    first = {topic: changelog_edit.first_offsets(settings, topic) for topic in {letter.source[0] for letter in chosen}}
-    after = _places_after(settings, chosen)
-    return {one.place for one in chosen if after[one.place] < first[one.source[0]].get(one.source[1], 0)}
-
-
-def _places_after(settings: Settings, chosen: Sequence[Letter]) -> dict[Place, int]:
-    """The offset after each dead letter's record; 0 in a topic that was recreated since."""
     lives = {settings.source.topic: preflight.kept_life(settings)}
     return {one.place: one.source[2] + 1 if one.life == lives.get(one.source[0], "") else 0 for one in chosen}
 

@@ -129,7 +129,7 @@ def from_local(
     try:
         if not copies:
             raise SetupError(f"{', '.join(map(str, paths))}: no local store; give the workers' [state] directories.")
-        return _written_back(job, situation, newest, copies, (reread, accept), on_state)
+        return _written_back(job, situation, newest, copies, reread, accept, on_state)
     finally:
         for _, copy in copies:
             copy.close()
@@ -156,10 +156,10 @@ def _written_back(
     situation: _Situation,
     newest: Mapping[Any, bytes | None],
     copies: list[tuple[int, LocalCopy]],
-    how: tuple[bool, bool],
+    reread: bool,
+    accept: bool,
     on_state: OnState,
 ) -> Restored:
-    """how: reread and accept, as of `from_local`."""
     settled, problems = list(situation.settled), list[str]()
     sources: dict[int, Source] = {}
     done: dict[int, Done] = {}
@@ -174,7 +174,7 @@ def _written_back(
         source = max(candidates, key=lambda one: one.next_offset, default=Source(None, 0, 0))
         committed = situation.committed.get(number, source.next_offset)
         behind = max(0, committed - source.next_offset)
-        problem = _problem(number, source, behind, situation.first.get(number, 0), *how)
+        problem = _problem(number, source, behind, situation.first.get(number, 0), reread, accept)
         if problem is not None:
             problems.append(problem)
             continue

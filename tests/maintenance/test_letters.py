@@ -64,8 +64,9 @@ def test_what_is_no_letter_is_none():
 def test_a_dry_run_of_many_letters_prints_the_first_and_how_many_more(monkeypatch, tmp_path, capsys):
     letters = [parse_letter(lying(failed(BROKEN), offset)) for offset in range(45)]
     monkeypatch.setattr(redrive, "read_letters", lambda settings, topic: (letters, 0))
-    for name in ("sent_before", "untold"):
-        monkeypatch.setattr(redrive, name, lambda settings, chosen: set())
+    monkeypatch.setattr(redrive.preflight, "kept_life", lambda settings: "")
+    for name in ("sent_before", "older_than_input"):
+        monkeypatch.setattr(redrive, name, lambda settings, chosen, offsets: set())
     job = tmp_path / "job.toml"
     job.write_text('[source]\ntopic = "imu"\nfields = ["a"]\n\n[learner]\nname = "okfeb"\nrole = "track"\n')
     assert command("dlq", "redrive", job, "--all", "--dry-run") == 0
@@ -82,4 +83,6 @@ def test_the_input_shows_no_redrive_of_letters_older_than_its_first_record(monke
     monkeypatch.setattr(redrive.preflight, "kept_life", lambda settings: "")
     monkeypatch.setattr(redrive.changelog_edit, "first_offsets", lambda settings, topic: {2: 41})
     job = Job.from_settings(settings())
-    assert redrive.untold(job.settings, [*found, former]) == {(2, 0), (2, 3)}
+    letters = [*found, former]
+    offsets = redrive.offsets_after(job.settings, letters)
+    assert redrive.older_than_input(job.settings, letters, offsets) == {(2, 0), (2, 3)}

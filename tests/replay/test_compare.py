@@ -57,8 +57,8 @@ def test_without_a_column_for_the_key_the_names_of_the_files_are_the_keys(tmp_pa
     by_column = told(capsys)
     rows = [json.loads(line) for line in recording.read_text().splitlines()]
     (tmp_path / "people").mkdir()
-    for who in {row["who"] for row in rows}:
-        jsonl(tmp_path / "people" / f"{who}.jsonl", [row for row in rows if row["who"] == who])
+    for name in {row["who"] for row in rows}:
+        jsonl(tmp_path / "people" / f"{name}.jsonl", [row for row in rows if row["who"] == name])
     assert command("compare", job, "--input", tmp_path / "people", "--learners", "job", "--json") == 0
     by_file = told(capsys)
     assert by_file["labels"] == by_column["labels"] and by_file["learners"][0]["error"] == by_column["learners"][0]["error"]

@@ -27,7 +27,7 @@ def read_open(job: Job, live: Live, scan: Callable[[bytes | None, int], list[tup
         read({key: data for key, data in some if not any(key in one for one in others)})
         yield True
     while True:
-        unread = [key for key, alarms_ in live.away.items() if alarms_ is None][:FIRST_SLOTS]
+        unread = [key for key, shown in live.away.items() if shown is None][:FIRST_SLOTS]
         stored = [live.parked.get(key) or live.read_many([key])[0] for key in unread]
         read({key: data for key, data in zip(unread, stored, strict=True) if data is not None})
         yield bool(unread)
