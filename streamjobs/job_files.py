@@ -3,7 +3,7 @@
 import os
 import tomllib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,12 @@ def read_job(path: Path | str, env: Mapping[str, str] | None = None) -> Composit
 
     Raises ConfigError with every problem: an unreadable file, the line of a syntax error, wrong settings.
     """
-    return composition_from(located(read_table(path), path), os.environ if env is None else env, str(path))
+    return composing(path, env)(read_table(path))
+
+
+def composing(path: Path | str, env: Mapping[str, str] | None = None) -> Callable[[Mapping[str, Any]], Composition]:
+    """Composes contents as if the job file had them; it raises ConfigError with every problem. env: as in `read_job`."""
+    return lambda table: composition_from(located(table, path), os.environ if env is None else env, str(path))
 
 
 def read_table(path: Path | str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """`compare`: several learners side by side on recordings."""
 
-import os
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +10,10 @@ from streamjobs.commands.console import AsJson, JobFile, draw, note, say, show, 
 from streamjobs.commands.recordings.options import FILES, how_of, with_rate
 
 if TYPE_CHECKING:
+    from streamjobs.core.messages import Stored
+    from streamjobs.recordings.tables import How
     from streamjobs.replay.comparing import Compared, Comparison
+    from streamjobs.settings.sections import Settings
 
 Delay = Annotated[
     str | None, typer.Option(help="Time until a label is known, such as 20s, in place of [labels] delay of the job file.")
@@ -28,6 +31,19 @@ def add_to(app: typer.Typer) -> None:
 def delayed(contents: dict[str, Any], delay: str | None) -> dict[str, Any]:
     """A job file's contents with this delay of labels."""
     return contents if delay is None else {**contents, "labels": {**contents.get("labels", {}), "delay": delay}}
+
+
+def first_records(
+    source: Path, settings: "Settings", key: str | None, time_column: str | None, how: "How", most: int
+) -> "list[Stored]":
+    """At most so many records of recordings; prints a note where there are more."""
+    from streamjobs.recordings.files import records_of
+
+    read = records_of(source, settings.source, key, time_column, settings.side, how=with_rate(how, settings))
+    records = list(itertools.islice(read, most + 1))
+    if len(records) > most:
+        note(f"warning: only the first {most:,} records are used; raise --records to use more.")
+    return records[:most]
 
 
 def compare(
@@ -49,26 +65,18 @@ def compare(
     the job's [head], and a learner that would keep every sample has the job's budget, or 100. The recordings choose
     nothing. To choose settings, use 'tune'.
     """
-    from streamjobs.job_files import located, read_job, read_table
+    from streamjobs.job_files import composing, read_job, read_table
     from streamjobs.notebook import pictures
-    from streamjobs.recordings.files import records_of
     from streamjobs.replay import comparing
-    from streamjobs.replay.tuning import first_records
-    from streamjobs.settings.load import composition_from
 
     if drawn is not None:
         pictures.check_name("--picture", drawn)
     settings = read_job(job_file).settings
     key_from = "file" if key is None and settings.source.key is None else None
-    how = with_rate(how_of(key_from=key_from), settings)
-    read = records_of(source, settings.source, key, time_column, settings.side, how=how)
-    found, more = first_records(read, records)
-    if more:
-        note(f"warning: only the first {records:,} records are used; raise --records to use more.")
     done = comparing.compare(
         delayed(read_table(job_file), delay),
-        lambda given: composition_from(located(given, job_file), os.environ, str(job_file)),
-        found,
+        composing(job_file),
+        first_records(source, settings, key, time_column, how_of(key_from=key_from), records),
         list(dict.fromkeys(name.strip() for name in learners.split(",") if name.strip())),
         lambda name: note(f"{name} ..."),
     )

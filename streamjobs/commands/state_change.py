@@ -98,8 +98,7 @@ def reset(
     if (key is not None) == every:
         raise ConfigError("state reset: give either KEY or --all.")
     job = job_of(job_file)
-    changelog_edit.require_changeable(job.settings)
-    read_at = changelog_edit.settled_ends(job.settings)
+    read_at = changelog_edit.begin(job.settings)
     states = read_copy(job, None, key)
     entries = entries_of(states, key) if key is not None else list(states.entries.values())
     changes: dict[int, list[tuple[bytes, bytes | None]]] = {}
@@ -136,9 +135,8 @@ def forget(
     from streamjobs.maintenance.retention import DAY, holdings, require_passed
 
     job = job_of(job_file)
-    changelog_edit.require_changeable(job.settings)
     changelog = topics.changelog(job.settings)
-    read_at = changelog_edit.settled_ends(job.settings)
+    read_at = changelog_edit.begin(job.settings)
     entries = read_copy(job, None, key).of(key)
     require_passed(job.settings, entries)
     exact = entries[0].key if entries else key.encode("utf-8", "surrogateescape")
@@ -228,8 +226,7 @@ def import_command(
     if partitioner is not None:
         raise ConfigError("state import: --partitioner belongs to --all; --partition names the partition of one key.")
     job, given = job_of(job_file), _given(file, saved or key)
-    changelog_edit.require_changeable(job.settings)
-    read_at = changelog_edit.settled_ends(job.settings)
+    read_at = changelog_edit.begin(job.settings)
     place, name, present = _place(job, key, partition, read_at)
     try:
         if isinstance(given, bytes):
@@ -256,8 +253,7 @@ def restore_key(job_file: Path, key: str, copy: Path | None, directories: list[P
     from streamjobs.maintenance.restore import of_local_stores
 
     job = job_of(job_file)
-    changelog_edit.require_changeable(job.settings)
-    read_at = changelog_edit.settled_ends(job.settings)
+    read_at = changelog_edit.begin(job.settings)
     folders = directories or [Path(job.settings.state.directory)]
     held = load_copy(copy) if copy is not None else of_local_stores(job.settings, folders, key)
     present, saved = read_copy(job, None, key).entries, entries_of(held, key)
@@ -278,8 +274,7 @@ def _import_all(job_file: Path, file: Path, partitioner: str | None) -> None:
     from streamjobs.maintenance.import_all import place_all
 
     job, copy = job_of(job_file), load_copy(file)
-    changelog_edit.require_changeable(job.settings)
-    read_at = changelog_edit.settled_ends(job.settings)
+    read_at = changelog_edit.begin(job.settings)
     recreated = changelog_edit.commits_of_recreated(job.settings)
     try:
         placed = place_all(job, copy, read_copy(job, None), len(read_at), partitioner, counted, recreated)
@@ -333,9 +328,8 @@ def forget_offsets(job_file: JobFile) -> None:
 
     job = job_of(job_file)
     settings = job.settings
-    changelog_edit.require_changeable(settings)
     changelog, source = topics.changelog(settings), settings.source.topic
-    read_at = changelog_edit.settled_ends(settings)
+    read_at = changelog_edit.begin(settings)
     present = preflight.origin_of(settings, changelog_edit.admin_of(settings))
     if not present.input_id:
         raise SetupError(f"topic {source}: missing, or the broker does not report its id; nothing was changed.")

@@ -1,13 +1,12 @@
 """`tune` and `drift tune`: tries settings of a job's learner and head, and detectors, on recordings."""
 
-import os
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.compare import Delay, MostRecords, TimeColumn, delayed
+from streamjobs.commands.compare import Delay, MostRecords, TimeColumn, delayed, first_records
 from streamjobs.commands.console import AsJson, JobFile, Pace, draw, note, say, show, table, write_private
 from streamjobs.commands.recordings.options import KeyIs
 from streamjobs.errors import ConfigError
@@ -60,29 +59,23 @@ def tune(
 
     With [forecast] it first compares the forecasts with the last value, averages and an autoregression.
     """
-    from streamjobs.commands.recordings.options import has_key, how_of, with_rate
-    from streamjobs.job_files import job_from, located, read_job, read_table
-    from streamjobs.recordings.files import records_of
+    from streamjobs.commands.recordings.options import has_key, how_of
+    from streamjobs.job_files import composing, job_from, read_job, read_table
     from streamjobs.replay import tuning
-    from streamjobs.settings.load import composition_from
 
     if write is not None and write.exists():
         raise ConfigError(f"--write {write}: already exists; name a new file.")
     composition, contents = read_job(job_file), read_table(job_file)
-    settings = composition.settings
-    how = with_rate(how_of(key_is=key_is), settings)
+    settings, how = composition.settings, how_of(key_is=key_is)
     if not has_key(key, settings, how):
         raise ConfigError("tune needs --key, the name of the column with the key, or --key-is with the only key.")
-    read = records_of(source, settings.source, key, time_column, settings.side, how=how)
-    found, more = tuning.first_records(read, records)
-    if more:
-        note(f"warning: only the first {records:,} records are used; raise --records to use more.")
-    if composition.forecasts is not None and _forecasts(job_from(composition, str(job_file)), found, as_json):
+    recorded = first_records(source, settings, key, time_column, how, records)
+    if composition.forecasts is not None and _forecasts(job_from(composition, str(job_file)), recorded, as_json):
         return
     tuned = tuning.tune(
         delayed(contents, delay),
-        lambda given: composition_from(located(given, job_file), os.environ, str(job_file)),
-        found,
+        composing(job_file),
+        recorded,
         share=share,
         most=candidates,
         seconds=seconds,

@@ -105,6 +105,12 @@ def require_changeable(settings: Settings, *, whole: bool = True) -> None:
         raise SetupError("\n".join(problems))
 
 
+def begin(settings: Settings) -> dict[int, int]:
+    """`settled_ends` of a changelog that may be changed. Raises SetupError as `require_changeable` does."""
+    require_changeable(settings)
+    return settled_ends(settings)
+
+
 def commits_of_recreated(settings: Settings) -> dict[int, int]:
     """The group's next input offsets by partition if the input was recreated under the job, {} if not.
 

@@ -6,7 +6,6 @@ depends on the first part alone; what they are worth is the error on the rest, w
 
 import copy
 import dataclasses
-import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -245,9 +244,3 @@ def rewritten(text: str, table: Mapping[str, Any]) -> str:
         if not inside:
             kept.append(line)
     return "\n".join(kept) + "\n"
-
-
-def first_records(records: Iterator[Stored], most: int) -> tuple[list[Stored], bool]:
-    """At most so many records, and whether there are more."""
-    found = list(itertools.islice(records, most + 1))
-    return found[:most], len(found) > most

@@ -1,6 +1,5 @@
 """Tries simple learners, and the usual one, on a sample with numbers to predict: `init` proposes the best."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,9 +31,8 @@ def best_learner(file: Path, sample: Path, guessed: "Guess", how: "How") -> Best
 
     The second half of each key's labels counts.
     """
-    from streamjobs.job_files import located, read_job, read_table
+    from streamjobs.job_files import composing, read_job, read_table
     from streamjobs.replay.comparing import OWN, compare
-    from streamjobs.settings.load import composition_from
 
     table = read_table(file)
     tables = {OWN: table}
@@ -47,13 +45,7 @@ def best_learner(file: Path, sample: Path, guessed: "Guess", how: "How") -> Best
             return None
         note("trying learners on the sample ...")
         for name, one in tables.items():
-            done = compare(
-                one,
-                lambda given: composition_from(located(given, file), os.environ, str(file)),
-                records,
-                (OWN,),
-                lambda name: None,
-            )
+            done = compare(one, composing(file), records, (OWN,), lambda name: None)
             errors[name if name in CANDIDATES else done.learners[0].model] = done.learners[0].half or float("inf")
     except ConfigError as error:
         note(f"learners were not tried: {error}")

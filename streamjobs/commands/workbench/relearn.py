@@ -45,8 +45,7 @@ def relearn(
             f"{job_file}: the job has no [drift], so a key has no reference to reset; --all removes drift detection from "
             "the states of a job that had a [drift]."
         )
-    changelog_edit.require_changeable(job.settings)
-    read_at = changelog_edit.settled_ends(job.settings)
+    read_at = changelog_edit.begin(job.settings)
     chosen = _chosen(job, keys, every)
     changes, unread = _changes(job, chosen, every)
     changelog_edit.write(job.settings, changes, read_at)
