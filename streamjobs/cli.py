@@ -7,13 +7,13 @@
 import sys
 import traceback
 import warnings
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
 
 from streamjobs.commands import (
     about,
-    add_examples,
     broker,
     check,
     compare,
@@ -24,6 +24,8 @@ from streamjobs.commands import (
     init,
     replay,
     state,
+    state_change,
+    state_read,
     topics,
     tune,
 )
@@ -32,6 +34,66 @@ from streamjobs.commands.recordings import produce
 from streamjobs.commands.workbench import check_learner, export, plot, relearn, settings
 from streamjobs.errors import StreamjobsError
 from streamjobs.process import use_one_thread
+
+Commands = Mapping[str, tuple[Callable[..., None], str]]  # by name, each with the example at the end of its --help
+COMMANDS: Commands = {
+    "demo": (demo.demo, "--people 5"),
+    "init": (init.init, "job.toml --sample records.jsonl"),
+    "check": (check.check, "job.toml --sample records.jsonl --key person"),
+    "size": (check.size, "job.toml --keys 50000 --rate 1/s"),
+    "schema": (settings.schema, "job.toml --outputs --format avro --sink predictions"),
+    "check-learner": (check_learner.check_learner, "mypackage.nearest:Nearest --set budget=20"),
+    "describe": (describe.describe, "okfeb --set rank=10"),
+    "rekey": (topics.rekey, "job.toml"),
+    "produce": (produce.produce, "job.toml records.jsonl --key person"),
+    "run": (worker.run, "job.toml"),
+    "fit": (fit.fit, "job.toml --input recordings --key person"),
+    "replay": (replay.replay, "job.toml --input records.jsonl --key person --output-dir out"),
+    "plot": (plot.plot, "drift job.toml --from out --output drift.svg"),
+    "tune": (tune.tune, "job.toml --input records.jsonl --key person"),
+    "compare": (compare.compare, "job.toml --learners job,rls,krls --input records.jsonl --key person --delay 20s"),
+    "export": (export.export, "job.toml predictions --output predictions.csv"),
+    "version": (about.version_command, "--json"),
+}
+TOPICS: Commands = {
+    "plan": (topics.plan, "job.toml --acl --principal User:wrist"),
+    "create": (topics.create, "job.toml --partitions 8"),
+    "grow": (topics.grow, "job.toml --dry-run"),
+}
+DRIFT: Commands = {
+    "tune": (tune.drift_tune, "job.toml --input records.jsonl --key machine --quiet-until 2026-11-21T12:00"),
+    "relearn": (relearn.relearn, "job.toml pump-7 pump-9"),
+}
+STATE: Commands = {
+    "list": (state_read.list_command, "job.toml --limit 20"),
+    "show": (state_read.show_command, "job.toml p7"),
+    "top": (state_read.top, "job.toml --by ls_error"),
+    "diff": (state_read.diff, "job.toml monday.states"),
+    "verify": (state_read.verify, "job.toml"),
+    "reset": (state_change.reset, "job.toml p7"),
+    "forget": (state_change.forget, "job.toml p7 --count"),
+    "export": (state_change.export, "job.toml --all --output monday.states"),
+    "import": (state_change.import_command, "job.toml healthy.state --key pump-7"),
+    "forget-offsets": (state_change.forget_offsets, "job.toml"),
+    "migrate": (state.migrate, "job.toml"),
+    "repartition": (state.repartition, "job.toml --dry-run"),
+    "restore": (state.restore, "job.toml p7 --copy monday.states"),
+}
+DLQ: Commands = {
+    "list": (dlq.list_command, "job.toml --reason malformed"),
+    "show": (dlq.show_command, "job.toml 3:1041"),
+    "redrive": (dlq.redrive, "job.toml --reason malformed --dry-run"),
+}
+BROKER: Commands = {"start": (broker.start, "--port 9092"), "stop": (broker.stop, "")}
+GROUPS: Mapping[str, tuple[str, Commands]] = {
+    "config": ("Show the settings that a job runs with.", {"show": (settings.config_show, "job.toml")}),
+    "topics": ("Plan, create and grow the topics of a job.", TOPICS),
+    "drift": ("Detectors on recordings, and new references.", DRIFT),
+    "state": ("Inspect, compare, export and change the states of a job's keys.", STATE),
+    "dlq": ("List dead letters (records that could not be used) and send them back.", DLQ),
+    "broker": ("Start and stop a single-node Apache Kafka for development (needs Java 17 and Maven).", BROKER),
+    "dashboards": ("Dashboards for Grafana.", {"write": (about.write_dashboards, "dashboards")}),
+}
 
 _usual_warning = warnings.formatwarning
 
@@ -47,6 +109,11 @@ app = typer.Typer(
 )
 
 
+def _add(group: typer.Typer, commands: Commands, above: str = "") -> None:
+    for name, (command, example) in commands.items():
+        group.command(name, epilog=f"Example: streamjobs {above}{name} {example}".rstrip())(command)
+
+
 @app.callback()
 def every_command(
     debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error; may stand anywhere.")] = False,
@@ -54,34 +121,11 @@ def every_command(
     pass  # read in `run`, before anything can fail
 
 
-for group in (
-    *(
-        demo,
-        init,
-        check,
-        settings,
-        check_learner,
-        describe,
-        topics,
-        produce,
-        worker,
-        fit,
-        replay,
-        plot,
-        tune,
-        compare,
-        relearn,
-        export,
-    ),
-    *(state, dlq, broker, about),
-):
-    group.add_to(app)
-add_examples(app)
-
-
-def main() -> None:
-    """The console script of earlier releases, which an editable checkout may still have; today's is `__main__`."""
-    sys.exit(run(sys.argv[1:]))
+for name, (words, commands) in GROUPS.items():
+    group = typer.Typer(help=words, no_args_is_help=True)
+    _add(group, commands, f"{name} ")
+    app.add_typer(group, name=name)
+_add(app, COMMANDS)
 
 
 def run(arguments: list[str]) -> int:

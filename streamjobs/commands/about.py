@@ -16,14 +16,6 @@ DASHBOARDS = Path(__file__).parent / "dashboards"
 LIBRARIES = ("numpy", "scipy", "numba", "faust-streaming", "aiokafka", "rocksdict", "confluent-kafka", "msgspec", "pydantic")
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("version")(version_command)
-    group = typer.Typer(help="Dashboards for Grafana.", no_args_is_help=True)
-    group.callback()(_group)
-    group.command("write")(write_dashboards)
-    app.add_typer(group, name="dashboards")
-
-
 def version_command(as_json: AsJson = False) -> None:
     """Print the versions of streamjobs and of the libraries that its results depend on."""
     versions = {"streamjobs": __version__, "python": platform.python_version()}
@@ -36,10 +28,6 @@ def version_command(as_json: AsJson = False) -> None:
         show(versions)
     else:
         say("\n".join(f"{name:<16} {number}" for name, number in versions.items()))
-
-
-def _group() -> None:
-    pass  # without it, a group of one command would be that command
 
 
 def write_dashboards(

@@ -7,15 +7,6 @@ import typer
 from streamjobs.commands.console import note, say
 
 
-def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(
-        help="Start and stop a single-node Apache Kafka for development (needs Java 17 and Maven).", no_args_is_help=True
-    )
-    group.command("start")(start)
-    group.command("stop")(stop)
-    app.add_typer(group, name="broker")
-
-
 def start(
     port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1; absent: 9092, or any free port.")] = None,
 ) -> None:

@@ -35,11 +35,6 @@ LOOKED_AT = 200  # rows of a sample, for columns of times
 SHOWN, MOST_COLUMNS = 3, 24  # of the rows that a sample gives
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("check")(check)
-    app.command("size")(size)
-
-
 def check(
     job_file: JobFile,
     online: Annotated[

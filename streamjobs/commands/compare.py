@@ -24,10 +24,6 @@ TimeColumn = Annotated[
 MostRecords = Annotated[int, typer.Option(min=1, help="Most records to read; later records of the file are left out.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("compare")(compare)
-
-
 def delayed(contents: dict[str, Any], delay: str | None) -> dict[str, Any]:
     """A job file's contents with this delay of labels."""
     return contents if delay is None else {**contents, "labels": {**contents.get("labels", {}), "delay": delay}}

@@ -7,10 +7,6 @@ import typer
 from streamjobs.commands.console import note, say
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("demo")(demo)
-
-
 def demo(
     kafka: Annotated[bool, typer.Option("--kafka", help="Use a real Apache Kafka (needs Java 17 and Maven).")] = False,
     people: Annotated[

@@ -13,10 +13,6 @@ from streamjobs.settings.types import readable
 WRAP_AT = 110
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("describe")(describe)
-
-
 def describe(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A learner; absent: list all of them.")] = None,
     dim: Annotated[int, typer.Option(min=1, help="Length of x, for the size of a state.")] = 6,

@@ -22,14 +22,6 @@ WHOLE_BATCH = "batch"  # reason of a letter that is a whole batch of records
 Reasons = Annotated[list[str] | None, typer.Option("--reason", help="Only dead letters with this reason; may be repeated.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(help="List dead letters (records that could not be used) and send them back.", no_args_is_help=True)
-    group.command("list")(list_command)
-    group.command("show")(show_command)
-    group.command("redrive")(redrive)
-    app.add_typer(group, name="dlq")
-
-
 def list_command(
     job_file: JobFile,
     reason: Reasons = None,

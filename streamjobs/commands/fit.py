@@ -46,10 +46,6 @@ Better = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("fit")(fit)
-
-
 def fit(
     job_file: JobFile,
     sources: Sources,

@@ -27,10 +27,6 @@ TimeZone = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("init")(init)
-
-
 def init(
     file: Annotated[Path, typer.Argument(help="The job file to write.")] = Path("job.toml"),
     sample: Annotated[Path | None, typer.Option(help=f"Data to guess fields, times and labels from. {FILES}.")] = None,

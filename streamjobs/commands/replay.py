@@ -44,10 +44,6 @@ Score = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("replay")(replay)
-
-
 def replay(
     job_file: JobFile,
     source: Annotated[

@@ -8,10 +8,6 @@ import typer
 from streamjobs.commands.console import JobFile
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("run")(run)
-
-
 def run(
     context: typer.Context,
     job_file: JobFile,

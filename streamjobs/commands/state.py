@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands import state_change, state_read
+from streamjobs.commands import state_change
 from streamjobs.commands.console import AsJson, JobFile, Pace, job_of, note, say, show
 from streamjobs.errors import ConfigError, SetupError
 
@@ -21,19 +21,6 @@ if TYPE_CHECKING:
     from streamjobs.maintenance.restore import Restored
 
 PROGRESS_EVERY = 10.0  # seconds between two lines
-
-
-def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(
-        help="Inspect, compare, export and change the states of a job's keys.",
-        no_args_is_help=True,
-    )
-    state_read.add_to(group)
-    state_change.add_to(group)
-    group.command("migrate")(migrate)
-    group.command("repartition")(repartition)
-    group.command("restore")(restore)
-    app.add_typer(group, name="state")
 
 
 def migrate(

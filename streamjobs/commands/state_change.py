@@ -19,14 +19,6 @@ EXAMPLES = 3  # keys that a note names
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
 
 
-def add_to(group: typer.Typer) -> None:
-    group.command("reset")(reset)
-    group.command("forget")(forget)
-    group.command("export")(export)
-    group.command("import")(import_command)
-    group.command("forget-offsets")(forget_offsets)
-
-
 def export(
     job_file: JobFile,
     output: Output,

@@ -26,14 +26,6 @@ Order = Literal["key", "seen", "rows", "bytes", "offset", "ls_error"]
 COLUMNS = ("key", "partition", "rows", "seen", "labels", "offset", "LS error", "bytes", "newest sample", "written")
 
 
-def add_to(group: typer.Typer) -> None:
-    group.command("list")(list_command)
-    group.command("show")(show_command)
-    group.command("top")(top)
-    group.command("diff")(diff)
-    group.command("verify")(verify)
-
-
 def list_command(
     job_file: JobFile,
     sort: Annotated[Order, typer.Option(help="Sort by this column: key ascending, all others descending.")] = "key",

@@ -23,15 +23,6 @@ Principal = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(help="Plan, create and grow the topics of a job.", no_args_is_help=True)
-    group.command("plan")(plan)
-    group.command("create")(create)
-    group.command("grow")(grow)
-    app.add_typer(group, name="topics")
-    app.command("rekey")(rekey)
-
-
 def plan(
     job_file: JobFile,
     partitions: Partitions = None,

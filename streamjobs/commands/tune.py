@@ -24,10 +24,6 @@ PROGRESS_EVERY = 2.0  # seconds between two lines
 NAMES = {"own": "job", "linear": "linear head"}
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("tune")(tune)
-
-
 def tune(
     job_file: JobFile,
     source: Annotated[

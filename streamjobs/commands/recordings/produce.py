@@ -21,10 +21,6 @@ LONG = 5.0  # seconds of waiting that are printed
 LOOKED_AT = 100  # records of each recording, before the first is sent
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("produce")(produce)
-
-
 def produce(
     job_file: JobFile,
     files: Annotated[list[Path], typer.Argument(help=f"{FILES}; several are sent one after the other.")],

@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from streamjobs.learner_checks.case import Case
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("check-learner")(check_learner)
-
-
 def check_learner(
     learner: Annotated[str, typer.Argument(metavar="MODULE:CLASS", help="The learner, such as my_package.nearest:Nearest.")],
     given: Annotated[

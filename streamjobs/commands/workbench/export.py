@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 AT_ONCE = 1_000  # records that a replay applies before their outputs are written
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("export")(export)
-
-
 def export(
     job_file: JobFile,
     sink: Annotated[

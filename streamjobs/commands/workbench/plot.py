@@ -9,10 +9,6 @@ from streamjobs.commands.console import JobFile, note
 from streamjobs.errors import ConfigError
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("plot")(plot)
-
-
 def plot(
     what: Annotated[str, typer.Argument(metavar="PICTURE", help="features, ls_error, drift, confusion or forecast.")],
     job_file: JobFile,

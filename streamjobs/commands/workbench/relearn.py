@@ -6,7 +6,6 @@ import typer
 
 from streamjobs.commands.console import JobFile, counted, job_of, note, say
 from streamjobs.commands.state_read import entries_of, read_copy
-from streamjobs.commands.tune import drift_tune
 from streamjobs.errors import ConfigError, SnapshotError
 
 if TYPE_CHECKING:
@@ -14,13 +13,6 @@ if TYPE_CHECKING:
     from streamjobs.maintenance.copies import Entry
 
 EXAMPLES = 3  # keys that a note names
-
-
-def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, help="Detectors on recordings, and new references.")
-    group.command("tune")(drift_tune)
-    group.command("relearn")(relearn)
-    app.add_typer(group, name="drift")
 
 
 def relearn(

@@ -13,18 +13,6 @@ if TYPE_CHECKING:
     from streamjobs.settings.sections import Settings
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command("schema")(schema)
-    group = typer.Typer(help="Show the settings that a job runs with.", no_args_is_help=True)
-    group.callback()(_group)  # keeps 'config show' a group of one
-    group.command("show")(config_show)
-    app.add_typer(group, name="config")
-
-
-def _group() -> None:
-    pass
-
-
 def schema(
     job_file: Annotated[Path | None, typer.Argument(metavar="[JOB]", help="With --outputs: the job file.")] = None,
     outputs: Annotated[bool, typer.Option("--outputs", help="Print the schemas of this job's output topics.")] = False,
