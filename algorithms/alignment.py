@@ -193,22 +193,4 @@ def _median_distance(samples, count):
                 pairs += 1
     if pairs == 0:
         return 0.0
-    wanted, low, high = pairs // 2, 0, pairs - 1
-    while low < high:  # Hoare's selection
-        middle, i, j = gaps2[(low + high) // 2], low, high
-        while i <= j:
-            while gaps2[i] < middle:
-                i += 1
-            while gaps2[j] > middle:
-                j -= 1
-            if i <= j:
-                gaps2[i], gaps2[j] = gaps2[j], gaps2[i]
-                i += 1
-                j -= 1
-        if wanted <= j:
-            high = j
-        elif wanted >= i:
-            low = i
-        else:
-            break
-    return np.sqrt(gaps2[wanted])
+    return np.sqrt(np.partition(gaps2[:pairs], pairs // 2)[pairs // 2])

@@ -6,7 +6,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Code, fill_row, value
-from algorithms.common.linalg import put, remove_row
+from algorithms.common.linalg import norm2, put, remove_row
 from algorithms.common.protocol import Array, Learner, State
 from algorithms.common.workspace import Slot
 
@@ -48,9 +48,7 @@ def lightest(code: Code, dictionary: Array, weights: Array, count: int) -> int:
     """The sample with the smallest term in the kernel's space, argmin |weights[i]|^2 kappa(x_i, x_i); first of equals."""
     least, lightest_yet = np.inf, 0
     for i in range(count):
-        size = 0.0
-        for t in range(weights.shape[1]):
-            size += weights[i, t] * weights[i, t]
+        size = norm2(weights[i])
         if code[0] > 1.0:
             size *= value(code, dictionary[i], dictionary[i])
         if size < least:

@@ -9,6 +9,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Code, fill_row
+from algorithms.common.linalg import norm2
 from algorithms.common.protocol import Array
 
 LOST = 1e-12  # a pivot this small relative to its diagonal entry is rounding noise: its coordinate stays 0
@@ -88,11 +89,8 @@ def most_redundant(U: Array, weights: Array, count: int, along: Array) -> tuple[
     """
     redundant, least = 0, np.inf
     for i in range(count):
-        size = 0.0
-        for t in range(weights.shape[1]):
-            size += weights[i, t] * weights[i, t]
         inverse = _column_of_inverse(U, i, count, along)
-        change = size / inverse if inverse > 0.0 else 0.0  # without a pivot it is a copy of others
+        change = norm2(weights[i]) / inverse if inverse > 0.0 else 0.0  # without a pivot it is a copy of others
         if change < least:
             redundant, least = i, change
     return redundant, least

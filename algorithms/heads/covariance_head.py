@@ -10,10 +10,10 @@ import numpy as np
 
 from algorithms.common import rls
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import missing
+from algorithms.common.linalg import distance2, missing
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs
 from algorithms.common.triangle import packed
-from algorithms.heads.linear import carry, score, squared_loss
+from algorithms.heads.linear import carry, score
 
 
 class CovarianceState(NamedTuple):
@@ -79,7 +79,7 @@ def _loop(work, slots, X, Y, learn, out, basis, model):
         if not missing(x):
             score(weights, bias, x, prediction)
             if not missing(y):
-                out.loss[n] = squared_loss(prediction, y)
+                out.loss[n] = distance2(y, prediction)
 
             # Learn, then one step on in time.
             if learn[n] & LEARN_HEAD:

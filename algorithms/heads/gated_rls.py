@@ -20,12 +20,12 @@ import numpy as np
 
 from algorithms.common import rls
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import largest, missing, put
+from algorithms.common.linalg import distance2, largest, missing, put
 from algorithms.common.losses import side
 from algorithms.common.protocol import Array, Basis, Outputs, State, require
 from algorithms.common.triangle import packed
 from algorithms.heads.covariance_head import CovarianceHead
-from algorithms.heads.linear import carry, score, squared_loss
+from algorithms.heads.linear import carry, score
 
 EARLIER = 0.5  # in `latest`, of a class with a label before the last one: neither 0, nor the 1 of that label
 
@@ -164,7 +164,7 @@ def _loop(work, slots, X, Y, learn, out, basis, forgetting, delta, gating, falls
                 for t in range(targets):
                     prediction[t] = 0.0 if unlabelled < 1.0 and latest[t] == EARLIER else latest[t]
             if not missing(y):
-                out.loss[n] = squared_loss(prediction, y)
+                out.loss[n] = distance2(y, prediction)
 
             if learn[n] & 2:
                 seen[key] += 1

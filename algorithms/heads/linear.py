@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import LARGEST_STEP, largest, missing, norm2
+from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing, norm2
 from algorithms.common.losses import hinge_loss, side
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, State
 
@@ -79,7 +79,7 @@ def linear_loop(all_weights, all_bias, steps, seen, slots, X, Y, learn, out, bas
 def _loss(code, prediction, y):
     if code == LOGISTIC:
         return _log_loss(prediction, y)
-    return squared_loss(prediction, y) if code < LOGISTIC else hinge_loss(prediction, y)
+    return distance2(y, prediction) if code < LOGISTIC else hinge_loss(prediction, y)
 
 
 @compiled
@@ -119,15 +119,6 @@ def score(weights: Array, bias: Array, x: Array, prediction: Array) -> None:
     for i in range(x.size):
         for t in range(prediction.size):
             prediction[t] += x[i] * weights[i, t]
-
-
-@compiled
-def squared_loss(prediction: Array, y: Array) -> float:
-    total = 0.0
-    for t in range(y.size):
-        gap = y[t] - prediction[t]
-        total += gap * gap
-    return total
 
 
 @compiled

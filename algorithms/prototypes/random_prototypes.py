@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, fill_row, value
+from algorithms.common.kernels import Kernel, value
 from algorithms.common.linalg import missing, put
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 from algorithms.common.randomness import uniform
@@ -95,7 +95,7 @@ class RandomPrototypes(Learner):
 def _loop(work, slots, X, learn, out, basis, code, ridge):
     all_prototypes, all_arrival, seen, seeds, counts, factors = work
     budget = factors.shape[1]
-    k, turned = np.empty(budget), np.empty((budget, budget) if basis.moved.size else (0, 0))
+    k = np.empty(budget)
     for n in range(len(X)):
         key, x = slots[n], X[n]
         kxx = value(code, x, x)
@@ -114,20 +114,17 @@ def _loop(work, slots, X, learn, out, basis, code, ridge):
         place = count if count < budget else _place(seeds[key], seen[key])
         if place >= budget:
             continue
-        if count == budget:
-            out.evicted[n] = 1
-            if basis.moved.size:
-                _leave(code, prototypes, place, x, U, turned)
+        swaps = count == budget
+        before = U.copy() if swaps and basis.moved.size else U[:0]
+        old = prototypes.copy() if swaps and basis.moved.size else prototypes[:0]
         put(prototypes[place], x)
         arrival[place] = seen[key]
-        out.admitted[n] = 1
+        out.admitted[n], out.evicted[n] = 1, swaps
         count = max(count, place + 1)
         counts[key, 0], counts[key, 1] = count, count
         maps.factor(code, prototypes, place, count, ridge, U)
-        if out.evicted[n] and basis.moved.size and _enter(U, turned):
-            basis.moved[n] = 1
-            for i in range(budget):
-                put(basis.transfer[n, i], turned[i])
+        if swaps and basis.moved.size:
+            basis.moved[n] = maps.change_of_set(code, old, before, prototypes, count, U, basis.transfer[n])
 
 
 @compiled
@@ -145,28 +142,3 @@ def _sample(rows, budget, seed):
         if place < budget:
             arrival[place] = seen
     return arrival
-
-
-@compiled
-def _leave(code, prototypes, place, x, U, turned):
-    """turned = K(new, old) U^-1, the new prototypes being the old ones with x in `place`."""
-    for i in range(len(prototypes)):
-        fill_row(code, prototypes, len(prototypes), x if i == place else prototypes[i], turned[i])
-        maps.whiten(U, len(prototypes), turned[i])
-
-
-@compiled
-def _enter(U, turned):
-    """turned = U'^-1 turned; False where that is out of range."""
-    size = len(turned)
-    for i in range(size):
-        for c in range(size):
-            turned[i, c] = turned[i, c] / U[i, i] if U[i, i] != 0.0 else 0.0
-        for j in range(i + 1, size):
-            factor = U[i, j]
-            for c in range(size):
-                turned[j, c] -= factor * turned[i, c]
-    for i in range(size):
-        if missing(turned[i]):
-            return False
-    return True

@@ -1,7 +1,6 @@
 """Runs records through `advance` in batches, as a worker's partitions do."""
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,10 +20,9 @@ BATCH_BYTES = 64 << 20  # of the values of a batch
 
 
 @dataclass(slots=True)
-class Tally:
+class Tally(Taken):
     """Totals since the start; a line of progress is the difference of two."""
 
-    taken: Taken = field(default_factory=Taken)
     keys: int = 0
     ls_errors: int = 0
     ls_error_sum: float = 0.0
@@ -38,28 +36,8 @@ class Tally:
     drift_events: int = 0
     forecasts: dict[str, list[float]] = field(default_factory=dict)  # as in `Report`
 
-    @property
-    def records(self) -> int:
-        return self.taken.records
-
-    @property
-    def samples(self) -> int:
-        return self.taken.samples
-
-    @property
-    def rows(self) -> int:
-        return self.taken.rows
-
-    @property
-    def dead_lettered(self) -> Counter[str]:
-        return self.taken.dead_lettered
-
-    @property
-    def skipped(self) -> Counter[str]:
-        return self.taken.skipped
-
     def add(self, report: Report) -> None:
-        self.taken.add(report)
+        Taken.add(self, report)
         self.keys += report.keys_created
         errors = [error for of_batch in report.ls_errors for error in of_batch.tolist()]
         self.ls_errors += len(errors)

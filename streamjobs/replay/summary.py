@@ -28,7 +28,7 @@ def summary_of(task: str, tally: Tally, seconds: float, controls: dict[str, Any]
         "controls": controls,
         "unknown": None if regression else tally.unknown,
         "numbers_filled": tally.filled,
-        "lacking": dict(tally.taken.lacking.most_common()),
+        "lacking": dict(tally.lacking.most_common()),
         "targets_clipped": tally.targets_clipped if regression else None,
         "drift_events": tally.drift_events,
         "dead_lettered": dict(tally.dead_lettered),
@@ -40,16 +40,15 @@ def summary_of(task: str, tally: Tally, seconds: float, controls: dict[str, Any]
 
 def nothing_learned(job: Job, tally: Tally, errors: list[str]) -> str | None:
     """A sentence where records came and no row was made; None otherwise."""
-    taken = tally.taken
-    if taken.rows or not taken.records:
+    if tally.rows or not tally.records:
         return None
-    if sentence := taken.nothing_learned(errors[0] if errors else ""):
+    if sentence := tally.nothing_learned(errors[0] if errors else ""):
         return sentence
     windows = job.composition.windows
     if windows is None:
-        return f"nothing was learned: {taken.samples:,} samples still wait to be sorted by time; check [source] lateness."
+        return f"nothing was learned: {tally.samples:,} samples still wait to be sorted by time; check [source] lateness."
     return (
-        f"nothing was learned: {taken.samples:,} samples of {tally.keys:,} keys filled no window. A key needs 80 % of "
+        f"nothing was learned: {tally.samples:,} samples of {tally.keys:,} keys filled no window. A key needs 80 % of "
         f"{windows.nominal} samples within {windows.length:g} s; check which column is the key and which the time, and "
         "[window] length and rate."
     )
@@ -57,7 +56,7 @@ def nothing_learned(job: Job, tally: Tally, errors: list[str]) -> str | None:
 
 def cautions(tally: Tally, errors: list[str], summary: dict[str, Any]) -> Iterator[str]:
     """What a result that was learned from should not be trusted for."""
-    taken, controls = tally.taken, summary["controls"] or {}
+    controls = summary["controls"] or {}
     if summary["wrong"] is not None and summary["wrong"] > controls.get("wrong_last_label", summary["wrong"]):
         yield (
             f"the model is wrong more often than a repeat of the key's last label ({summary['wrong']:,} and "
@@ -69,10 +68,10 @@ def cautions(tally: Tally, errors: list[str], summary: dict[str, Any]) -> Iterat
             f"the model's error is larger than that of a repeat of the key's last label (root mean square "
             f"{summary['rmse']:.6g} and {controls['rmse_last_label']:.6g}); try other settings with 'streamjobs tune'."
         )
-    if taken.mostly_dead and taken.rows:
-        dead = taken.dead_lettered.total()
-        yield f"{dead:,} of {taken.records:,} records became dead letters, more than half. The first: {errors[0]}"
-    for one in taken.much_skipped() if taken.rows else ():
+    if tally.mostly_dead and tally.rows:
+        dead = tally.dead_lettered.total()
+        yield f"{dead:,} of {tally.records:,} records became dead letters, more than half. The first: {errors[0]}"
+    for one in tally.much_skipped() if tally.rows else ():
         yield f"{one.percent:g} % of the {one.unit} are skipped as {one.reason}: {one.advice}."
-    if tally.keys == taken.samples >= KEYS_OF_ONE and taken.rows:
-        yield f"each of the {taken.samples:,} samples has a key of its own, so no key learned a second row; check the key."
+    if tally.keys == tally.samples >= KEYS_OF_ONE and tally.rows:
+        yield f"each of the {tally.samples:,} samples has a key of its own, so no key learned a second row; check the key."
