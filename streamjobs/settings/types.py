@@ -1,6 +1,7 @@
 """Types shared by the sections: durations, sizes, times, topics, secrets; and the base class of every section."""
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, WithJsonSchema
@@ -20,6 +21,7 @@ SECONDS = {  # of a unit of durations (7d) and of rates (1/day)
     **{"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0},
     **{"min": 60.0, "day": 86_400.0, "week": 604_800.0},
 }
+Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it) of settings that contradict
 T = TypeVar("T")
 _SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 

@@ -2,13 +2,13 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from algorithms import Learner
 from algorithms.common.kernels import Kernel
 from streamjobs.settings.learners import PREDICTING, TASK
-from streamjobs.settings.rules.broker import access_contradictions
+from streamjobs.settings.rules.broker import access_contradictions, secrets_given_twice
 from streamjobs.settings.rules.drift import drift_contradictions, one_number_contradictions, start_contradictions
 from streamjobs.settings.rules.formats import format_contradictions, registry_contradictions
 from streamjobs.settings.rules.sensors import sensor_contradictions
@@ -19,17 +19,16 @@ from streamjobs.settings.sections import (
     JobSection,
     LabelsSection,
     LearnerSection,
-    MetricsSection,
     ScalingSection,
     StateSection,
     WindowSection,
 )
 from streamjobs.settings.source import SourceSection
+from streamjobs.settings.types import Problems
 from streamjobs.stages.statistics import CONVOLVED
 from streamjobs.stages.windows import MOST_SAMPLES
 
 LONGEST_TRANSACTION = 60.0  # seconds; a third of the broker's timeout, TRANSACTION_TIMEOUT of worker.changelog
-Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it)
 
 
 def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Problems:
@@ -51,7 +50,7 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         if source:
             rules.append(window_contradictions(window, source))
     if metrics := parts.get("metrics"):
-        rules.append(_metrics(metrics))
+        rules.append(secrets_given_twice("metrics", metrics))
     if state := parts.get("state"):
         rules.append(_state(state))
         if job := parts.get("job"):
@@ -97,11 +96,6 @@ def _compares_codes(part: Any) -> bool:
         return part.name == "overlap"
     held = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
     return any(_compares_codes(getattr(part, one.name)) for one in held)
-
-
-def _metrics(metrics: MetricsSection) -> Problems:
-    if metrics.token is not None and metrics.token_file is not None:
-        yield ("metrics", "token_file"), "token_file and token both give the same secret; remove one."
 
 
 def _job(job: JobSection) -> Problems:

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from streamjobs.settings.broker import BrokerSection
+from streamjobs.settings.broker import BrokerSection, RegistrySection
 from streamjobs.settings.environment import PREFIX, SECTION_MODELS
+from streamjobs.settings.sections import MetricsSection
 from streamjobs.settings.sentences import hidden, is_secret
-
-Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it)
+from streamjobs.settings.types import Problems
 
 ADDRESS = r"kafka://[^\s,:/@]+(:\d{1,5})?(,[^\s,:/@]+(:\d{1,5})?)*"
 FILES = {
@@ -48,18 +48,43 @@ def access_contradictions(broker: BrokerSection) -> Problems:
         yield ("broker", "url"), f"url must be kafka://host:port[,host:port]; got {hidden(broker.url)!r}."
     if broker.session_timeout < 1:
         yield ("broker", "session_timeout"), f"session_timeout must be 1 s or more; got {broker.session_timeout:g} s."
-    for name, file in FILES.items():
-        if getattr(broker, name) is not None and getattr(broker, file) is not None:
-            yield ("broker", file), f"{file} and {name} both give the same secret; remove one."
+    yield from secrets_given_twice("broker", broker)
     yield from _protocol(broker)
-    yield from _certificates(broker)
+    yield from certificate_contradictions(
+        "broker", broker, "with protocol = 'plaintext'; set 'ssl'" if broker.protocol == "plaintext" else ""
+    )
     yield from _username(broker)
     yield from _tokens(broker)
 
 
-def _is_set(broker: BrokerSection, name: str) -> bool:
+def secrets_given_twice(section: str, settings: BrokerSection | RegistrySection | MetricsSection) -> Problems:
+    for name, file in FILES.items():
+        if getattr(settings, name, None) is not None and getattr(settings, file) is not None:
+            yield (section, file), f"{file} and {name} both give the same secret; remove one."
+
+
+def certificate_contradictions(section: str, settings: BrokerSection | RegistrySection, unencrypted: str) -> Problems:
+    """unencrypted: what makes a certificate meaningless, and what to set instead; empty: the connection is encrypted."""
+    if unencrypted:
+        for name in ("ca_file", "certificate_file", "key_file"):
+            if getattr(settings, name) is not None:
+                yield (section, name), f"{name} has no meaning {unencrypted}, or remove it."
+    elif settings.key_file is not None and settings.certificate_file is None:
+        yield (section, "key_file"), "key_file needs its certificate; set certificate_file."
+    elif settings.certificate_file is None and is_set(settings, "key_password"):
+        yield (section, "key_password"), "key_password needs its key; set certificate_file and key_file."
+
+
+def is_set(settings: BrokerSection | RegistrySection, name: str) -> bool:
     """Whether the secret, or the file that holds it, is set."""
-    return getattr(broker, name) is not None or getattr(broker, FILES[name]) is not None
+    return bool(getattr(settings, name) or getattr(settings, FILES[name]))
+
+
+def username_without_password(section: str, username: str) -> str:
+    return (
+        f"username {username!r} needs its password; put it in a file named by password_file, or in the environment "
+        f"as {PREFIX}{section.upper()}__PASSWORD."
+    )
 
 
 def _credential(broker: BrokerSection) -> str | None:
@@ -67,7 +92,7 @@ def _credential(broker: BrokerSection) -> str | None:
     for name in ("mechanism", "username", "token_url"):
         if getattr(broker, name) is not None:
             return name
-    return next((name for name in ("password", "token") if _is_set(broker, name)), None)
+    return next((name for name in ("password", "token") if is_set(broker, name)), None)
 
 
 def _protocol(broker: BrokerSection) -> Problems:
@@ -89,18 +114,6 @@ def _protocol(broker: BrokerSection) -> Problems:
         )
 
 
-def _certificates(broker: BrokerSection) -> Problems:
-    if broker.protocol == "plaintext":
-        for name in ("ca_file", "certificate_file", "key_file"):
-            if getattr(broker, name) is not None:
-                yield ("broker", name), f"{name} has no meaning with protocol = 'plaintext'; set 'ssl', or remove it."
-        return
-    if broker.key_file is not None and broker.certificate_file is None:
-        yield ("broker", "key_file"), "key_file needs its certificate; set certificate_file."
-    elif broker.certificate_file is None and _is_set(broker, "key_password"):
-        yield ("broker", "key_password"), "key_password needs its key; set certificate_file and key_file."
-
-
 def _username(broker: BrokerSection) -> Problems:
     """SCRAM and PLAIN need a username with its password."""
     if broker.mechanism == "OAUTHBEARER":
@@ -108,20 +121,16 @@ def _username(broker: BrokerSection) -> Problems:
             if getattr(broker, name) is not None:
                 yield ("broker", name), f"{name} has no meaning with mechanism = 'OAUTHBEARER'; remove it."
         return
-    if broker.username is not None and not _is_set(broker, "password"):
-        yield (
-            ("broker", "username"),
-            f"username {broker.username!r} needs its password; put it in a file named by password_file, or in the "
-            f"environment as {PREFIX}BROKER__PASSWORD.",
-        )
-    elif broker.username is None and (broker.mechanism is not None or _is_set(broker, "password")):
+    if broker.username is not None and not is_set(broker, "password"):
+        yield ("broker", "username"), username_without_password("broker", broker.username)
+    elif broker.username is None and (broker.mechanism is not None or is_set(broker, "password")):
         which = broker.mechanism or "password"
         yield ("broker", "username"), f"{which} needs a username; set username."
 
 
 def _tokens(broker: BrokerSection) -> Problems:
     """OAUTHBEARER needs exactly one source of tokens."""
-    token, url = _is_set(broker, "token"), broker.token_url
+    token, url = is_set(broker, "token"), broker.token_url
     if broker.username is not None or broker.mechanism not in (None, "OAUTHBEARER"):
         if token or url is not None:
             name = "token_url" if url is not None else "token_file" if broker.token_file is not None else "token"
@@ -139,7 +148,7 @@ def _tokens(broker: BrokerSection) -> Problems:
             ("broker", "token_url"),
             f"token_url must be https://host/path without credentials ({PLAINTEXT} otherwise); got {hidden(url)!r}.",
         )
-    if url is not None and (broker.client_id is None or not _is_set(broker, "client_secret")):
+    if url is not None and (broker.client_id is None or not is_set(broker, "client_secret")):
         yield (
             ("broker", "client_id"),
             f"token_url needs client_id, and client_secret_file or the environment's {PREFIX}BROKER__CLIENT_SECRET.",

@@ -1,6 +1,6 @@
 """[drift]: settings that contradict one another."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from algorithms import Learner
 from algorithms.drift.report import watches_columns
@@ -9,7 +9,7 @@ from streamjobs.settings.events import DriftSection
 from streamjobs.settings.false_alarms import FORESEEN
 from streamjobs.settings.learners import PREDICTING, with_name
 from streamjobs.settings.sections import HeadSection, StateSection
-from streamjobs.settings.types import POPULATION, reference
+from streamjobs.settings.types import POPULATION, Problems, reference
 
 SUBSPACES = ("okfe", "okfeb", "wrkpca")  # learners with a kernel's subspace of `rank` features
 SECTION, OF_COLUMNS = "drift", ("columns", *FORESEEN)
@@ -17,7 +17,7 @@ SECTION, OF_COLUMNS = "drift", ("columns", *FORESEEN)
 
 def drift_contradictions(
     drift: DriftSection, head: HeadSection | None, learners: Mapping[str, Learner], population: bool = False
-) -> Iterator[tuple[tuple[str, str], str]]:
+) -> Problems:
     """Each contradiction with its setting. learners: those of `read_learners`; population: there is a [population]."""
     detector, job_learner, extractor = learners.get("detector"), learners.get("learner"), learners.get("extractor")
     if detector is not None and detector.kind != "drift":
@@ -77,7 +77,7 @@ def drift_contradictions(
         yield (SECTION, "beside"), f"the controls in 'beside' must differ; {name!r} is named {names.count(name)} times."
 
 
-def one_number_contradictions(drift: DriftSection, learners: Mapping[str, Learner]) -> Iterator[tuple[tuple[str, str], str]]:
+def one_number_contradictions(drift: DriftSection, learners: Mapping[str, Learner]) -> Problems:
     """Of rows of one number: a subspace of several features represents it up to rounding, which no stated number fits."""
     follower = learners.get("learner" if drift.extractor is None else "extractor")
     rank, name = getattr(follower, "rank", 1), getattr(follower, "name", "")
@@ -89,7 +89,7 @@ def one_number_contradictions(drift: DriftSection, learners: Mapping[str, Learne
         )
 
 
-def start_contradictions(drift: DriftSection, state: StateSection) -> Iterator[tuple[tuple[str, str], str]]:
+def start_contradictions(drift: DriftSection, state: StateSection) -> Problems:
     if drift.reference_from == "start_from" and state.start_from is None:
         yield (
             (SECTION, "reference_from"),
@@ -98,7 +98,7 @@ def start_contradictions(drift: DriftSection, state: StateSection) -> Iterator[t
         )
 
 
-def _several(drift: DriftSection) -> Iterator[tuple[tuple[str, str], str]]:
+def _several(drift: DriftSection) -> Problems:
     names = drift.watch_names
     if not names or len(set(names)) < len(names):
         yield (SECTION, "watch"), f"watch must name one or more different watches; got {names!r}."
@@ -117,7 +117,7 @@ def _several(drift: DriftSection) -> Iterator[tuple[tuple[str, str], str]]:
         )
 
 
-def _reference(drift: DriftSection) -> Iterator[tuple[tuple[str, str], str]]:
+def _reference(drift: DriftSection) -> Problems:
     """Rows that are normal."""
     rows, _ = reference(drift.reference or "")
     one_number = drift.watch_names != ["columns"]
@@ -138,7 +138,7 @@ def _reference(drift: DriftSection) -> Iterator[tuple[tuple[str, str], str]]:
         )
 
 
-def _of_population(drift: DriftSection, population: bool) -> Iterator[tuple[tuple[str, str], str]]:
+def _of_population(drift: DriftSection, population: bool) -> Problems:
     """Normal is what other people taught."""
     if not population:
         yield (
@@ -162,7 +162,7 @@ def _of_population(drift: DriftSection, population: bool) -> Iterator[tuple[tupl
         )
 
 
-def _without_ls_error(setting: str, name: str, learner: Learner) -> Iterator[tuple[tuple[str, str], str]]:
+def _without_ls_error(setting: str, name: str, learner: Learner) -> Problems:
     if learner.kind != "features":
         yield (SECTION, setting), f"{setting} must be a learner with an LS error, such as 'okfeb'; {name} has none."
     elif not learner.bounded:

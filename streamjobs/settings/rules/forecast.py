@@ -1,6 +1,6 @@
 """[forecast]: the stage that the section names, and what its settings contradict."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from algorithms.common.protocol import Learner, SettingError
@@ -10,7 +10,7 @@ from algorithms.forecast.forecast import Forecast
 from streamjobs.settings.events import ForecastSection
 from streamjobs.settings.sections import WindowSection
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.types import SECONDS, seconds
+from streamjobs.settings.types import SECONDS, Problems, seconds
 from streamjobs.stages.events.forecasts import Forecasts
 from streamjobs.stages.statistics import least_channels
 from streamjobs.stages.statistics import names as statistic_names
@@ -30,7 +30,7 @@ class Refused(SettingError):
 
 def forecast_contradictions(
     forecast: ForecastSection, source: SourceSection, window: WindowSection | None, learner: Learner | None
-) -> Iterator[tuple[tuple[str, str], str]]:
+) -> Problems:
     if source.width is None:  # another rule reports it
         return
     if window is not None and source.width < least_channels(window.statistics):  # and this

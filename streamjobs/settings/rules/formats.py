@@ -1,17 +1,20 @@
 """[source] format, envelope and compression, and the [registry] of schemas."""
 
 import re
-from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from streamjobs.settings.broker import RegistrySection
 from streamjobs.settings.environment import PREFIX
-from streamjobs.settings.rules.broker import PLAINTEXT
+from streamjobs.settings.rules.broker import (
+    PLAINTEXT,
+    certificate_contradictions,
+    is_set,
+    secrets_given_twice,
+    username_without_password,
+)
 from streamjobs.settings.sentences import hidden
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.types import AUTO
-
-Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it)
+from streamjobs.settings.types import AUTO, Problems
 
 ENDINGS = {"avro": (".avsc",), "protobuf": (".proto", ".desc")}
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -71,30 +74,14 @@ def registry_contradictions(registry: RegistrySection) -> Problems:
             ("registry", "url"),
             f"url must be https://host:port or http://host:port, with a path or without; got {registry.url!r}.",
         )
-    for name in ("password", "key_password", "token"):
-        if getattr(registry, name) is not None and getattr(registry, f"{name}_file") is not None:
-            yield ("registry", f"{name}_file"), f"{name}_file and {name} both give the same secret; remove one."
-    has = {
-        name: bool(getattr(registry, name) or getattr(registry, f"{name}_file"))
-        for name in ("password", "token", "key_password")
-    }
-    if registry.username is not None and not has["password"]:
-        yield (
-            ("registry", "username"),
-            f"username {registry.username!r} needs its password; put it in a file named by password_file, or in the "
-            f"environment as {PREFIX}REGISTRY__PASSWORD.",
-        )
-    if registry.username is None and has["password"]:
+    yield from secrets_given_twice("registry", registry)
+    if registry.username is not None and not is_set(registry, "password"):
+        yield ("registry", "username"), username_without_password("registry", registry.username)
+    if registry.username is None and is_set(registry, "password"):
         yield ("registry", "username"), "password needs a username; set username."
-    if registry.username is not None and has["token"]:
+    if registry.username is not None and is_set(registry, "token"):
         yield ("registry", "username"), "username and token are both set; remove one."
-    if (registry.username is not None or has["token"]) and address.scheme == "http" and address.hostname not in LOCAL:
+    http, sent = address.scheme == "http", registry.username is not None or is_set(registry, "token")
+    if http and sent and address.hostname not in LOCAL:
         yield ("registry", "url"), f"credentials over http are refused: {PLAINTEXT}; set an https url."
-    if address.scheme == "http":
-        for name in ("ca_file", "certificate_file", "key_file"):
-            if getattr(registry, name) is not None:
-                yield ("registry", name), f"{name} has no meaning with an http url; set https, or remove it."
-    elif registry.key_file is not None and registry.certificate_file is None:
-        yield ("registry", "key_file"), "key_file needs its certificate; set certificate_file."
-    elif registry.certificate_file is None and has["key_password"]:
-        yield ("registry", "key_password"), "key_password needs its key; set certificate_file and key_file."
+    yield from certificate_contradictions("registry", registry, "with an http url; set https" if http else "")

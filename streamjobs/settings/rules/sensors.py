@@ -1,16 +1,14 @@
 """[source.sensors] with the rest of [source] and [window]."""
 
 from collections import Counter
-from collections.abc import Iterator
 
 from streamjobs.settings.sections import WindowSection
 from streamjobs.settings.sensors import SensorsSection, most_waiting, sensors_of
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.types import MOST_NUMBERS, TIME_UNITS
+from streamjobs.settings.types import MOST_NUMBERS, TIME_UNITS, Problems
 
 FORMATS = ("json", "msgpack", "avro", "protobuf")  # that the parser of sensors reads
 MOST_HELD = 100_000  # samples of a key that may wait
-Problems = Iterator[tuple[tuple[str, str], str]]
 
 
 def sensor_contradictions(source: SourceSection, sensors: SensorsSection, window: WindowSection | None) -> Problems:

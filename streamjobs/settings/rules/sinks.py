@@ -1,7 +1,7 @@
 """[sinks]: settings that contradict one another, or the rest of the job."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from algorithms import Learner
@@ -9,6 +9,7 @@ from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING
 from streamjobs.settings.sections import SINKS, SinksSection
 from streamjobs.settings.source import SourceSection
+from streamjobs.settings.types import Problems
 
 OF_SECTIONS = {"bouts": "bouts", "forecasts": "forecast"}  # sinks of optional sections
 LONGEST_TOPIC = 249  # characters of a name, to the broker
@@ -16,7 +17,7 @@ LONGEST_TOPIC = 249  # characters of a name, to the broker
 
 def sinks_contradictions(
     sinks: SinksSection, source: SourceSection, parts: Mapping[str, Any], learners: Mapping[str, Learner]
-) -> Iterator[tuple[tuple[str, str], str]]:
+) -> Problems:
     """Each contradiction with its setting. `learners` are those of `read_learners`."""
     users = {source.topic: "the input topic", source.base_topic: "the input topic"}
     asked = parts.get("alarms") is not None
@@ -77,7 +78,7 @@ def sinks_contradictions(
         )
 
 
-def _of_sensors(alarms: Any, source: SourceSection, state: Any) -> Iterator[tuple[tuple[str, str], str]]:
+def _of_sensors(alarms: Any, source: SourceSection, state: Any) -> Problems:
     """[alarms] and what contradicts it; alarms, state: their sections, or None."""
     expected = alarms.expected if alarms is not None else []
     if source.key is None and not expected and source.partitioner != SourceSection.model_fields["partitioner"].default:

@@ -1,16 +1,13 @@
 """What contradicts itself in [source], and in a [window] of its fields."""
 
 from collections import Counter
-from collections.abc import Iterator
 
 from algorithms.common.settings import suggestion
 from streamjobs.settings.rules.sinks import LONGEST_TOPIC
 from streamjobs.settings.sections import WindowSection
 from streamjobs.settings.source import REKEYED, SourceSection
-from streamjobs.settings.types import AUTO, MOST_NUMBERS
+from streamjobs.settings.types import AUTO, MOST_NUMBERS, Problems
 from streamjobs.stages.statistics import least_channels
-
-Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it)
 
 
 def source_contradictions(source: SourceSection) -> Problems:
