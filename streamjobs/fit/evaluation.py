@@ -68,11 +68,12 @@ def _serve(runs: Runs, data: Recordings, teaches: Array, ways: Sequence[Way], pr
         for shuffle in range(protocol.shuffles):
             stream = shuffled(data, data.person == person, [1, person, shuffle], late)
             known, arrivals = _of_taught(stream, classes)
+            X = stream.X if stream.unlabelled is None else np.vstack([stream.X, stream.unlabelled.X])
             decisions, Z, probability = controls(stream, len(data.names)), dict[str, Array](), dict[str, Array]()
             for way in ways:
                 which = way.recipe.population
                 if which not in Z:
-                    Z[which] = features(learned[which], way.recipe, stream.X)
+                    Z[which] = features(learned[which], way.recipe, X)
                 found = decided(recipes[way.name], way.start, learned[which], known, Z[which], arrivals)
                 decisions[way.name] = found.chosen
                 if way.recipe.filter is not None:

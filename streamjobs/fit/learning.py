@@ -84,7 +84,11 @@ def convolved(data: Recordings, teaches: Array, convolving: Convolving | None) -
     numbers, samples, dim = convolving
     first = data.X.shape[1] - samples * dim
     learned = convolutions.learn(data.X[teaches, first:].reshape(-1, samples, dim), numbers)
-    return data._replace(X=learned.replaced(data.X, samples, dim)), Convolved(samples, dim, learned)
+    unlabelled = data.unlabelled
+    if unlabelled is not None:
+        unlabelled = unlabelled._replace(X=learned.replaced(unlabelled.X, samples, dim))
+    data = data._replace(X=learned.replaced(data.X, samples, dim), unlabelled=unlabelled)
+    return data, Convolved(samples, dim, learned)
 
 
 def scaling_from(others: Stream, recipe: Recipe) -> Any:
@@ -151,10 +155,16 @@ def decided(
     """A new person's stream, with `Z` its windows' features: the class decided for each before its label is learned.
 
     `arrivals`: windows and labels in the order they come, as `arriving_at` gives them; None: `stream.late` windows late.
+    Z may end with the features of the stream's unlabelled windows: nothing is decided for them.
     """
-    classes = len(learned.head.bias)
-    rows, label = arrivals if arrivals is not None else arriving(len(Z), stream.late)
-    codes = np.where(label, stream.activity[rows], np.nan)
+    classes, n, activity = len(learned.head.bias), len(stream.activity), stream.activity
+    rows, label = arrivals if arrivals is not None else arriving(n, stream.late)
+    if len(Z) > n:
+        assert stream.unlabelled is not None
+        at = np.flatnonzero(~label)[stream.unlabelled.before]
+        rows, label = np.insert(rows, at, np.arange(n, len(Z))), np.insert(label, at, False)
+        activity = np.r_[activity, np.zeros(len(Z) - n, np.int64)]
+    codes = np.where(label, activity[rows], np.nan)
     learn = np.where(label, PREDICT_ONLY if start == "frozen" else LEARN_HEAD, LEARN_EXTRACTOR).astype(np.int8)
     slots = np.zeros(len(rows), np.int64)
     out = scores_of(recipe, start, learned, Z[rows], targets_of(codes, classes), learn)
@@ -171,7 +181,8 @@ def decided(
     choosing.counts.load(work[CLASS_COUNTS], 0, known)
     said = choosing.advance(work, slots, out.prediction, codes, learn)
     assert said.smoothed is not None
-    return Decided(said.chosen[~label], said.smoothed[~label], Outputs(*(array[~label] for array in out)))
+    kept = ~label & (rows < n)
+    return Decided(said.chosen[kept], said.smoothed[kept], Outputs(*(array[kept] for array in out)))
 
 
 def scores_of(recipe: Recipe, start: Start, learned: Learned, Z: Array, Y: Array, learn: Array) -> Outputs:

@@ -62,10 +62,13 @@ def propose(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
 
 def _windows_of(best: Candidate, read: Read, columns: choosing.Columns, late: int) -> tuple[Read, int] | None:
     """The windows with the numbers of the best alone; None where other numbers could have left out one that is usable."""
-    X = read.data.X[:, columns[best.statistics, best.convolutions]]
-    if read.unusable and X.shape != read.data.X.shape:
+    data, own = read.data, columns[best.statistics, best.convolutions]
+    X, unlabelled = data.X[:, own], data.unlabelled
+    if read.unusable and X.shape != data.X.shape:
         return None
-    return read._replace(data=read.data._replace(X=np.ascontiguousarray(X))), late
+    if unlabelled is not None:
+        unlabelled = unlabelled._replace(X=np.ascontiguousarray(unlabelled.X[:, own]))
+    return read._replace(data=data._replace(X=np.ascontiguousarray(X), unlabelled=unlabelled)), late
 
 
 def _of_head(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record
 from streamjobs.errors import ConfigError
-from streamjobs.fit.recordings import Recordings, begins
+from streamjobs.fit.recordings import Recordings, Unlabelled, begins
 from streamjobs.recordings.places import natural
 from streamjobs.replay.engine import Replay, Tally
 from streamjobs.settings.composition import derived
@@ -24,6 +24,7 @@ from streamjobs.settings.sections import HeadSection, LearnerSection, ScalingSec
 MOST_CLASSES = 64  # if the job does not declare its classes
 BETWEEN = "\0"  # separates person and recording in a key
 KEY_BYTES = 4096
+MOST_BEFORE = 30  # unlabelled windows before one with a label; a filter forgets those further back
 
 
 class Read(NamedTuple):
@@ -31,7 +32,7 @@ class Read(NamedTuple):
 
     data: Recordings  # windows with a label
     samples: int
-    unlabelled: int  # windows without a label, left out
+    unlabelled: int  # windows without a label, which teach nothing
     unusable: int  # windows with statistics that are not finite, left out
     skipped: dict[str, int]  # samples and windows by reason
     refused: dict[str, int]  # records by reason
@@ -76,8 +77,8 @@ def read(
 
     column: name of the column that tells recordings apart; then a key is the person, a NUL and the recording, as it is with
     by_file, where the file's name is the recording. Neither: keys are people, and a recording ends at a pause of more than
-    `pause` seconds between two windows, or where the label changes. Raises ConfigError if nothing can be learned from the
-    windows.
+    `pause` seconds between two windows. A recording always ends where the label changes. Raises ConfigError if nothing can
+    be learned from the windows.
     """
     assert settings.window is not None
     rows, replay = _Rows(), Replay(Job.from_composition(derived(_passing_through(settings)), schema=schema))
@@ -95,7 +96,7 @@ def read(
     head = settings.head or settings.learner
     declared = getattr(head, "classes", None) or (head.model_extra or {}).get("classes")
     return Read(
-        _numbered(rows, usable, places, list(declared) if declared else None),
+        _numbered(rows, usable, places, list(declared) if declared else None)._replace(unlabelled=_unlabelled(rows, usable)),
         tally.samples,
         len(rows.labels) - len(labelled),
         len(labelled) - len(usable),
@@ -150,12 +151,32 @@ def _require_labelled_windows(rows: _Rows, tally: Tally, settings: Settings, lab
         )
 
 
+def _unlabelled(rows: _Rows, usable: list[int]) -> Unlabelled | None:
+    """The last windows without a label before each usable one of the same key; None without any."""
+    place, following = {i: at for at, i in enumerate(usable)}, dict[str, tuple[int, int]]()
+    found = []
+    for i in range(len(rows.labels) - 1, -1, -1):
+        key = rows.keys[i]
+        if i in place:
+            following[key] = place[i], 0
+        elif rows.labels[i] is None and key in following and np.isfinite(rows.X[i]).all():
+            before, count = following[key]
+            following[key] = before, count + 1
+            if count < MOST_BEFORE:
+                found.append((before, i))
+    found.sort()
+    return Unlabelled(np.array([rows.X[i] for _, i in found]), np.array([before for before, _ in found])) if found else None
+
+
 def _by_column(rows: _Rows, usable: list[int]) -> list[tuple[str, str]]:
-    """(person, recording) of each usable window."""
+    """(person, recording) of each usable window; what follows a change of the label has a number behind the name."""
     places = []
+    parts: dict[str, tuple[int, str | None]] = {}
     for i in usable:
-        person, _, recording = rows.keys[i].partition(BETWEEN)
-        places.append((person, recording))
+        (person, _, recording), label = rows.keys[i].partition(BETWEEN), rows.labels[i]
+        number, before = parts.get(rows.keys[i], (1, label))
+        parts[rows.keys[i]] = number, _ = number + (label != before), label
+        places.append((person, recording if number == 1 else f"{recording}/{number}"))
     return places
 
 

@@ -18,6 +18,13 @@ CLOSE = 1e-6  # seconds; closer times are equal
 PAUSE = 10.0  # seconds without a window, after which the next one is of another recording
 
 
+class Unlabelled(NamedTuple):
+    """Windows without a label, which a person's filter sees before the next window with one."""
+
+    X: Array  # (m, d) statistics
+    before: Array  # (m,) int64, ascending: row of the window with a label that follows
+
+
 class Recordings(NamedTuple):
     """Windows of all people, within a recording in order of time."""
 
@@ -28,18 +35,20 @@ class Recordings(NamedTuple):
     names: list[str]  # of the activities
     people: Sequence[str] = ()  # names by the number of the person; empty: unknown
     recordings: Sequence[str] = ()  # names by the number of the recording, within those of its person; empty: unknown
+    unlabelled: Unlabelled | None = None
 
     def of(self, which: Array) -> "Recordings":
-        """Of these windows alone, (n,) bool or rows."""
+        """Of these windows with labels alone, (n,) bool or rows."""
         columns = self.X[which], self.activity[which], self.person[which], self.recording[which]
         return Recordings(*columns, self.names, self.people, self.recordings)
 
 
 def joined(first: Recordings, second: Recordings) -> Recordings:
-    """The windows of the first, then of the second. No person and no recording is in both."""
+    """The windows of the first, then of the second, and the unlabelled ones of the second. No person is in both."""
     names = [*first.names, *(name for name in second.names if name not in first.names)]
     code = np.array([names.index(name) for name in second.names], np.int64)
     people, recordings = len(first.people), len(first.recordings)
+    later = second.unlabelled
     return Recordings(
         np.vstack([first.X, second.X]),
         np.r_[first.activity, code[second.activity]],
@@ -48,6 +57,7 @@ def joined(first: Recordings, second: Recordings) -> Recordings:
         names,
         [*first.people, *second.people],
         [*first.recordings, *second.recordings],
+        None if later is None else later._replace(before=later.before + len(first.X)),
     )
 
 
@@ -60,6 +70,7 @@ class Stream(NamedTuple):
     late: int = LATE  # windows between one and its label
     people: int = 1  # the windows are of so many
     person: Array | None = None  # (n,) where they are of several
+    unlabelled: Unlabelled | None = None  # `before`: the place in the stream
 
 
 def begins(times: Array, labels: Sequence[str | None], length: float, pause: float = PAUSE) -> Array:
@@ -87,12 +98,23 @@ def fresh(recording: Array, late: int) -> Array:
 
 
 def shuffled(data: Recordings, chosen: Array, seed: list[int], late: int = LATE) -> Stream:
-    """The chosen windows, recording by recording, in an order drawn from the seed. chosen: (n,) bool."""
+    """The chosen windows, recording by recording, in an order drawn from the seed. chosen: (n,) bool.
+
+    Unlabelled windows stay before the window that followed them.
+    """
     ids = np.unique(data.recording[chosen])
     order = np.random.default_rng(seed).permutation(ids)
     rows = np.concatenate([np.flatnonzero(data.recording == one) for one in order])
     people, person = len(np.unique(data.person[chosen])), data.person[rows]
-    return Stream(data.X[rows], data.activity[rows], data.recording[rows], late, people, person)
+    stream = Stream(data.X[rows], data.activity[rows], data.recording[rows], late, people, person)
+    if data.unlabelled is None:
+        return stream
+    place = np.full(len(data.X), -1)
+    place[rows] = np.arange(len(rows))
+    X, before = data.unlabelled
+    order = np.argsort(place[before], kind="stable")
+    order = order[place[before[order]] >= 0]
+    return stream._replace(unlabelled=Unlabelled(X[order], place[before[order]]))
 
 
 def arriving(n: int, late: int = LATE) -> tuple[Array, Array]:
@@ -145,6 +167,7 @@ class Worth(NamedTuple):
     fresh_half: float  # NaN without such windows in the second half
     probability: Array | None = None  # (n,) of the decisions, where scores are probabilities
     recording: Array | None = None  # (n,) of the windows
+    begins: float = float("nan")  # of the first window of each recording
 
 
 def worth(chosen: Array, stream: Stream, first: Array | None = None) -> Worth:
@@ -162,4 +185,5 @@ def worth(chosen: Array, stream: Stream, first: Array | None = None) -> Worth:
         float(np.mean(f1)),
         float(right[first].mean()) if first.any() else float("nan"),
         float(right[first & later].mean()) if (first & later).any() else float("nan"),
+        begins=float(right[fresh(stream.recording, 0)].mean()),
     )

@@ -8,9 +8,9 @@ import pytest
 from algorithms import learner_from
 from algorithms.heads.gated_rls import GatedRls
 from streamjobs.fit.evaluation import accuracy_over_time, by_person, confusion, leave_one_out, table
-from streamjobs.fit.learning import Recipe, Way, features, learned_from
+from streamjobs.fit.learning import Recipe, Way, decided, features, learned_from
 from streamjobs.fit.progress import Progress
-from streamjobs.fit.recordings import Recordings, Worth, shuffled
+from streamjobs.fit.recordings import Recordings, Unlabelled, Worth, joined, shuffled
 from streamjobs.fit.reports.report import Evaluated, summary
 
 HEAD = GatedRls(intercept=True)
@@ -77,6 +77,29 @@ def test_figures_are_means_of_people_of_their_shuffles(data, runs):
     assert matrix.sum() == 4 * 2 * 300 and np.trace(matrix) == pytest.approx(np.sum(mine) * 600)
 
 
+def test_a_filter_sees_windows_without_a_label_and_nothing_is_decided_for_them(data):
+    """As in a worker; without them the first window of a recording would follow the last one of another activity."""
+    recipe = Recipe(RECIPE.scaling, None, HEAD, smooth=0.9)
+    learned = learned_from(shuffled(data, data.person != 1, [0]), recipe, 3)
+    labelled = np.arange(1200) % 25 >= 5
+    rows, place = np.flatnonzero(~labelled), np.cumsum(labelled)
+    cut = data.of(labelled)._replace(unlabelled=Unlabelled(data.X[rows], place[rows]))
+    taught = data.of(data.person == 4)._replace(person=np.full(300, 1), recording=np.full(300, 1), people=["", "Di"])
+    of_test = joined(taught._replace(recordings=["0", "1"]), cut._replace(recordings=[str(one) for one in range(48)]))
+    for some, person, seed in ((cut, 1, [2]), (of_test, 1 + len(taught.people), [2])):
+        whole, stream = shuffled(data, data.person == 1, [2]), shuffled(some, some.person == person, seed)
+        kept = np.tile(np.arange(25) >= 5, 12)
+        assert stream.unlabelled is not None and len(stream.unlabelled.X) == 60
+        X = np.vstack([stream.X, stream.unlabelled.X])
+        seen = decided(recipe, "frozen", learned, stream, features(learned, recipe, X))
+        alone = decided(recipe, "frozen", learned, stream, features(learned, recipe, stream.X))
+        every = decided(recipe, "frozen", learned, whole, features(learned, recipe, whole.X))
+        assert np.array_equal(seen.scores, every.scores[kept]) and np.array_equal(seen.chosen, every.chosen[kept])
+        assert not np.array_equal(seen.scores, alone.scores)
+    found = leave_one_out(cut, WAYS, shuffles=1)["gated"]
+    assert {key: len(chosen) for key, (chosen, _, _) in found.items()} == {(person, 0): 240 for person in (1, 2, 3, 4)}
+
+
 def test_accuracy_over_time_goes_as_far_as_half_of_the_runs():
     rights = [np.ones(100, bool), np.zeros(60, bool), np.ones(20, bool)]
     assert accuracy_over_time(rights).tolist() == [pytest.approx(2 / 3), 0.5, 0.5]
@@ -126,8 +149,13 @@ def test_the_closing_line_says_what_the_population_does_without_labels_beside_bo
     """The first windows of a recording are few; what a person without labels gets is the frozen head over all windows."""
     names = {"job": 0.9, "frozen": 0.754, "last label seen": 0.6, "majority so far": 0.3}
     truth = np.zeros(10, int)
-    runs = {name: {(0, 0): (truth, truth, Worth(share, share, share, 0.152, share))} for name, share in names.items()}
+    runs = {
+        name: {(p, 0): (truth, truth, Worth(share, share, share, 0.152 - p / 10, share, begins=0.125)) for p in (0, 1)}
+        for name, share in names.items()
+    }
     data = Recordings(np.empty((10, 0)), truth, truth, truth, ["sit"])
-    (line, *_) = summary(Evaluated("t", data, runs, ["job", "frozen"], "frozen", 20, 1))
-    assert "Without any label of the person: 75.4%." in line and "before a label of it: 15.2%." in line
+    (line, differ, *_) = summary(Evaluated("t", data, runs, ["job", "frozen"], "frozen", 20, 1))
+    assert "Without any label of the person: 75.4%." in line
+    assert "before a label of it: 10.2% (worst person 5.2%; the first window alone: 12.5%)." in line
+    assert differ == "People differ: about one new person in 3 is below the worst of these 2."
     assert "the last label seen: 60.0%; the most frequent label so far: 30.0%." in line

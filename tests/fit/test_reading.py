@@ -87,6 +87,14 @@ def test_a_column_tells_recordings_apart_and_no_window_spans_two(tmp_path, table
     assert bouts(found) == ["sit", "walk", "run"] * 2 and len(found.data.X) == 2 * 6 * 39
 
 
+def test_a_recording_ends_where_the_label_changes(tmp_path, table):
+    """As where the file is the person: else windows before the first label of an activity would be those of a day."""
+    days = [{**row, "recording": "day"} for row in table]
+    found = reading(tmp_path, days, recording="recording")
+    assert bouts(found) == ["sit", "walk", "run"] * 2
+    assert found.data.recordings[:7] == ["day", *(f"day/{n}" for n in range(2, 7)), "day"]
+
+
 @pytest.mark.slow
 def test_without_a_column_pauses_and_labels_do(tmp_path, table):
     plain = [{name: value for name, value in row.items() if name != "recording"} for row in table]
@@ -104,6 +112,12 @@ def test_windows_without_a_label_are_counted_and_left_out(tmp_path, table):
     some = [{**row, "activity": None if row["recording"] == 2 else row["activity"]} for row in table]
     found = reading(tmp_path, some)
     assert found.unlabelled == 2 * 39 and len(found.data.X) == 2 * 5 * 39
+    assert found.data.unlabelled is None  # no window of their recordings follows
+    by_pauses = reading(tmp_path, some, by_pauses=True).data
+    assert by_pauses.unlabelled is not None
+    assert by_pauses.unlabelled.before.tolist() == [2 * 39] * 30 + [7 * 39] * 30  # the last ones of 39
+    whole = reading(tmp_path, table).data
+    assert np.array_equal(by_pauses.unlabelled.X[:30], whole.X[2 * 39 + 9 : 3 * 39])
 
 
 def test_records_that_cannot_be_used_are_counted_and_the_first_is_reported(tmp_path, table):

@@ -128,12 +128,18 @@ def summary(evaluated: Evaluated) -> list[str]:
     still = None if evaluated.frozen is None else evaluated.of(evaluated.frozen)
     first = "window" if evaluated.late == 0 else f"{evaluated.late + 1} windows"
     unlabelled = "" if still is None else f"Without any label of the person: {still.mean():.1%}. "
+    begins = f" (worst person {np.nanmin(fresh):.1%}" if np.isfinite(fresh).any() else ""
+    if begins:
+        alone = mean_of(evaluated.of(job, "begins"))
+        begins += f"; the first window alone: {alone:.1%})" if evaluated.late and np.isfinite(alone) else ")"
     lines = [
         f"A new person: {every.mean():.1%} of windows right (worst person {every.min():.1%}), {half.mean():.1%} in the "
         f"second half. {unlabelled}In the first {first} of each recording, "
-        f"before a label of it: {mean_of(fresh):.1%}. Always predicting the last label seen: {last.mean():.1%}; the most "
-        f"frequent label so far: {majority.mean():.1%}."
+        f"before a label of it: {mean_of(fresh):.1%}{begins}. Always predicting the last label seen: {last.mean():.1%}; the "
+        f"most frequent label so far: {majority.mean():.1%}."
     ]
+    if len(every) > 1:
+        lines.append(f"People differ: about one new person in {len(every) + 1} is below the worst of these {len(every)}.")
     if (error := calibration(runs, job)) is not None:
         lines.append(f"The score is a probability; it is off by {error:.3f} on average (expected calibration error).")
     linear = next((name for name in ways[1:] if name == "linear, gated"), None)
