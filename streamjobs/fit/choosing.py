@@ -24,7 +24,8 @@ from streamjobs.stages.smoothing import Smoothing, Transitions
 CONVOLUTIONS = 200
 PROTOTYPES = {"name": "random_prototypes", "budget": 300}
 SMOOTH = 0.3
-FEW = (128, 64)  # directions, for maps of more than twice as many numbers: states of about 90 and 35 KB
+FEW = (200, 128, 64)  # directions, for maps of more than twice as many as the second: states of about 200, 90 and 35 KB
+STRONG = 0.01  # `delta` compared with the job's for a linear head: few people teach many numbers better with a larger ridge
 CLOSE = 0.01  # of accuracy: the cheapest candidate may be this far below the best
 MAPS = ("linear", "prototypes", "both")  # what a head sees: the scaled windows, the map's features, or one after the other
 FILTERS = ("smooth", "hmm")
@@ -36,12 +37,14 @@ class Candidate(NamedTuple):
     filter: str
     convolutions: int = 0
     directions: int = 0
+    delta: float = 0.0  # of the head; 0: the job's own
 
     @property
     def name(self) -> str:
         more = "+convolutions" if self.convolutions else ""
         few = f" in {self.directions}" if self.directions else ""
-        return f"{self.statistics}{more}, {self.map}{few}, {self.filter}"
+        ridge = f", delta {self.delta:g}" if self.delta else ""
+        return f"{self.statistics}{more}, {self.map}{few}{ridge}, {self.filter}"
 
 
 class Judged(NamedTuple):
@@ -90,24 +93,24 @@ def choose(
     few: whether directions are compared too. `progress` is called after each person and set.
     """
     judged: list[Judged] = []
-    scores: dict[tuple[str, int, str, int], list[Inner]] = {}
-    widths: dict[tuple[str, int, str, int], int] = {}
+    scores: dict[Candidate, list[Inner]] = {}
+    widths: dict[Candidate, int] = {}
     last = list(columns)[-1]
     for person in np.unique(data.person).tolist():
         whole, _ = convolved(data, data.person != person, recipe.convolving)
         for kind, own in columns.items():
             part = whole._replace(X=np.ascontiguousarray(whole.X[:, own]))
-            counts = FEW if few and kind == last else ()
-            for name, count, inner, width in _left_out(part, person, recipe, late, counts):
-                scores.setdefault((*kind, name, count), []).append(inner)
-                widths[*kind, name, count] = width
+            counts, deltas = (FEW if few else (), (0.0, STRONG)) if kind == last else ((), (0.0,))
+            for name, count, delta, inner, width in _left_out(part, person, recipe, late, counts, deltas):
+                one = Candidate(kind[0], name, "", kind[1], count, delta)
+                scores.setdefault(one, []).append(inner)
+                widths[one] = width
             progress()
-    for (statistic, more, name, count), people in scores.items():
-        width = widths[statistic, more, name, count]
-        size = recipe.head.state_bytes(width, len(data.names))
+    for one, people in scores.items():
+        size = recipe.head.state_bytes(widths[one], len(data.names))
         for follows in FILTERS:
             every, half, fresh = np.array(_figures(people, follows, switch)).T
-            judged.append(Judged(Candidate(statistic, name, follows, more, count), every, half, fresh, width, size))
+            judged.append(Judged(one._replace(filter=follows), every, half, fresh, widths[one], size))
     judged.sort(key=lambda one: (one.candidate.map != "linear", one.width))
     return _chosen(judged)
 
@@ -130,9 +133,10 @@ def _best(every: Array) -> int:
 
 
 def _left_out(
-    data: Recordings, person: int, recipe: Recipe, late: int, few: Sequence[int]
-) -> list[tuple[str, int, Inner, int]]:
-    """A person's scores by the heads of the others on each map and in so many directions, and how many numbers it sees.
+    data: Recordings, person: int, recipe: Recipe, late: int, few: Sequence[int], deltas: Sequence[float]
+) -> list[tuple[str, int, float, Inner, int]]:
+    """A person's scores by the heads of the others on each map, in so many directions and with each `delta` of the head,
+    and how many numbers it sees.
 
     few: numbers of directions, the largest first, for maps of many numbers; the directions of each begin those of the next.
     """
@@ -155,7 +159,7 @@ def _left_out(
     for name, columns in which.items():
         counts: Sequence[int] = (0,)
         stream = own._replace(X=np.ascontiguousarray(seen[:, columns]))
-        if few and classes <= few[-1] and len(columns) > 2 * few[0]:
+        if few and classes <= few[-1] and len(columns) > max(few[0], 2 * few[-2]):
             counts, Z = (0, *few), np.ascontiguousarray(whole[:, columns])
             all_ = directions_of.learn(Z, others.activity, people, few[0], 1 / recipe.teacher.delta)
         for count in counts:
@@ -163,9 +167,11 @@ def _left_out(
             if count:
                 less = Directions(np.ascontiguousarray(all_.matrix[:, :count]), all_.offset[:count])
                 part, stream = sums_of(less.rows(Z), others.activity, classes), own._replace(X=less.rows(seen[:, columns]))
-            learned = Learned(scaling, None, head_of(recipe.teacher, [part]), others.people)
-            served_ = served(recipe, "gated", learned, stream, person)
-            found.append((name, count, served_, count or len(columns)))
+            for delta in deltas if name == "linear" and not count else deltas[:1]:
+                ridge = replace(recipe, head=replace(recipe.head, delta=delta or recipe.head.delta))
+                learned = Learned(scaling, None, head_of(ridge.teacher, [part]), others.people)
+                served_ = served(ridge, "gated", learned, stream, person)
+                found.append((name, count, delta, served_, count or len(columns)))
     return found
 
 
@@ -186,6 +192,8 @@ def tables_of(candidate: Candidate, table: Mapping[str, Any], task: Mapping[str,
     follows = {"filter": "hmm"} if candidate.filter == "hmm" else {"smooth": SMOOTH}
     if candidate.filter != "hmm":
         task = {name: value for name, value in task.items() if name != "lasts"}
+    if candidate.delta:
+        task = {**task, "delta": candidate.delta}
     window = {**table["window"], "statistics": candidate.statistics}
     window |= {"convolutions": candidate.convolutions} if candidate.convolutions or "convolutions" in window else {}
     few: dict[str, dict[str, Any]] = {"population": {"directions": candidate.directions}} if candidate.directions else {}
@@ -197,14 +205,14 @@ def tables_of(candidate: Candidate, table: Mapping[str, Any], task: Mapping[str,
 
 def as_text(choice: Choice) -> str:
     """The table, and what follows from it."""
-    lines = [f"{'each person left out in turn':53}{'all':>7}{'half':>7}{'fresh':>7}{'worst':>7}{'numbers':>9}{'state':>9}"]
+    lines = [f"{'each person left out in turn':60}{'all':>7}{'half':>7}{'fresh':>7}{'worst':>7}{'numbers':>9}{'state':>9}"]
     for one in choice.judged:
         means = "".join(f"{np.nanmean(column):7.3f}" for column in (one.every, one.half, one.fresh))
         lines.append(
-            f"{one.candidate.name:53}{means}{one.every.min():7.3f}{one.width:9}{f'{one.state_bytes / 1000:.0f} KB':>9}"
+            f"{one.candidate.name:60}{means}{one.every.min():7.3f}{one.width:9}{f'{one.state_bytes / 1000:.0f} KB':>9}"
         )
     every, fresh = choice.estimate, float(np.nanmean(choice.fresh))
-    lines.append(f"{'chosen by the others':53}{every.mean():7.3f}{'':7}{fresh:7.3f}{every.min():7.3f}")
+    lines.append(f"{'chosen by the others':60}{every.mean():7.3f}{'':7}{fresh:7.3f}{every.min():7.3f}")
     return "\n".join(lines)
 
 

@@ -64,13 +64,13 @@ def test_the_written_job_is_the_job_with_the_best_and_can_be_fitted(tmp_path, ca
     fit = ("fit", path, "--input", recordings, "--choose", chosen, "--no-report", "--json")
     assert command(*fit) == 0
     said = json.loads(capsys.readouterr().out)["chosen"]
-    assert len(said["candidates"]) == 3 * 3 * 2 + 3 * 2 * 2 and said["best"] in [
-        {name: one[name] for name in ("statistics", "map", "filter", "convolutions", "directions")}
+    assert len(said["candidates"]) == 3 * 3 * 2 + 3 * 2 * 2 + 2 and said["best"] in [
+        {name: one[name] for name in ("statistics", "map", "filter", "convolutions", "directions", "delta")}
         for one in said["candidates"]
     ]
     table, before = tomllib.loads(chosen.read_text()), tomllib.loads(path.read_text())
     assert table["window"]["statistics"] == said["best"]["statistics"]
-    assert table.get("head", table["learner"])["delta"] == 50.0
+    assert table.get("head", table["learner"])["delta"] == (said["best"]["delta"] or 50.0)
     for section in ("job", "source", "scaling"):
         assert table[section] == before[section]
     assert table["population"]["file"] == before["population"]["file"]
@@ -89,6 +89,8 @@ def test_the_written_job_is_the_job_with_the_best_and_can_be_fitted(tmp_path, ca
 def test_directions_come_into_the_population_of_the_written_job_and_leave_it(tmp_path):
     path = job_file(tmp_path, JOB)
     table, before = tomllib.loads(path.read_text()), tomllib.loads(path.read_text())
+    other = choosing.tables_of(Candidate("rich", "both", "hmm", 0, 0, 0.01), table, {"delta": 50.0})
+    assert other["head"]["delta"] == 0.01
     for few in (6, 0):
         tables = choosing.tables_of(Candidate("rich", "linear", "hmm", 0, few), table, {})
         path.write_text(proposing.with_tables(path, tables))
