@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, draw, note, say, show, table
-from streamjobs.commands.recordings.options import FILES, how_of, with_rate
+from streamjobs.commands.recordings.options import FILES, KeyFrom, how_of, with_rate
 
 if TYPE_CHECKING:
     from streamjobs.core.messages import Stored
@@ -47,6 +47,7 @@ def compare(
     learners: Annotated[str, typer.Option(help="Learners, such as job,rls,krls: 'job' is the job file's own.")],
     source: Annotated[Path, typer.Option("--input", help=f"With labels. {FILES}.")],
     key: Annotated[str | None, typer.Option(help="Column with the key; absent: the name of each file is the key.")] = None,
+    key_from: KeyFrom = None,
     time_column: TimeColumn = None,
     delay: Delay = None,
     records: MostRecords = 200_000,
@@ -58,23 +59,27 @@ def compare(
     """Compare learners on recordings: errors, controls without a model, processor time and size of the state.
 
     Every row is predicted before its label is learned. The other learners have their default settings: an extractor has
-    the job's [head], and a learner that would keep every sample has the job's budget, or 100. The recordings choose
-    nothing. To choose settings, use 'tune'.
+    the job's [head], and a learner that would keep every sample has the job's budget, or 100. Only 'job' has the job's
+    [population]. The recordings choose nothing. To choose settings, use 'tune'.
     """
-    from streamjobs.job_files import composing, read_job, read_table
+    from streamjobs.core.job import Job
+    from streamjobs.job_files import composing, job_from, read_job, read_table
     from streamjobs.notebook import pictures
     from streamjobs.replay import comparing
 
     if drawn is not None:
         pictures.check_name("--picture", drawn)
     settings = read_job(job_file).settings
-    key_from = "file" if key is None and settings.source.key is None else None
+    key_from = key_from or ("file" if key is None and settings.source.key is None else None)
+    if shared := settings.population is not None:
+        note("warning: of people who taught the population, the error of 'job' is too small; 'fit' leaves them out.")
     done = comparing.compare(
         delayed(read_table(job_file), delay),
         composing(job_file),
         first_records(source, settings, key, time_column, how_of(key_from=key_from), records),
         list(dict.fromkeys(name.strip() for name in learners.split(",") if name.strip())),
         lambda name: note(f"{name} ..."),
+        (lambda one: job_from(one, str(job_file))) if shared else Job.from_composition,
     )
     if drawn is not None:
         curves = {one.name: one.curve for one in [*done.learners, *done.controls] if one.curve}

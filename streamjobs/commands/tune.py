@@ -8,7 +8,7 @@ import typer
 
 from streamjobs.commands.compare import Delay, MostRecords, TimeColumn, delayed, first_records
 from streamjobs.commands.console import AsJson, JobFile, Pace, draw, note, say, show, table, write_private
-from streamjobs.commands.recordings.options import KeyIs
+from streamjobs.commands.recordings.options import KeyFrom, KeyIs
 from streamjobs.errors import ConfigError
 from streamjobs.settings.toml import toml
 
@@ -30,6 +30,7 @@ def tune(
         Path, typer.Option("--input", help="A .jsonl, .csv, .parquet or .npz file, with labels if the job has them.")
     ],
     key: Annotated[str | None, typer.Option(help="Column of the file with the key.")] = None,
+    key_from: KeyFrom = None,
     key_is: KeyIs = None,
     time_column: TimeColumn = None,
     share: Annotated[
@@ -62,9 +63,9 @@ def tune(
     if write is not None and write.exists():
         raise ConfigError(f"--write {write}: already exists; name a new file.")
     composition, contents = read_job(job_file), read_table(job_file)
-    settings, how = composition.settings, how_of(key_is=key_is)
+    settings, how = composition.settings, how_of(key_from=key_from, key_is=key_is)
     if not has_key(key, settings, how):
-        raise ConfigError("tune needs --key, the name of the column with the key, or --key-is with the only key.")
+        raise ConfigError("tune needs --key, the column with the key, --key-from, or --key-is with the only key.")
     recorded = first_records(source, settings, key, time_column, how, records)
     if composition.forecasts is not None and _forecasts(job_from(composition, str(job_file)), recorded, as_json):
         return

@@ -15,6 +15,7 @@ from streamjobs.settings.composition import Composition
 from streamjobs.settings.learners import TASK
 
 OWN = "job"
+OF_POPULATION = ("filter", "lasts", "reject")  # settings of a head
 BINS = 40  # points of a curve
 BOUNDED = 100  # terms of a learner that keeps every sample by default, where the job's learner has no budget
 HALF = 0.5  # of each key's labelled rows: the second half shows what has been learned
@@ -46,21 +47,24 @@ def compare(
     records: Sequence[Stored],
     names: Sequence[str],
     tell: Callable[[str], None],
+    built: Callable[[Composition], Job] = Job.from_composition,
 ) -> Comparison:
     """Run the recordings through the job with each of these learners, with its own settings where the job has it.
 
-    `made` composes a job file's contents; `tell` gets each name before its run. Raises ConfigError for a job without labels.
+    Learners other than the job's own know nothing of its population. `made` composes a job file's contents, `built` makes
+    the job; `tell` gets each name before its run. Raises ConfigError for a job without labels.
     """
     plain = {name: copy.deepcopy(dict(section)) for name, section in table.items() if name not in ("drift", "sinks")}
     job = made(plain)
     require_labels(job, "compare")
-    delay, rows = job.settings.labels.delay, list[Row]()
+    delay, rows, shared = job.settings.labels.delay, list[Row](), job.settings.population is not None
+    others = _alone(plain) if shared else plain
     found: list[Compared] = []
     for name in names:
         tell(name)
         try:
-            own = plain if name in (OWN, job.settings.learner.name) else _with_learner(plain, job, name)
-            one, said = _run(name, Job.from_composition(made(own)), records, delay)
+            own = name == OWN or (name == job.settings.learner.name and not shared)
+            one, said = _run(name, built(made(plain if own else _with_learner(others, job, name))), records, delay)
             found.append(one)
             rows = rows or said
         except (ConfigError, SettingError) as problem:
@@ -89,6 +93,17 @@ def _scored(name: str, model: str, task: str, rows: Sequence[Row], delay: float)
     edges = [round(number * len(known) / BINS) for number in range(BINS + 1)]
     curve = [error(task, known[begin:end]) for begin, end in itertools.pairwise(edges)]
     return Compared(name, model, error(task, known), error(task, parts(known, HALF)[1]), None, None, curve)
+
+
+def _alone(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The job without its population, and without what needs one."""
+    section, learner = table.get("head") or table["learner"], table["learner"]
+    kept = {name: dict(part) for name, part in table.items() if name not in ("population", "head")}
+    kept["learner"] = {name: learner[name] for name in ("name", "budget") if name in learner}
+    kept["learner"] |= {name: section[name] for name in TASK if name in section and name not in OF_POPULATION}
+    for of, name in (("scaling", "from"), ("window", "convolutions")):
+        kept.get(of, {}).pop(name, None)
+    return kept
 
 
 def _with_learner(table: Mapping[str, Any], job: Composition, name: str) -> dict[str, Any]:

@@ -31,8 +31,6 @@ class Errors(NamedTuple):
 
 def require_labels(job: Composition, command: str) -> None:
     """Raises ConfigError for a job without labels to score its predictions by."""
-    if job.settings.population is not None:
-        raise ConfigError(f"{command} needs a job without [population]; 'streamjobs fit' learns what its keys share.")
     if not job.predicts or job.settings.source.label is None:
         raise ConfigError(
             f"{command} needs labels to score by; set [source] label, and a [head] or a learner that predicts."

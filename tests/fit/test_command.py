@@ -266,3 +266,17 @@ def test_json_alone_is_on_the_output(tmp_path, table, capsys):
     assert fit(tmp_path, table, "--json", "--no-report") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["report"] is None and found["recordings"] == 36
+
+
+def test_a_job_with_a_population_is_compared_with_learners_that_know_no_one(fitted, capsys):
+    folder, _ = fitted
+    asked = "--input", folder / "in.csv", "--key", "person"
+    assert command("compare", folder / "job.toml", *asked, "--learners", "job,rls", "--json") == 0
+    said = capsys.readouterr()
+    job, alone = json.loads(said.out)["learners"]
+    assert (job["model"], alone["model"]) == ("ald+rls", "rls") and job["error"] < alone["error"] < 1
+    assert "people who taught the population" in said.err
+    assert command("compare", folder / "job.toml", *asked[:2], "--key-from", "column", "--learners", "job") == 2
+    assert "--key-from must be 'file' or 'folder'" in capsys.readouterr().err
+    assert command("tune", folder / "job.toml", *asked) == 2
+    assert "fit --choose" in capsys.readouterr().err
