@@ -112,7 +112,7 @@ clip = 5.0  # in standard deviations of the population
 
 [learner]  # 'streamjobs fit --choose' compares this with other statistics, maps and filters on your recordings
 name = "rls"  # a linear head: the population's at first, adapted to a key by its labels where that helps
-unlabelled = 0.5  # share of what labels taught that counts for activities which a key has not labelled yet
+unlabelled = 0.0  # share of what labels taught that counts for activities which a key has not labelled yet
 filter = "hmm"  # scores are probabilities, because what a person does mostly goes on
 # lasts = "60s"  # an activity, on average; absent: as in the recordings
 
