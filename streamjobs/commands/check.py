@@ -119,7 +119,7 @@ def _predicted(job: "Job", keys: int) -> dict[str, Any]:
 
     state = job.settings.state
     seconds = max(state.checkpoint, state.replay)
-    stages = {name: text for name, text in job.described.items() if name not in ("dim", "labels", "classes")}
+    stages = {name: text for name, text in job.described.items() if name not in ("dim", "labels", "fields", "classes")}
     if DRIFT_REFERENCE in stages:
         stages[REFERENCE] = stages.pop(DRIFT_REFERENCE)
     return {

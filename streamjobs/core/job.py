@@ -16,6 +16,7 @@ from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.core.job_stages import Steps, described_by, steps_of
 from streamjobs.core.messages import Record, Stored
 from streamjobs.core.state import snapshot
+from streamjobs.core.state.field_names import FIELDS
 from streamjobs.core.state.population import Convolved, Population
 from streamjobs.core.state.population_reader import decode as decode_population
 from streamjobs.core.state.snapshot import LeftOut, Snapshot
@@ -137,7 +138,7 @@ class Job(NamedTuple):
             keyed=keyed(settings.source, schemas=schemas),
             decode=job_decoder(composition, settings.source, schemas),
             schemas=schemas,
-            fingerprint=blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).digest(),
+            fingerprint=_fingerprint(described),
             described=described,
             start=None,
         )
@@ -252,14 +253,11 @@ class Job(NamedTuple):
         signal = {name: fresh[name] for name, stage in self.own.items() if stage.signal}
         return self.encode(states | signal, names, {})
 
-    @property
-    def snapshot_head(self) -> bytes:
-        """What this job's snapshots begin with that leave out nothing."""
-        return snapshot.head(self.fingerprint, _text(self.described))
-
-    def head_without(self, left_out: Mapping[int, LeftOut]) -> bytes:
-        """What this job's snapshots begin with that leave out these arrays, by place."""
-        return snapshot.head(self.fingerprint, _text(self.described), left_out)
+    def snapshot_heads(self, left_out: Mapping[int, LeftOut] | None = None) -> tuple[bytes, bytes]:
+        """What this job's snapshots begin with that leave out these arrays, by place; and before they named their fields."""
+        former = {name: text for name, text in self.described.items() if name != FIELDS}
+        heads = [snapshot.head(_fingerprint(one), _text(one), left_out) for one in (self.described, former)]
+        return heads[0], heads[1]
 
     def compile(self) -> None:
         """Run every compiled loop once, so that the first record does not wait for the compiler."""
@@ -267,6 +265,10 @@ class Job(NamedTuple):
         for name, stage in self.stages.items():
             stage.warm_up(states[name], self.shape)
         self.decode([Stored(self.settings.source.topic or "", 0, 0, 0, b"-", b"{}")])
+
+
+def _fingerprint(described: dict[str, str]) -> bytes:
+    return blake2b(json.dumps(described, sort_keys=True).encode(), digest_size=16).digest()
 
 
 def _text(described: dict[str, str]) -> str:

@@ -19,7 +19,7 @@ class SensorSection(Section):
     rate: float = Field(gt=0, le=100_000, description="sampling rate of the sensor in Hz")
     between: Literal["linear", "hold"] = setting(
         "linear",
-        "the sensor's numbers for a row with a time between two samples: linear: interpolated between the two; "
+        "the sensor's numbers for a row with a time between two samples: linear: interpolated; "
         "hold: the numbers of the earlier sample",
     )
     gap: Seconds | None = optional(

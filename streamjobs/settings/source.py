@@ -91,6 +91,7 @@ class SourceSection(Section):
     label: FieldName | None = optional(
         "field with the label, or a path as in `fields`; it may be absent or null in a record"
     )
+    renamed: dict[FieldName, FieldName] | None = optional("former names of fields, as { 'acc.x' = 'ax' }: states continue")
     categories: dict[FieldName, Categories] | None = optional(
         "fields of x that have one of these texts (or whole numbers, true, false) in place of a number, such as "
         "{ valve = ['open', 'shut'] }"
@@ -102,8 +103,8 @@ class SourceSection(Section):
     )
     unseen: Literal["dlq", "other", "missing"] = setting(
         "dlq",
-        "what to do with a category that is not listed: dlq: the record is a dead letter; other: 0 in all "
-        "columns, or the code after the last; missing: treated as a missing number",
+        "a category that is not listed: dlq: the record is a dead letter; other: 0 in all "
+        "columns, or the code after the last; missing: a missing number",
     )
     numbers: Literal["strict", "lenient"] = setting(
         "strict", "lenient: texts such as '21.5' are numbers too, 'true' and 'false' 1 and 0, '' and 'NaN' are missing"
@@ -134,8 +135,8 @@ class SourceSection(Section):
         "record is a dead letter",
     )
     sensors: SensorsSection | None = optional(
-        "several sensors in one topic, each with samples at its own rate: a table that names the field with the "
-        "sensor's name, and has the columns and the rate of each sensor, in place of `fields`"
+        "several sensors in one topic, each with its own rate: a table with the field of the sensor's name, and the "
+        "fields and rate of each sensor, in place of `fields`"
     )
     max_bytes: Bytes = setting(1 << 20, "largest record value (size, or bytes)")
     max_samples: int = setting(10_000, "most samples in one record", ge=1)
@@ -222,6 +223,14 @@ class SourceSection(Section):
             for field in self.fields or ()
             for column in ([f"{field}={one}" for one in one_hot[field]] if field in one_hot else [field])
         ]
+
+    @property
+    def learned_columns(self) -> list[str]:
+        """Names of `columns` by the former names of fields, where `renamed` has these."""
+        return [self.learned_name(field) + column.removeprefix(field) for column, field in self.columns]
+
+    def learned_name(self, field: str) -> str:
+        return (self.renamed or {}).get(field, field)
 
     def column_names(self, dim: int) -> list[str]:
         """What each number of x is called."""

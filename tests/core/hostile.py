@@ -67,7 +67,7 @@ class OneKey:
         self.fresh = learner.init(dim=dim, targets=targets, seed=3)
         self.work = learner.workspace(self.fresh, slots=2)
         learner.load(self.work, 0, self.fresh)
-        columns = Columns.of(HEAD, {"learner": self.stage}, {"learner": self.work}, {"learner": self.fresh})
+        columns = Columns.of((HEAD,), {"learner": self.stage}, {"learner": self.work}, {"learner": self.fresh})
         assert columns is not None
         self.columns, self.learner = columns, learner
 

@@ -37,7 +37,7 @@ def mutate_stages(job: Job, moments: list[Opened], rnd: Random) -> bytes:
     for name in job.own:
         for array in flatten(states[name]):
             pieces += (array_header(array.dtype, array.shape), array.tobytes())
-    return assemble(job.snapshot_head, offsets, names, pieces)
+    return assemble(job.snapshot_heads()[0], offsets, names, pieces)
 
 
 def _mutate_state(stage: Any, state: Any, rnd: Random) -> Any:

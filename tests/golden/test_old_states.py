@@ -18,7 +18,7 @@ from streamjobs.core.messages import Stored
 from streamjobs.core.state import snapshot
 from streamjobs.errors import SnapshotError
 from streamjobs.settings.load import settings_from
-from tests.golden.old import ARCHIVES, Old, later_version, names, stored
+from tests.golden.old import ARCHIVES, Old, later_version, names, stored, without_fields
 
 # Keys and stages whose states differ on purpose. With the former rule put back into today's code every state ends with
 # the same bits, so nothing else has changed what is learned.
@@ -44,7 +44,7 @@ def test_there_are_states_of_several_learners_windows_and_a_population():
 def test_a_state_is_read_and_written_again_to_the_same_bytes(old: Old):
     job = old.job
     for data in (*old.half.values(), *old.end.values()):
-        assert job.encode(*load_snapshot(job, data)) == data
+        assert without_fields(job.encode(*load_snapshot(job, data))) == data
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_classes_that_were_renamed_read_their_old_states(old: Old, other_names: 
     job = old.job
     assert "Renamed" in repr(job.stages["learner"])
     for data in (*old.half.values(), *old.end.values()):
-        assert job.encode(*load_snapshot(job, data)) == data
+        assert without_fields(job.encode(*load_snapshot(job, data))) == data
 
 
 def _subclasses(cls: type) -> list[type]:

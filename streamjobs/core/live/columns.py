@@ -66,10 +66,10 @@ class Decoded(NamedTuple):
 
 
 class Columns:
-    """The arrays of a job's snapshots in their order. `begin`: what its snapshots begin with."""
+    """The arrays of a job's snapshots in their order. `begins`: what its snapshots begin with, the first where it writes."""
 
-    def __init__(self, begin: bytes, leaves: Sequence[Leaf]) -> None:
-        self.begin, self.leaves = begin, leaves
+    def __init__(self, begins: tuple[bytes, ...], leaves: Sequence[Leaf]) -> None:
+        self.begins, self.begin, self.leaves = begins, begins[0], leaves
         self.columns = [Column(leaf, at) for leaf in leaves for at in range(len(leaf.like))]
         self.layouts = np.array([column.layout for column in self.columns], np.int64)
         self.headers = np.array([column.header for column in self.columns], np.int64)
@@ -83,7 +83,9 @@ class Columns:
         self._source: tuple[bytes, str] = (b"\xff\xff\xff", "")
 
     @classmethod
-    def of(cls, begin: bytes, stages: dict[str, JobStage], work: dict[str, Any], likes: dict[str, Any]) -> "Columns | None":
+    def of(
+        cls, begins: tuple[bytes, ...], stages: dict[str, JobStage], work: dict[str, Any], likes: dict[str, Any]
+    ) -> "Columns | None":
         leaves: list[Leaf] = []
         for name, stage in stages.items():
             leaves += leaves_of(name, stage, stage.codec, work[name], likes[name])
@@ -92,7 +94,7 @@ class Columns:
                 return None
             if any(np.asarray(value).ndim > loops.MOST_DIMENSIONS for value in leaf.like):
                 return None
-        return cls(begin, leaves)
+        return cls(begins, leaves)
 
     def _look(self) -> None:
         now = [leaf.work.arrays for leaf in self.leaves]
@@ -193,8 +195,9 @@ class Columns:
 
     def _head(self, data: bytes) -> tuple[int, list[str], Offsets] | None:
         """Where the arrays of a snapshot of this job begin, its class names and offsets; None where it is not one."""
-        size = len(self.begin)
-        if not data.startswith(self.begin) or len(data) < size + 2 * U16.size + CRC.size:
+        begin = self.begin if data.startswith(self.begin) else self.begins[-1]
+        size = len(begin)
+        if not data.startswith(begin) or len(data) < size + 2 * U16.size + CRC.size:
             return None
         if zlib.crc32(memoryview(data)[: -CRC.size]) != CRC.unpack_from(data, len(data) - CRC.size)[0]:
             return None

@@ -45,7 +45,7 @@ class Forms:
     def decode(self, snapshots: Sequence[bytes], slots: Sequence[int], most_names: int | None, least: list[str]) -> Decoded:
         """Fill these slots. most_names: classes a key may know, None: labels are numbers; least: those it begins with."""
         decoded = Decoded([False] * len(slots), [{} for _ in slots], [[] for _ in slots])
-        short = np.array([data.startswith(self.without.begin) for data in snapshots], np.bool_)
+        short = np.array([data.startswith(self.without.begins) for data in snapshots], np.bool_)
         for columns, kept in ((self.without, np.flatnonzero(short)), (self.whole, np.flatnonzero(~short))):
             some = kept.tolist()
             if not some:
@@ -65,7 +65,7 @@ class Forms:
 
 def codec_of(job: Job, work: dict[str, Any]) -> "Columns | Forms | None":
     """How snapshots enter and leave these workspaces; None: one by one."""
-    whole, heads = Columns.of(job.snapshot_head, job.own, work, job.template), work[LEARNER]
+    whole, heads = Columns.of(job.snapshot_heads(), job.own, work, job.template), work[LEARNER]
     if whole is None or not isinstance(heads, HeadRows):
         return whole
     assert job.untaught is not None, "else its heads have no rows"
@@ -75,4 +75,4 @@ def codec_of(job: Job, work: dict[str, Any]) -> "Columns | Forms | None":
             leaves.append(Leaf(name, SeenStage(), heads.seen, Seen(heads.start.seen), stage, True))
         else:
             leaves += leaves_of(name, stage, stage.codec, work[name], job.template[name])
-    return Forms(whole, Columns(job.head_without(job.untaught.left_out), leaves), heads)
+    return Forms(whole, Columns(job.snapshot_heads(job.untaught.left_out), leaves), heads)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamjobs.core.job import Job
-from streamjobs.core.state import held_stages, migration, other_drift, snapshot
+from streamjobs.core.state import field_names, held_stages, migration, other_drift, snapshot
 from streamjobs.core.state.snapshot import Offsets, Snapshot
 from streamjobs.errors import ForeignStateError, SnapshotError
 from streamjobs.stages.fill import FillState
@@ -28,6 +28,8 @@ def decode_snapshot(job: Job, data: bytes, *, drift_anew: bool = False) -> Decod
     drift_anew: a job with another [drift] may have written it; drift detection then starts again.
     """
     held = snapshot.decode(data)
+    if held.fingerprint != job.fingerprint:
+        field_names.require_same(snapshot.table_of(held.description), job.described, job.settings.source)
     fresh, stages = job.template, held_stages.of_description(held, job.fingerprint, job.described, job.own)
     if stages is None:
         return _of_another_job(job, held, fresh, drift_anew)

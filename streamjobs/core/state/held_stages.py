@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from streamjobs.core.state.field_names import FIELDS
 from streamjobs.core.state.snapshot import Snapshot, array_counts, table_of
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.clip_targets import ClipTargets
@@ -27,7 +28,7 @@ from streamjobs.stages.names import (
 from streamjobs.stages.stage import JobStage, Shape
 
 BEHIND = (BOUTS, STUCK, SILENT, GROUP, FORECASTS)  # stages that come last, in their order
-EITHER = (FILL, CLIP, *BEHIND)  # states are read whether or not they have these
+EITHER = (FIELDS, FILL, CLIP, *BEHIND)  # states are read whether or not they have these
 
 
 def of_description(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from streamjobs.core.state.field_names import FIELDS
 from streamjobs.core.state.snapshot import Snapshot, flatten, unflatten
 from streamjobs.errors import SnapshotError
 from streamjobs.stages.stage import JobStage
@@ -20,7 +21,7 @@ SIGNAL_FACTS = ("dim", "mirror")  # of a snapshot's description, next to the sta
 
 def survives(written: Mapping[str, Any], now: Mapping[str, Any], replaced: Sequence[str]) -> bool:
     """Whether the job that wrote a snapshot had a population that this job's replaces, and the same signal."""
-    changed = [name for name in {**written, **now} if written.get(name) != now.get(name)]
+    changed = [name for name in {**written, **now} if written.get(name) != now.get(name) and name != FIELDS]
     return written.get("population") in replaced and not any(
         name in SIGNAL_FACTS or _of_surviving_stage(written.get(name)) or _of_surviving_stage(now.get(name))
         for name in changed

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import Array
+from streamjobs.core.state.field_names import FIELDS
 from streamjobs.errors import ForeignStateError, SnapshotError
 
 MAGIC, VERSION, LEAVES_OUT = b"SJ", 1, 2
@@ -290,7 +291,7 @@ RESTORE = "Restore those settings, or reset the state."
 
 def difference(written: Mapping[str, Any], now: Mapping[str, Any], then: str = RESTORE) -> str:
     """How the job that wrote a snapshot differs from the one that reads it, in one sentence, and what to do then."""
-    changed = [key for key in {**written, **now} if written.get(key) != now.get(key)]
+    changed = [key for key in {**written, **now} if written.get(key) != now.get(key) and key != FIELDS]
     was = ", ".join(f"{key}={written.get(key, 'absent')}" for key in changed)
     runs = ", ".join(f"{key}={now.get(key, 'absent')}" for key in changed)
     return f"snapshot was written with {was}; this job runs {runs}. {then}"

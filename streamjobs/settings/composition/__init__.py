@@ -371,8 +371,7 @@ def _group(alarms: AlarmsSection) -> "Grouped | None":
 
 def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:
     source, mirror = settings.source, settings.window.mirror if settings.window else None
-    columns = [column for column, _ in source.columns]
-    facts = {"x": ",".join(columns) or f"{source.dim} numbers"}
+    facts = {"x": ",".join(source.learned_columns) or f"{source.dim} numbers"}
     facts["windows"] = describe(windows) if windows else "none"
     if settings.learner.input:
         facts["input"] = "rows and features"

@@ -25,6 +25,10 @@ def source_contradictions(source: SourceSection) -> Problems:
     yield from _missing(source)
     yield from _categories(source)
     fields = source.fields
+    known = [*(field for _, field in source.columns), *filter(None, [source.label])]
+    for name in source.renamed or ():
+        if name not in known:
+            yield ("source", "renamed"), f"renamed: {name!r} is not one of fields{suggestion(name, known)}"
     if source.width is None:
         example = '\'fields = ["ax", "ay", "az"]\''
         yield (
