@@ -189,6 +189,24 @@ def test_a_bad_record_is_refused_with_its_reason(value, expected):
     assert reason(value) == expected
 
 
+RAW = np.array(ROWS, "<f4").tobytes(), frame_headers()
+
+
+@pytest.mark.parametrize("timestamp", [-1, 0])
+@pytest.mark.parametrize(
+    ("value", "headers", "changes"),
+    [(GOOD, (), {}), (FRAME, (), {}), (*RAW, {"format": "raw"})],
+    ids=["json", "frame", "raw"],
+)
+def test_an_event_time_passes_without_a_record_timestamp_only_with_a_larger_future(value, headers, changes, timestamp):
+    """A broker may refuse outputs of such a time, and it stops the clock of a partition's silent keys."""
+    how = {"headers": headers, "timestamp": timestamp}
+    assert reason(value, changes=changes, **how) == "future"
+    (_, problem), *_ = decode(value, changes=changes, **how).errors
+    assert "got no timestamp; let the producer set timestamps, or raise [source] future" in str(problem)
+    assert len(decode(value, changes=changes | {"future": 2 * NOW}, **how).times) > 0
+
+
 @pytest.mark.parametrize(
     ("how", "changes", "expected"),
     [

@@ -132,7 +132,7 @@ class _Joined(NamedTuple):
     times: Array
     X: Array
     labels: list[object]
-    stamps: Array  # (n,) the record's timestamp in seconds if the record has an event time of its own, else 0
+    stamps: Array  # (n,) the record's timestamp in seconds if the record has an event time of its own, else inf
 
 
 class _Samples:
@@ -155,7 +155,7 @@ class _Samples:
         own = frame.times is None
         times = np.array([stamp]) if frame.times is None else frame.times
         n = len(frame.X)
-        self.parts.append((np.full(n, index, np.int64), times, frame.X, np.full(n, 0.0 if own else stamp)))
+        self.parts.append((np.full(n, index, np.int64), times, frame.X, np.full(n, np.inf if own else stamp)))
         self.labels.extend(frame.labels)
         if frame.skipped:
             self.skipped[index] = frame.skipped
@@ -172,7 +172,7 @@ class _Samples:
             stated = np.array(times, dtype=np.float64) / self.scale
             stamps /= 1000.0
         else:
-            stated, stamps = stamps / self.scale, np.zeros(len(stamps))
+            stated, stamps = stamps / self.scale, np.full(len(stamps), np.inf)
         self.parts.append((np.array(self.index, np.int64), stated, X, stamps))
         self.single.clear()
         self.index.clear()
@@ -203,7 +203,7 @@ def _checked(
     in_range = np.asarray((np.abs(known) <= source.max_abs).all(axis=1))  # false for NaN as well
     first, end = source.time_span
     in_time = (times >= first) & (times < end)
-    early = (stamps <= 0.0) | (times <= stamps + source.future)
+    early = times <= stamps + source.future
     good = in_range & in_time & early
     if not good.all():
         for row in np.flatnonzero(~good):
@@ -214,11 +214,7 @@ def _checked(
                 elif not in_time[row]:
                     problem = _bad_time(float(times[row]), source)
                 else:
-                    problem = Problem(
-                        "future",
-                        f"expected an event time at most {source.future:g} s after the record's timestamp, "
-                        f"got {times[row] - stamps[row]:.3f} s",
-                    )
+                    problem = _future(float(times[row]), float(stamps[row]), source)
                 errors[index] = _located(records[index], problem, source)
         keep = ~np.isin(owner, np.array(list(errors), np.int64))  # one bad sample drops its whole frame
         labels = [label for label, kept in zip(labels, keep, strict=True) if kept]
@@ -234,13 +230,13 @@ def _all_good(samples: _Joined, source: SourceSection) -> bool:
     most = source.max_abs
     first, end = source.time_span
     in_range = -most <= X.min() and X.max() <= most and times.min() >= first and times.max() < end
-    return bool(in_range and ((stamps <= 0.0) | (times <= stamps + source.future)).all())
+    return bool(in_range and (times <= stamps + source.future).all())
 
 
 def _of_singles(singles: Singles, records: Sequence[Record], scale: float) -> _Joined:
     owner, stamps = np.arange(len(records)), np.array(list(map(_timestamp, records)), dtype=np.float64)
     if singles.times is None:
-        return _Joined(owner, stamps / scale, singles.X, singles.labels, np.zeros(len(records)))
+        return _Joined(owner, stamps / scale, singles.X, singles.labels, np.full(len(records), np.inf))
     return _Joined(owner, singles.times / scale, singles.X, singles.labels, stamps / 1000.0)
 
 
@@ -306,6 +302,14 @@ def _bad_number(x: Array, source: SourceSection) -> Problem:
     i = int(np.argmax(np.abs(x)))
     what = f"expected features within +-{source.max_abs:g}, got a larger one at index {i}{named[i]}"
     return Problem("out_of_range", what)
+
+
+def _future(time: float, stamp: float, source: SourceSection) -> Problem:
+    """A record without a timestamp has -1 ms, so that one wrong event time cannot pass."""
+    problem = f"expected an event time at most {source.future:g} s after the record's timestamp, "
+    if stamp > 0.0:
+        return Problem("future", f"{problem}got {time - stamp:.3f} s")
+    return Problem("future", f"{problem}got no timestamp; let the producer set timestamps, or raise [source] future")
 
 
 def _bad_time(time: float, source: SourceSection) -> Problem:
