@@ -12,10 +12,12 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.core.interface import JobLike
+from streamjobs.core.messages import Unread
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, layout, timeouts, topics
 from streamjobs.kafka.authorization import missing_rights
 from streamjobs.kafka.certificates import days_left
+from streamjobs.kafka.reader import topic_records
 from streamjobs.kafka.topic_id import (
     MISSING,
     Origin,
@@ -184,8 +186,22 @@ def changelog_problems(settings: Settings, present: Origin, commits: Commits | N
     for (topic, number), changelog in changelogs.items():
         # A commit of offset 0 is that of a start which learned nothing; states that it left all the same name their input.
         if topic != present.topic and changelog == present.changelog_id and known[topic, number].offset > 0:
+            if not _have_learned_from(settings, topic, present.topic):
+                break
             return [another_input(settings.job.name, topic, present.topic)]
     return []
+
+
+def _have_learned_from(settings: Settings, other: str, present: str) -> bool:
+    """Whether the changelog's first state with offsets has those of `other`. Records may have given dead letters only."""
+    names = other.encode(), present.encode()
+    marks = [len(name).to_bytes(2, "little") + name for name in names]  # as in `core.state.snapshot`
+    for record in topic_records(settings.broker, topics.changelog(settings)):
+        if isinstance(record, Unread) or (record.value and marks[0] in record.value):
+            return True
+        if record.value and marks[1] in record.value:
+            return False
+    return False
 
 
 def commits_of(settings: Settings) -> dict[int, layout.Commit]:

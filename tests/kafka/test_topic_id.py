@@ -3,7 +3,11 @@
 import pytest
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
+from streamjobs.core.messages import Stored
+from streamjobs.core.state import snapshot
+from streamjobs.core.state.snapshot import Snapshot
 from streamjobs.errors import SetupError
+from streamjobs.kafka import preflight
 from streamjobs.kafka.preflight import changelog_problems
 from streamjobs.kafka.topic_id import (
     MISSING,
@@ -66,8 +70,25 @@ def test_another_inputs_sentence_never_advises_to_forget_offsets() -> None:
     )
 
 
-@pytest.mark.parametrize(("offset", "refused"), [(0, False), (1, True)])
-def test_a_start_that_learned_nothing_leaves_the_job_free_to_read_a_rekeyed_topic(offset: int, refused: bool) -> None:
+def state_of(topic: str) -> bytes:
+    return snapshot.encode(Snapshot(bytes(16), "{}", {(topic, 0): 4}, [], []))
+
+
+@pytest.mark.parametrize(
+    ("offset", "states", "refused"),
+    [
+        (0, [state_of("in")], False),
+        (1, [state_of("in")], True),
+        (1, [None, state_of("in")], True),
+        (1, [], False),  # all records were dead letters
+        (1, [state_of("in.by-key"), state_of("in")], False),
+    ],
+)
+def test_a_job_without_states_is_free_to_read_a_rekeyed_topic(
+    offset: int, states: list[bytes | None], refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [Stored("c", 0, at, 0, b"k", value) for at, value in enumerate(states)]
+    monkeypatch.setattr(preflight, "topic_records", lambda broker, topic: iter(records))
     settings = settings_from(
         {"source": {"topic": "in", "fields": ["x"], "key": "id", "rekeyed": True}, "learner": {"name": "lms"}}
     )
