@@ -24,6 +24,8 @@ class JobLike(Protocol):
     @property
     def model(self) -> str: ...  # its name in outputs and metrics
     def compile(self) -> None: ...
+    @property
+    def keyed(self) -> Callable[[Sequence[Record]], Sequence[Record]]: ...  # the records with the keys that the job uses
     def time_unit_of(self, record: Record) -> str | None: ...  # that its time must be in; None: it does not tell
     def in_time_unit(self, unit: str) -> "JobLike": ...  # decided, with [source] time_unit = "auto"
     def in_life(self, life: str) -> "JobLike": ...  # of an input topic that was recreated, for the ids of outputs

@@ -98,6 +98,7 @@ class Partition:
         self._write_all = False  # with the next cut, because a key was set aside or a learner failed
         self._passing = 0  # bytes that were remembered at the last cut
         self.unstored: dict[bytes, bytes | None] = {}  # snapshots of the last cut until they are in the store
+        self._leaving: frozenset[bytes] = frozenset()  # idle keys of the last cut until their tombstones are written
         self.newest = float("-inf")  # event time of the newest row, seconds
         self.live, self._most_live = core.make_live(core.job, self._read_snapshots, max_live_bytes), max_live_bytes
         self.lock = asyncio.Lock()  # keeps a cut from falling between applying records and sending their outputs
@@ -176,6 +177,9 @@ class Partition:
                 async with self.lock:
                     applied = await self._apply(self._taken)
                     self._taken = self._taken[applied:]
+                if not applied and self._leaving and not self.closing:
+                    self._stored.clear()
+                    await self._stored.wait()
                 await asyncio.sleep(0)  # a long queue must not starve the other tasks
 
     async def _get_ready(self, ready: Ready) -> bool:
@@ -204,7 +208,9 @@ class Partition:
     async def _apply(self, records: list[Record]) -> int:
         """Apply records until a checkpoint is due or has waited for HOLD, and send the outputs. Gives how many were applied.
 
-        Unless closed, the first call of `advance` always happens: records move on however often checkpoints are due.
+        Unless closed, the first call of `advance` happens, however often checkpoints are due: records move on. Only the
+        records of a key that is being removed wait. If a crash came before its tombstone was written, the state would be
+        there again, and the outputs, which might be sent already, would have other bytes.
         """
         self._sending = True  # stays set when this fails or is cancelled: no checkpoint may follow
         outputs: list[Output] = []
@@ -216,6 +222,11 @@ class Partition:
                 if self.closing or (at and (self.due.is_set() or time.perf_counter() - began > HOLD)):
                     break
                 part = records[at : at + self._slice]
+                if self._leaving:
+                    keyed = zip(part, self.core.job.keyed(part), strict=True)
+                    part = [record for record, _ in takewhile(lambda one: one[1].key not in self._leaving, keyed)]
+                    if not part:
+                        break
                 again = part[0].offset < self.held
                 if again:
                     part = list(takewhile(lambda record: record.offset < self.held, part))
@@ -289,7 +300,7 @@ class Partition:
             self._cut_at = self.next  # applied again, and nothing is due: `pump` goes on
             self._stored.set()
             return None
-        self.unstored = dict(snapshots)
+        self.unstored, self._leaving = dict(snapshots), frozenset(idle)
         self._cut_at, self._cut_since = self.next, time.monotonic()
         return cut
 
@@ -335,7 +346,7 @@ class Partition:
 
     def mark_stored(self) -> None:
         """The last cut's snapshots are in the store."""
-        self.unstored = {}
+        self.unstored, self._leaving = {}, frozenset()
         self._cut_since = None
         self._stored.set()
 

@@ -28,6 +28,9 @@ class HashJob:
     model: str = "hash"
     compiled: list[int] = field(default_factory=list)
 
+    def keyed(self, records: Sequence[Record]) -> Sequence[Record]:
+        return records
+
     def compile(self) -> None:
         self.compiled.append(1)
 

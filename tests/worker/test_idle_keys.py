@@ -95,3 +95,58 @@ def test_a_removed_state_is_gone_from_changelog_store_and_memory_and_its_key_sta
         assert (offset, count) == (12, 1)
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize("crashes", [True, False])
+def test_a_late_record_of_a_key_that_is_being_removed_waits_for_the_tombstone(exactly_once, crashes):
+    """Its output would come again with other bytes after a crash before the tombstone is written: the old state's."""
+    core, broker = hash_core("in"), Broker()
+    records = [*stream(1, keys=1), *[record._replace(key=b"k1") for record in stream(10, first=1)]]
+    late = [record._replace(key=b"k1") for record in stream(1, first=12)] + stream(1, keys=1, first=13)
+
+    def advance(job, live, some):
+        outputs, report = core.advance(job, live, some)
+        report.newest_event = 10 * HOUR
+        return outputs, report
+
+    async def spin():
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    async def body():
+        worker = Worker(broker, core=core._replace(advance=advance), ttl="5h", exactly_once=exactly_once)
+        delivery = await worker.begin(0)
+        worker.fetch(0, records)
+        await worker.settle()
+        held = delivery.held[0]
+        assert await held.checkpoints.take()
+        held.partition._expiry._pass_began = 0.0
+        out = worker.kafka.opened[0].out if exactly_once else worker.kafka.out
+        out.hold = True
+        worker.fetch(0, [record._replace(key=b"k1") for record in stream(1, first=11)])
+        await worker.settle()
+        taking = asyncio.ensure_future(held.checkpoints.take())
+        await spin()
+        worker.fetch(0, late)
+        await spin()
+        assert held.partition.next == 13, "the other key's record does not wait"
+        if not crashes:
+            out.hold = False
+            out.release()
+            assert await taking
+            await worker.settle()
+            assert await held.checkpoints.take() and held.partition.next == 14
+        for task in (taking, *held.tasks):
+            task.cancel()
+        again = Worker(broker, store=worker.store, core=core._replace(advance=advance), exactly_once=exactly_once)
+        delivery = await again.begin(0)
+        begin = broker.committed[0]
+        again.fetch(0, [one for one in [*records, *stream(1, first=11), *late] if one.offset >= begin])
+        await again.settle()
+        assert await delivery.held[0].checkpoints.take()
+        values = {answer.value for answer in broker.topics if answer.headers[0][1] == b"in-0-13"}
+        assert len(values) == 1
+        assert values.pop().startswith(b"13,2," if crashes else b"13,1,")
+
+    asyncio.run(body())
