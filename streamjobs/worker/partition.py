@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from streamjobs.core.interface import Core
 from streamjobs.core.live.live_stats import LiveStats
-from streamjobs.core.messages import ASIDE, LETTER_HEADERS, Output, Record, Report
+from streamjobs.core.messages import ASIDE, LETTER_HEADERS, OF_SILENCE, Output, Record, Report
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.process import return_free_memory
 from streamjobs.worker.backpressure import Backpressure, Turns
@@ -234,7 +234,7 @@ class Partition:
                 started = time.perf_counter()
                 made, report = self.core.advance(self.core.job, self.live, part)
                 ended = time.perf_counter()
-                outputs += made if not again else _of_set_aside(made) if report.dead_lettered.get(ASIDE) else ()
+                outputs += made if not again else filter(_is_new, made)
                 at += len(part)
                 fitting = int(self.turns.call_seconds * len(part) / max(ended - started, 1e-9))
                 self._slice = min(SLICE, max(LEAST_SLICE, fitting))
@@ -351,10 +351,13 @@ class Partition:
         self._stored.set()
 
 
-def _of_set_aside(outputs: Sequence[Output]) -> list[Output]:
-    """The dead letters of keys that are set aside, of records that are applied again.
+def _is_new(output: Output) -> bool:
+    """Whether an output of a record that is applied again was not sent before.
 
-    No checkpoint has sent them before: each one with such letters writes all states, so R passes their records.
+    It is a dead letter of a key that is set aside, because a checkpoint with such letters writes all states, so R passes
+    their records. Or it is an alarm of a silent key: with [alarms] silent R is P, so the section was added since.
     """
-    letters = [one for one in outputs if one.sink == "dlq"]
-    return [one for one in letters if dict(one.headers[: len(LETTER_HEADERS)])["streamjobs-error-reason"] == ASIDE.encode()]
+    if output.sink == "alarms":
+        return any(mark in (output.value or b"") for mark in OF_SILENCE)
+    headers = dict(output.headers[: len(LETTER_HEADERS)])
+    return output.sink == "dlq" and headers.get("streamjobs-error-reason") == ASIDE.encode()
