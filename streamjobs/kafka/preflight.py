@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaError
@@ -82,9 +83,17 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
     of_input = _of_input(settings, commits)
     life = life_of(one.metadata for one in of_input.values())
     origin = origin._replace(partitions=laid_out_for, time_unit=_time_unit(settings, commits), life=life)
+    origin = origin._replace(settings=_hash_of(settings, job))
     unsent, ends = topics.unsent_features(settings, job.sinks, counts), _ends(admin, settings, counts[source])
     left = sum(ends.values()) - sum(one.offset for one in of_input.values()) if of_input else -1
     return InputTopic(counts[source], ends, origin, pending, unsent, left)
+
+
+def _hash_of(settings: Settings, job: JobLike) -> str:
+    """Of what decides what becomes of a record. Defaults that a release adds do not change it."""
+    others = {"broker", "registry", "sinks", "state", "metrics"}
+    text = settings.model_dump_json(exclude=others, exclude_defaults=True)
+    return blake2b(job.fingerprint + text.encode(), digest_size=4).hexdigest()
 
 
 def obstacles(settings: Settings, job: JobLike) -> list[str]:

@@ -35,6 +35,7 @@ METADATA = "changelog="  # in the metadata of a committed offset, before the cha
 TIME_UNIT = "time-unit="  # the same, before the unit that was decided
 LIFE = "input-life="  # the same, before the input's life
 PROGRESS = "progress="  # the same, before the offset up to which outputs are out
+SETTINGS = "settings="  # the same, before a hash of the settings that decide what becomes of a record
 LIFE_BYTES = 4
 RESTORE = (
     "Stop all workers, then run 'streamjobs state restore JOB --from-local' where their [state] directories are; without "
@@ -51,6 +52,7 @@ class Origin(NamedTuple):
     partitions: int = 0  # of the input, that the states are laid out for, see `layout`; 0: unknown
     time_unit: str = ""  # that was decided for [source] time_unit = "auto"
     life: str = ""  # of the input, if it was recreated under the job: see `life_of_topic`
+    settings: str = ""  # a hash of those that decide what becomes of a record
 
     @classmethod
     def of(cls, marks: Mapping[str, str]) -> "Origin":
@@ -80,6 +82,7 @@ class Origin(NamedTuple):
             mark(self.partitions) if self.partitions else "",
             TIME_UNIT + self.time_unit if self.time_unit else "",
             LIFE + self.life if self.life else "",
+            SETTINGS + self.settings if self.settings else "",
         )
         return " ".join(filter(None, known))
 
@@ -136,6 +139,11 @@ def changelog_of(metadata: str | None) -> str:
 def time_unit_of(metadata: str | None) -> str:
     """The unit of event times in the metadata of a committed offset; "" where none was decided."""
     return _word(metadata, TIME_UNIT)
+
+
+def settings_of(metadata: str | None) -> str:
+    """The hash of the settings in the metadata of a committed offset; "" where an older release or a tool committed it."""
+    return _word(metadata, SETTINGS)
 
 
 def progress_of(offset: int, metadata: str | None) -> int:

@@ -31,7 +31,7 @@ from streamjobs.kafka.topic_id import Origin, changelog_of, decided_time_unit, p
 from streamjobs.worker.backpressure import MAX_RECORDS
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.failures import DeliveryError
-from streamjobs.worker.logs import log_deleted
+from streamjobs.worker.logs import log_deleted, log_new_settings
 from streamjobs.worker.partition import FetchedRecords
 
 log = structlog.get_logger("streamjobs")
@@ -233,6 +233,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                     f"topic {tp.topic}[{tp.partition}]: this job has read up to offset {upto}, but the topic ends at "
                     f"{ends[partition]}; it was deleted or recreated. Give the job a new [job] name, or restore the topic."
                 )
+            log_new_settings(tp, commits[tp.partition].metadata, self._delivery.origin.settings, (committed, upto))
             if committed < first[partition]:
                 self._count_deleted(tp, committed, first[partition])
                 overtaken[tp] = first[partition]

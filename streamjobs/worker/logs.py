@@ -15,6 +15,7 @@ import structlog
 
 from streamjobs.core.messages import Report, SetAside
 from streamjobs.core.unlearned import Taken
+from streamjobs.kafka.topic_id import settings_of
 
 log = structlog.get_logger("streamjobs")
 
@@ -189,3 +190,21 @@ def log_deleted(topic: str, partition: int, *, unlearned: int, unread: int) -> N
         )
     if unread:
         log.warning("records were deleted before this job read them", topic=topic, partition=partition, records=unread)
+
+
+def log_new_settings(place: tuple[str, int], metadata: str, settings: str, records: tuple[int, int]) -> None:
+    """A job file that changed while states lacked these records, from the first offset to the one after the last.
+
+    metadata: of the commit; settings: the hash of the present ones.
+    """
+    before = settings_of(metadata)
+    if records[0] < records[1] and before and settings and before != settings:
+        log.warning(
+            "the job file changed while states lacked records",
+            topic=place[0],
+            partition=place[1],
+            first=records[0],
+            end=records[1],
+            action="states apply these records with the new settings; their outputs are those of the former",
+            hint="do not send dead letters of these records back if the new settings accept them: they are learned now",
+        )

@@ -1,8 +1,11 @@
 """Which topics states belong to: what is kept with them, and the sentences where they differ."""
 
+from typing import Any
+
 import pytest
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
+from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.snapshot import Snapshot
@@ -17,6 +20,7 @@ from streamjobs.kafka.topic_id import (
     newest_input,
     require_same_changelog,
     require_same_input,
+    settings_of,
 )
 from streamjobs.settings.load import settings_from
 
@@ -107,3 +111,15 @@ def test_the_same_changelog_or_one_nothing_is_known_of_is_accepted(known: str, p
 def test_another_or_no_changelog_names_the_command(present: str) -> None:
     with pytest.raises(SetupError, match=r"^topic wrist-state-changelog: it was deleted.*state restore JOB --from-local"):
         require_same_changelog("wrist-state-changelog", "c1", present)
+
+
+def test_a_commit_has_a_hash_of_the_settings_that_decide_what_becomes_of_a_record() -> None:
+    def hash_of(**sections: dict[str, Any]) -> str:
+        source = {"topic": "in", "fields": ["x"], **sections.pop("source", {})}
+        settings = settings_from({"source": source, "learner": {"name": "lms"}, **sections})
+        return preflight._hash_of(settings, Job.from_settings(settings))
+
+    same = hash_of()
+    assert same == hash_of(broker={"url": "kafka://other:9092"}, metrics={"port": 0}, state={"replay": 1.0})
+    assert len({same, hash_of(source={"max_abs": 7.0}), hash_of(source={"future": 7.0}), hash_of(drift={})}) == 4
+    assert settings_of(Origin("in", settings=same).metadata_of(3, 9)) == same

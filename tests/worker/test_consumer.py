@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import structlog
 from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.structs import TopicPartition
 from faust.types import TP
@@ -136,3 +137,24 @@ def test_the_group_passes_records_that_were_deleted_before_states_had_them() -> 
         assert thread.committed == {0: (50, 90), 2: (50, 0)} and lost == [10]
 
     asyncio.run(begun())
+
+
+def test_a_job_file_that_changed_while_states_lacked_records_is_logged_with_their_offsets() -> None:
+    async def begun() -> list[dict[str, Any]]:
+        consumer = Rebalancing()
+        consumer._thread = Thread(
+            {
+                0: Commit(50, "partitions=3 settings=old progress=90"),
+                1: Commit(50, "partitions=3 settings=new progress=90"),
+                2: Commit(60, "partitions=3 settings=old"),
+            }
+        )
+        consumer.app.conf = SimpleNamespace(topic_partitions=3, id="job")
+        delivery = consumer.app.delivery
+        delivery.origin, delivery.store = NO_ORIGIN._replace(settings="new"), MemoryStore()
+        with structlog.testing.capture_logs() as lines:
+            await Consumer._start_offsets(consumer)
+        return [line for line in lines if line["event"] == "the job file changed while states lacked records"]
+
+    (line,) = asyncio.run(begun())
+    assert (line["partition"], line["first"], line["end"]) == (0, 50, 90)
