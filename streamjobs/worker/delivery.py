@@ -180,6 +180,9 @@ class Delivery:
             log.info(
                 "applying records again", partition=number, records=held - start, reason="outputs are out, states lack them"
             )
+        reached = self.store.reached(number)
+        if reached is not None and (state.replay or held > start):  # its states may be as of later offsets, and others not
+            self.store.write(number, (), reached, marks={"replay": str(start)})
         changelog = self._changelogs[number]
         producer = changelog.producer if self.exactly_once else self.kafka.producer
         outbox = Outbox(number, self.topics, producer, self.backpressure, on_sent=metrics.count_outputs)

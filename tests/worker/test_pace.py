@@ -307,3 +307,25 @@ def test_planted_bugs_are_noticed(plant, monkeypatch):
             sim.run()
             check(sim.broker, RECORDS)
             assert len(sim.broker.topics) == len(RECORDS)
+
+
+@pytest.mark.parametrize("replay", ["1h", "0s"])
+def test_a_store_that_recovery_has_filled_says_which_records_its_states_may_lack(replay):
+    """`state restore --from-local` continues there, not after the newest record that one of its states has."""
+    broker = Broker()
+
+    async def body():
+        first = Worker(broker)
+        await first.begin(0)
+        first.fetch(0, RECORDS[:50])
+        await first.settle()
+        assert await first.delivery.held[0].checkpoints.take()
+        broker.committed[0], broker.progress[0] = 11, 50  # as if states of other keys were still to be written
+        stale = MemoryStore()
+        stale.write(0, (), -1, marks={"replay": "9999"})  # of a former input
+        for store in (None, stale):
+            taking = Worker(broker, store=store, replay=replay)
+            await taking.begin(0)
+            assert taking.store.marks(0)["replay"] == "11"
+
+    asyncio.run(body())
