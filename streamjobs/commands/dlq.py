@@ -169,8 +169,8 @@ def redrive(
     """Send dead letters back to the input topic, with their original key, value, time and headers.
 
     The header streamjobs-attempt counts the attempts. Dead letters that were sent back before are left out, and those
-    of which the input does not show it because they are older than its first record. Workers may run. Other groups that
-    read the input would get the records again: this is refused without --shared.
+    of which the input does not show it: they are older than its first record, or it is compacted. Workers may run. Other
+    groups that read the input would get the records again: this is refused without --shared.
     """
     from streamjobs.maintenance.letters import letter_id, redriven
     from streamjobs.maintenance.redrive import offsets_after, older_than_input, read_letters, send_back, sent_before
@@ -215,8 +215,6 @@ def redrive(
         if len(sending) > MOST_LISTED:
             say(f"... and {len(sending) - MOST_LISTED:,} more")
     rest = f"; {skipped:,} were sent back before" if skipped else ""
-    rest += (
-        f"; {len(older):,} are older than the input, which may have deleted what was sent back: see --again" if older else ""
-    )
+    rest += f"; {len(older):,} stay, because the input may have deleted what was sent back: see --again" if older else ""
     rest += f"; {len(batches):,} are whole batches that cannot be read, and stay" if batches else ""
     say(f"{len(sending):,} of {len(letters):,} dead letters {'would go' if dry_run else 'went'} back to {source}{rest}")

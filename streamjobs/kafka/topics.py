@@ -124,7 +124,7 @@ def size_problems(settings: Settings, job_sinks: Mapping[str, str], admin: Any, 
     state_bytes: a key's largest snapshot.
     """
     problems, plans = [], plan(settings, job_sinks, 0, state_bytes)
-    texts = {one.name: _setting(admin, one.name, "max.message.bytes") or "" for one in plans}
+    texts = {one.name: setting_of(admin, one.name, "max.message.bytes") or "" for one in plans}
     limits = {name: int(text) for name, text in texts.items() if text.isdecimal()}
     of_input = limits.get(plans[0].name, 0)
     for one in plans[1:]:
@@ -150,7 +150,7 @@ def time_problems(settings: Settings, job_sinks: Mapping[str, str], admin: Any) 
     """
     allowed, problems = int(1000 * settings.source.future), []
     for sink, topic in job_sinks.items():
-        limit = "" if sink == "dlq" else _setting(admin, topic, AFTER_MAX) or ""  # a letter has the time of its record
+        limit = "" if sink == "dlq" else setting_of(admin, topic, AFTER_MAX) or ""  # a letter has the time of its record
         if limit.isdecimal() and int(limit) < allowed:
             problems.append(
                 f"topic {topic} ({sink}): its {AFTER_MAX} is {limit}, and [source] future allows event times {allowed} ms "
@@ -285,10 +285,10 @@ def hidden(admin: Any, names: Sequence[str]) -> set[str]:
 
 
 def _cleanup_policy(admin: Any, topic: str) -> str:
-    return _setting(admin, topic, "cleanup.policy") or "compact"  # where it may not ask, which a worker need not
+    return setting_of(admin, topic, "cleanup.policy") or "compact"  # where it may not ask, which a worker need not
 
 
-def _setting(admin: Any, topic: str, name: str) -> str | None:
+def setting_of(admin: Any, topic: str, name: str) -> str | None:
     """A topic's setting, or the broker's for it; None where this client may not ask, which needs DescribeConfigs."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     if is_mock(admin):

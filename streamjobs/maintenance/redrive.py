@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException, Producer
 from streamjobs.core.decoding.keys import key_reader
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client, groups, preflight
+from streamjobs.kafka import client, groups, preflight, topics
 from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.letters import Letter, Place, letter_ids, parse_letter
 from streamjobs.maintenance.scan import records_of
@@ -52,10 +52,17 @@ def sent_before(settings: Settings, chosen: Sequence[Letter], offsets: Mapping[P
 def older_than_input(settings: Settings, chosen: Sequence[Letter], offsets: Mapping[Place, int]) -> set[Place]:
     """The dead letters of which the input cannot show whether they were sent back before: later records are deleted.
 
+    A compacted input shows it of none: a newer record of the key replaces what was sent back.
     offsets: of `offsets_after`. Raises SetupError if the broker does not answer.
     """
-    first = {topic: changelog_edit.first_offsets(settings, topic) for topic in {letter.source[0] for letter in chosen}}
-    return {one.place for one in chosen if offsets[one.place] < first[one.source[0]].get(one.source[1], 0)}
+    names, admin = {letter.source[0] for letter in chosen}, changelog_edit.admin_of(settings)
+    compacted = {name for name in names if "compact" in (topics.setting_of(admin, name, "cleanup.policy") or "")}
+    first = {name: changelog_edit.first_offsets(settings, name) for name in names}
+    return {
+        one.place
+        for one in chosen
+        if one.source[0] in compacted or offsets[one.place] < first[one.source[0]].get(one.source[1], 0)
+    }
 
 
 def offsets_after(settings: Settings, chosen: Sequence[Letter]) -> dict[Place, int]:

@@ -75,7 +75,7 @@ def test_a_limit_below_what_a_worker_sends_is_a_problem_with_the_command_that_me
         {"job": {"name": "wrist"}, "source": {"topic": "in", "dim": 1, "max_bytes": 1_000_000}, "learner": {"name": "lms"}}
     )
     limits = dict.fromkeys(("in", "out", "letters", "wrist-state-changelog"), "1048588") | changed
-    monkeypatch.setattr(topics, "_setting", lambda admin, topic, name: limits[topic])
+    monkeypatch.setattr(topics, "setting_of", lambda admin, topic, name: limits[topic])
     problems = topics.size_problems(settings, {"predictions": "out", "dlq": "letters"}, None, state_bytes)
     assert len(problems) == bool(said) and all(text in problems[0] for text in said), problems
 
@@ -85,7 +85,7 @@ def test_an_output_that_refuses_times_which_future_allows_is_a_problem(monkeypat
     settings = Settings.model_validate({"job": {"name": "wrist"}, "source": source, "learner": {"name": "lms"}})
     sinks = {"predictions": "out", "dlq": "letters"}
     limits = {"out": "3600000", "letters": "3600000"}
-    monkeypatch.setattr(topics, "_setting", lambda admin, topic, name: limits[topic])
+    monkeypatch.setattr(topics, "setting_of", lambda admin, topic, name: limits[topic])
     (problem,) = topics.time_problems(settings, sinks, None)
     assert "topic out (predictions): its message.timestamp.after.max.ms is 3600000" in problem and "=14400000'" in problem
     limits["out"] = {one.name: one.config for one in topics.plan(settings, sinks, 1)}["out"][

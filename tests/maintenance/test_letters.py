@@ -82,7 +82,12 @@ def test_the_input_shows_no_redrive_of_letters_older_than_its_first_record(monke
     former = found[2]._replace(life="5f0c81d2", offset=3)
     monkeypatch.setattr(redrive.preflight, "kept_life", lambda settings: "")
     monkeypatch.setattr(redrive.changelog_edit, "first_offsets", lambda settings, topic: {2: 41})
+    monkeypatch.setattr(redrive.changelog_edit, "admin_of", lambda settings: None)
+    policies = iter(["delete", None, "compact,delete"])
+    monkeypatch.setattr(redrive.topics, "setting_of", lambda admin, topic, name: next(policies))
     job = Job.from_settings(settings())
     letters = [*found, former]
     offsets = redrive.offsets_after(job.settings, letters)
-    assert redrive.older_than_input(job.settings, letters, offsets) == {(2, 0), (2, 3)}
+    for _ in range(2):
+        assert redrive.older_than_input(job.settings, letters, offsets) == {(2, 0), (2, 3)}
+    assert redrive.older_than_input(job.settings, letters, offsets) == {one.place for one in letters}, "a compacted input"
