@@ -1,4 +1,4 @@
-"""The Faust app of a job: one input topic, one table with its changelog, one agent that passes batches to delivery."""
+"""The Faust app of a job: one input topic, one table with its changelog."""
 
 import asyncio
 from collections.abc import Mapping
@@ -32,16 +32,6 @@ REBALANCE_TIMEOUT = 20.0  # seconds, at least: revoked partitions take their las
 
 class WorkerTransport(Transport):
     Producer = Producer
-
-
-class RawSchema(faust.Schema):  # type: ignore[misc]
-    """Passes bytes on as they are: the core decodes them, and makes a dead letter of a bad record."""
-
-    def loads_key(self, app: Any, message: Any, *, loads: Any = None, serializer: Any = None) -> Any:
-        return message.key
-
-    def loads_value(self, app: Any, message: Any, *, loads: Any = None, serializer: Any = None) -> Any:
-        return message.value
 
 
 class WorkerApp(faust.App):  # type: ignore[misc]
@@ -161,7 +151,6 @@ def build(
         table_standby_replicas=0,
         stream_wait_empty=False,  # events are never acknowledged to Faust: it would wait for ever
         stream_recovery_delay=0,
-        stream_buffer_maxsize=64,
         broker_session_timeout=broker.session_timeout,
         broker_heartbeat_interval=broker.session_timeout / 6,
         broker_request_timeout=max(REQUEST_TIMEOUT, 3 * broker.session_timeout),
@@ -177,7 +166,7 @@ def build(
     app.client, app.broker_section = client.for_aiokafka(broker), broker
     app.waiting = frozenset() if drained is None else frozenset(range(partitions)) - drained.waiting
 
-    raw = RawSchema(key_type=bytes, value_type=bytes)
+    raw = faust.Schema(key_type=bytes, value_type=bytes)
     source = app.topic(app.source, schema=raw, partitions=partitions)
     table = app.Table("state", partitions=partitions, key_type=bytes, value_type=bytes, schema=raw)
     assert table.changelog_topic.get_topic_name() == app.changelog
@@ -202,9 +191,9 @@ def build(
 
     metrics.end_of = end_of
 
-    async def feed(stream: Any) -> None:
-        async for event in stream.noack().events():
-            app.delivery.offer(event.message.partition, event.value)
+    async def subscribe(stream: Any) -> None:  # Faust subscribes to the topics of its agents; the consumer keeps the records
+        async for _ in stream.noack().events():
+            pass
 
-    app.agent(source, name="feed")(feed)
+    app.agent(source, name="subscribe")(subscribe)
     return app

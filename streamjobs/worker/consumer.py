@@ -1,13 +1,14 @@
-"""Faust's consumer made safe for rebalances: a batch of records is one event, and only checkpoints move offsets.
+"""Faust's consumer made safe for rebalances: records go from the fetch to `Delivery`, and only checkpoints move offsets.
 
 What Faust 0.15.3 and aiokafka 0.14.0 do that loses or repeats records here, and the answer to each:
 - Faust forgets revoked partitions' applied but uncommitted offsets: `on_partitions_revoked` takes a checkpoint first.
 - Records fetched before a seek arrive after it: epoch, barrier, and one lock for all fetches and seeks.
+- Faust starts four tasks for each event, and its streams pass it on in several turns of the event loop: no event is made.
 - `getmany` seeks by itself while the flow is stopped: `perform_seek` returns at once then.
 - `seek_to_committed` does not move a partition without a commit: its first offset is committed before.
 - aiokafka takes an empty set of partitions for all of them: it is never passed on.
 - `commit` may return without committing: `commit_exactly` calls the consumer itself.
-- Faust asks aiokafka about partitions that another rebalance took meanwhile: `perform_seek` and `highwater` expect that.
+- Faust asks aiokafka about partitions that another rebalance took meanwhile: `perform_seek` expects that.
 - `fetch_max_wait_ms` is fixed at 1,500: offset requests would wait behind an empty fetch on the same connection.
 """
 
@@ -15,7 +16,7 @@ import asyncio
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import structlog
 from aiokafka.errors import CommitFailedError, IllegalStateError
@@ -40,22 +41,6 @@ FETCH_WAIT_MS = 100  # an empty fetch stays at the broker this long
 FETCH_BYTES = 16 << 20  # at most, of one fetch over all its partitions
 WAIT = 0.25  # seconds one call waits for records, or for backpressure to end
 BARRIER_POLL = 0.02  # seconds between two looks at the barrier
-
-
-class BatchEvent(NamedTuple):
-    """Looks like a ConsumerRecord to Faust; its value is the batch of records, its offset the last one's."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    timestamp_type: int
-    headers: tuple[()]
-    key: None
-    value: FetchedRecords
-    checksum: None = None
-    serialized_key_size: int = 0
-    serialized_value_size: int = 0
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
@@ -284,6 +269,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             await super().seek_wait(partitions)
 
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> dict[TP, Any]:
+        """Fetch, and offer the records of the input to `delivery`; gives Faust those of other topics, of which none come."""
         delivery = self._delivery
         active = set(active_partitions or ())  # a copy: it is the consumer's own set
         if self.app.waiting:
@@ -305,7 +291,10 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             self._update_fetched_to(self._source(active), fetched)
             for tp in self._source(fetched):
                 await self._log_skipped(tp, fetched[tp])
-        return {tp: self._as_events(tp, records, epoch) for tp, records in fetched.items() if records}
+            for tp in self._source(fetched):
+                if records := fetched.pop(tp):
+                    delivery.offer(tp.partition, FetchedRecords(records, epoch))
+            return fetched
 
     async def _wait_to_fetch(self) -> None:
         if self._delivery.barrier:
@@ -341,21 +330,6 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         if again:
             self._delivery.metrics.count_replay_lost(again)
         log_deleted(tp.topic, tp.partition, unlearned=again, unread=end - begin - again)
-
-    def _as_events(self, tp: TP, records: list[Any], epoch: int) -> list[Any]:
-        if tp.topic != self.app.source:
-            return records
-        batch, last = FetchedRecords(records, epoch), records[-1]
-        return [BatchEvent(last.topic, last.partition, last.offset, last.timestamp, 0, (), None, batch)]
-
-    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
-        """A batch is one event: the offsets in between are not gaps, and Faust's list of them would only grow."""
-        if tp.topic != self.app.source:
-            await super()._add_gap(tp, offset_from, offset_to)
-
-    def highwater(self, tp: TP) -> int:
-        """For Faust's monitor, which asks with each batch; aiokafka raises if the partition was taken away meanwhile."""
-        return self.end_of(tp.partition) or 0
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Replaces Faust's check of its own acknowledgements, which are not used here; /health checks ours."""

@@ -82,9 +82,9 @@ def test_the_end_of_a_partition_that_was_taken_away_is_unknown() -> None:
     async def asked() -> None:
         consumer = Rebalancing()
         consumer.subscription.subscription.assignment.state_value(TopicPartition("in", 1)).highwater = 9
-        assert consumer.highwater(TP("in", 1)) == 9
+        assert consumer.end_of(1) == 9
         consumer.give({0, 2})
-        assert consumer.highwater(TP("in", 1)) == 0
+        assert consumer.end_of(1) is None
 
     asyncio.run(asked())
 
