@@ -139,17 +139,18 @@ class Encoder:
         return {names[int(column)]: shift for column, shift in named if math.isfinite(column)}
 
     def _spanned(self, rows: Rows, errors: Array, report: Report) -> None:
-        known = np.flatnonzero(np.isfinite(errors))
-        if not len(known):
-            return
-        of_known = errors[known]
-        report.ls_errors.append(of_known)
-        self.live.latest.errors[rows.slots[known]] = of_known  # of a key's rows the last one stays
-        worst = int(known[of_known.argmax()])
+        known, slots, times, owner = np.isfinite(errors), rows.slots, rows.times, rows.owner
+        if not np.logical_and.reduce(known):
+            errors, slots, times, owner = errors[known], slots[known], times[known], owner[known]
+            if not len(errors):
+                return
+        report.ls_errors.append(errors)
+        self.live.latest.errors[slots] = errors  # of a key's rows the last one stays
+        worst = int(errors.argmax())
         if report.worst is None or errors[worst] > report.worst.ls_error:
-            key = self.records[int(rows.owner[worst])].key or b""
+            key = self.records[int(owner[worst])].key or b""
             digest = blake2b(key, digest_size=8).hexdigest()
-            report.worst = Worst(float(errors[worst]), digest, float(rows.times[worst]))
+            report.worst = Worst(float(errors[worst]), digest, float(times[worst]))
 
     def _count(self, rows: Rows, made: Modelled, report: Report) -> None:
         latest = self.live.latest

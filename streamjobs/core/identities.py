@@ -18,9 +18,9 @@ def identities(records: Sequence[Record], owner: Array, life: str = "") -> list[
     if not owners:
         return []
     base = f"{topic_of_life(records[owners[0]].topic, life)}-{records[owners[0]].partition}-".encode()
-    times = np.bincount(owner)
-    if times.max() == 1:
+    if len(set(owners)) == len(owners):
         return [b"%s%d" % (base, records[index].offset) for index in owners]
+    times = np.bincount(owner)
     of_record = {index: b"%s%d" % (base, records[index].offset) for index in set(owners)}
     if (owner[1:] >= owner[:-1]).all():
         running = np.arange(len(owner)) - np.searchsorted(owner, owner)

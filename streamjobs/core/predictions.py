@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from streamjobs.stages.events import bouts as stage
 
 Column = Iterable[Any]  # a field's value of each row
+_least = np.minimum.reduce  # the method costs as much again, of a small array
 _NOTHING: Column = repeat(None)
 
 
@@ -27,16 +28,18 @@ def encoded_predictions(
     job: Job, live: Live, records: Sequence[Record], texts: list[str], rows: Rows, made: Modelled, report: Report
 ) -> list[bytes]:
     """A record for each row; counts labels and errors in the report."""
-    _count_labels(records, rows, report)
+    labelled = _count_labels(records, rows, report)
     choice = made.choice
     if choice is None:
         y_hats, ys = _numbers(made.out.prediction), _numbers(rows.L)
         _count_regression(made, rows, report)
     else:
-        truth = np.where(np.isfinite(rows.L[:, 0]), rows.L[:, 0], -1.0).astype(np.int64)
         names = _ClassNames(live, rows.slots.tolist())
-        y_hats, ys = names.of(choice.chosen), names.of(truth)
-        report.wrong += int(((truth >= 0) & (choice.chosen >= 0) & (truth != choice.chosen)).sum())
+        y_hats, ys = names.of(choice.chosen), [None] * len(texts)
+        if labelled is not None:
+            truth = np.where(labelled, rows.L[:, 0], -1.0).astype(np.int64)
+            ys = names.of(truth)
+            report.wrong += int(np.count_nonzero(labelled & (choice.chosen >= 0) & (truth != choice.chosen)))
         report.unknown += 0 if choice.unknown is None else int(choice.unknown.sum())
     report.batches[-1] = report.batches[-1]._replace(predicted=y_hats, labels=ys)
     own = [seen.verdict[:, 1] > 0 for watch, seen in zip(job.watches, made.drift, strict=True) if not watch.control]
@@ -81,13 +84,18 @@ def encoded_bouts(
     return outputs
 
 
-def _count_labels(records: Sequence[Record], rows: Rows, report: Report) -> None:
-    labels = np.flatnonzero(np.isfinite(rows.L).all(axis=1))
-    if len(labels):
-        report.labels += len(labels)
-        newest = int(labels[-1])
-        stamp = records[int(rows.owner[newest])].timestamp / 1000.0
-        report.label_delay = stamp - float(rows.times[newest])
+def _count_labels(records: Sequence[Record], rows: Rows, report: Report) -> Array | None:
+    """(n,) bool, whether a row has a label; None: none has."""
+    known = np.isfinite(rows.L)
+    labelled = known.ravel() if known.shape[1] == 1 else np.logical_and.reduce(known, 1)
+    flags = labelled.tobytes()
+    if 1 not in flags:
+        return None
+    report.labels += flags.count(1)
+    newest = flags.rindex(1)
+    stamp = records[int(rows.owner[newest])].timestamp / 1000.0
+    report.label_delay = stamp - float(rows.times[newest])
+    return labelled
 
 
 def _count_regression(made: Modelled, rows: Rows, report: Report) -> None:
@@ -152,16 +160,17 @@ class _ClassNames:
         for slot in set(slots):
             names = tuple(live.names[0 if live.pooled else slot])
             if names not in begins:
-                begins[names] = len(self._texts) + 1  # behind the None of column -1
-                self._texts += [None, *names]
+                begins[names] = len(self._texts)
+                self._texts += [*names, None]  # of column -1, also for the first names: behind the last ones
             of_slot[slot] = begins[names]
         self._names = {begin: names for names, begin in begins.items()}
-        self._begins = None if len(begins) == 1 else list(map(of_slot.__getitem__, slots))  # of each row; None: all 1
-        self._before = np.array([1] if self._begins is None else self._begins, np.int64)  # one, or one a row
+        self._begins = None if len(begins) == 1 else list(map(of_slot.__getitem__, slots))  # of each row; None: all 0
 
     def of(self, columns: Array) -> list[str | None]:
         """Of each row the class of its column; None for -1."""
-        return list(map(self._texts.__getitem__, (columns + self._before).tolist()))
+        if self._begins is not None:
+            columns = columns + np.array(self._begins)
+        return list(map(self._texts.__getitem__, columns.tolist()))
 
     def labelled(self, labelled: Array) -> list[Sequence[str]]:
         """Of each row the classes that were labelled so far; labelled (n, classes)."""
@@ -170,7 +179,7 @@ class _ClassNames:
             return [()] * n
         flags = np.ascontiguousarray(labelled).view(f"V{width}").ravel().tolist()
         if self._begins is None:
-            known = {of: _classes(self._names[1], of) for of in set(flags)}
+            known = {of: _classes(self._names[0], of) for of in set(flags)}
             return list(map(known.__getitem__, flags))
         places = list(zip(self._begins, flags, strict=True))
         of_place = {(begin, of): _classes(self._names[begin], of) for begin, of in set(places)}
@@ -198,8 +207,8 @@ def _of_column(scores: Array, columns: Array) -> list[Any]:
     if not scores.size:
         return [None] * len(columns)
     of_rows: list[Any] = scores[np.arange(len(columns)), columns].tolist()
-    if columns.min() < 0:
-        for row in np.flatnonzero(columns < 0).tolist():
+    if _least(columns) < 0:
+        for row in (columns < 0).nonzero()[0].tolist():
             of_rows[row] = None
     return of_rows
 

@@ -10,6 +10,8 @@ from algorithms.common.head_rows import HeadRows
 from algorithms.common.protocol import LEARN, Array, Learner, Outputs, SettingError, Stage, State, unknown
 from streamjobs.stages.stage import JobStage, Shape, describe
 
+FEW = 8  # rows: with fewer, the order of `key_order` gains less than it costs
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerStage(JobStage):
@@ -82,7 +84,7 @@ class LearnerStage(JobStage):
             return self.advance(work.rows, rows, X, Y, learn)
         if not self.by_key:
             self.by_key.append(self.learner.kind != "drift" and _stores_samples(self.learner))
-        order = key_order(slots) if len(slots) > 1 and self.by_key[0] else None
+        order = key_order(slots) if len(slots) >= FEW and self.by_key[0] else None
         if order is not None:
             slots, X, Y, learn = slots[order], X[order], Y[order], learn[order]
         out = self.learner.outputs(len(slots), X.shape[1], Y.shape[1])

@@ -287,7 +287,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             if not active or (delivery.barrier and self._source(active)):
                 return {}
             epoch = delivery.epoch
-            fetched = await super()._getmany(active, min(timeout, WAIT))
+            fetched: dict[TP, Any] = await super()._getmany(active, min(timeout, WAIT))
             self._update_fetched_to(self._source(active), fetched)
             for tp in self._source(fetched):
                 await self._log_skipped(tp, fetched[tp])

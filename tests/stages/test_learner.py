@@ -61,21 +61,21 @@ def test_the_rows_of_a_key_reach_a_loop_that_stores_samples_together_and_in_orde
         def loop(self, work: Any, slots: Array, X: Array, *_: Any) -> None:
             seen.extend(zip(slots.tolist(), X[:, 0].tolist(), strict=True))
 
-    slots, X = np.array([1, 0, 1, 0, 1, 0]), np.arange(6.0).reshape(6, 1)
-    LearnerStage(learner=Watched()).advance(None, slots, X, np.zeros((6, 0)), np.full(6, 3, np.int8))
-    assert seen == [(0, 1.0), (0, 3.0), (0, 5.0), (1, 0.0), (1, 2.0), (1, 4.0)]
+    slots, X = np.array([1, 0] * 4), np.arange(8.0).reshape(8, 1)
+    LearnerStage(learner=Watched()).advance(None, slots, X, np.zeros((8, 0)), np.full(8, 3, np.int8))
+    assert seen == [(0, 1.0), (0, 3.0), (0, 5.0), (0, 7.0), (1, 0.0), (1, 2.0), (1, 4.0), (1, 6.0)]
 
 
 def test_a_loop_without_stored_samples_gets_record_order() -> None:
-    slots, X = np.array([1, 0, 1, 0]), np.eye(4)
+    slots, X = np.array([1, 0] * 4), np.eye(8)
     learner = Lms()
-    state = learner.init(dim=4, targets=1, seed=0)
+    state = learner.init(dim=8, targets=1, seed=0)
     work = learner.workspace(state, slots=2)
     copies: list[Array] = []
     stage = LearnerStage(learner=learner, predicts=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Lms, "advance", lambda self, work, slots, *_: copies.append(slots))
-        stage.advance(work, slots, X, np.ones((4, 1)), np.full(4, 3, np.int8))
+        stage.advance(work, slots, X, np.ones((8, 1)), np.full(8, 3, np.int8))
     assert copies[0] is slots
 
 

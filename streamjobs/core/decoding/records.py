@@ -8,6 +8,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -26,6 +27,16 @@ from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import JUDGED, TIME_UNITS, UNIT_NAMES
 
 _timestamp, _headers = operator.attrgetter("timestamp"), operator.attrgetter("headers")
+_least, _largest = np.minimum.reduce, np.maximum.reduce  # the methods cost as much again, of a small array
+
+
+class Bounds(NamedTuple):
+    """Of the samples that [source] takes."""
+
+    most: float  # of a feature's size
+    first: float  # event time, seconds
+    end: float  # event times are below it
+    future: float  # seconds of an event time after its record's timestamp
 
 
 class Decoded(NamedTuple):
@@ -64,11 +75,13 @@ def decoder(
     """
     parse = parser(source, dim, mirror, late, schemas)
     scale = TIME_UNITS[source.time_unit] if source.time is not None else 1000.0
+    bounds = Bounds(source.max_abs, *source.time_span, source.future)
     max_bytes, max_key_bytes = source.max_bytes, source.max_key_bytes
     may_miss = np.array([policy != "dlq" for policy in source.policies(dim)]) if source.may_miss else None
     if source.sensors is not None:
         may_miss = np.ones(dim, np.bool_)  # a sample has the columns of its own sensor
 
+    checked = partial(_checked, source=source, bounds=bounds, may_miss=may_miss)
     parse_all = batch_parser(source, dim, mirror)
     of_headers = source.format == "raw"  # times, in seconds
 
@@ -78,7 +91,7 @@ def decoder(
             singles = parse_all(records)
             if singles is not None:
                 unit = scale if not of_headers else 1000.0 if singles.times is None else 1.0
-                return _checked(_of_singles(singles, records, unit), records, {}, source, may_miss)
+                return checked(_of_singles(singles, records, unit), records, {})
         samples = _Samples(records, scale, source.time is not None)
         add, add_index = samples.single.append, samples.index.append
         errors: dict[int, RecordError] = {}
@@ -104,25 +117,25 @@ def decoder(
                 add_index(index)
             except Problem as problem:
                 errors[index] = _located(record, problem, source)
-        checked = _checked(samples.joined(dim), records, errors, source, may_miss)
+        decoded = checked(samples.joined(dim), records, errors)
         if samples.skipped:
-            letters, skipped = {index for index, _ in checked.errors}, Counter[str]()
+            letters, skipped = {index for index, _ in decoded.errors}, Counter[str]()
             for index, of_record in samples.skipped.items():
                 if index not in letters:
                     skipped.update(of_record)
-            checked = checked._replace(skipped=skipped)
+            decoded = decoded._replace(skipped=skipped)
         if not samples.alone:
-            return checked
-        return checked._replace(alone=np.isin(checked.owner, np.array(samples.alone, np.int64)))
+            return decoded
+        return decoded._replace(alone=np.isin(decoded.owner, np.array(samples.alone, np.int64)))
 
     return decode
 
 
-def untimed(records: Sequence[Record], source: SourceSection) -> Array:
-    """(records,) bool, whether a record names no time, so that its samples have its timestamp."""
+def untimed(records: Sequence[Record], source: SourceSection) -> Array | None:
+    """(records,) bool, whether a record names no time, so that its samples have its timestamp; None: each names one."""
     if source.format == "raw":
         return np.array([all(name != raw.TIME for name, _ in record.headers) for record in records], np.bool_)
-    return np.full(len(records), source.time is None, np.bool_)
+    return np.ones(len(records), np.bool_) if source.time is None else None
 
 
 class _Joined(NamedTuple):
@@ -192,18 +205,19 @@ def _checked(
     samples: _Joined,
     records: Sequence[Record],
     errors: dict[int, RecordError],
+    *,
     source: SourceSection,
+    bounds: Bounds,
     may_miss: Array | None,
 ) -> Decoded:
     """may_miss: (dim,) bool, columns in which a number may be missing; None: in none."""
     owner, times, X, labels, stamps = samples
-    if _all_good(samples, source):
+    if _all_good(samples, bounds):
         return Decoded(owner, times, X, labels, None, sorted(errors.items()))
     known = X if may_miss is None else np.where(np.isnan(X) & may_miss, 0.0, X)
-    in_range = np.asarray((np.abs(known) <= source.max_abs).all(axis=1))  # false for NaN as well
-    first, end = source.time_span
-    in_time = (times >= first) & (times < end)
-    early = times <= stamps + source.future
+    in_range = np.asarray((np.abs(known) <= bounds.most).all(axis=1))  # false for NaN as well
+    in_time = (times >= bounds.first) & (times < bounds.end)
+    early = times <= stamps + bounds.future
     good = in_range & in_time & early
     if not good.all():
         for row in np.flatnonzero(~good):
@@ -222,15 +236,15 @@ def _checked(
     return Decoded(owner, times, X, labels, None, sorted(errors.items()))
 
 
-def _all_good(samples: _Joined, source: SourceSection) -> bool:
+def _all_good(samples: _Joined, bounds: Bounds) -> bool:
     """Whether every sample is good, in few passes; NaN is not."""
     _, times, X, _, stamps = samples
     if not X.size:
         return False
-    most = source.max_abs
-    first, end = source.time_span
-    in_range = -most <= X.min() and X.max() <= most and times.min() >= first and times.max() < end
-    return bool(in_range and (times <= stamps + source.future).all())
+    most, first, end, future = bounds
+    if not (-most <= _least(X, None) and _largest(X, None) <= most and _least(times) >= first and _largest(times) < end):
+        return False
+    return bool((times <= stamps + future).all())
 
 
 def _of_singles(singles: Singles, records: Sequence[Record], scale: float) -> _Joined:
