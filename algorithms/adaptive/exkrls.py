@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.expansion import check_budget, take_over
+from algorithms.adaptive.expansion import take_over
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import (
     extend,
@@ -98,8 +98,8 @@ class Exkrls(Learner):
         return {"gram_factor": np.zeros((side, side))}
 
     def derive(self, own: Slot) -> None:
-        code, dictionary, held = self.kernel.code, own["dictionary"], own.rows("dictionary")
-        check_budget(self, held, self.budget)
+        code, dictionary = self.kernel.code, own["dictionary"]
+        held = own.rows_within(self, "dictionary", self.budget)
         if own.rows("Q") == 0:
             U = np.zeros((len(dictionary), len(dictionary)))
             factor(code, dictionary, 0, held, float(self.ridge), U)

@@ -34,13 +34,7 @@ class KernelFilter(Learner, abstract=True):
         return ExpansionState(np.empty((0, dim)), np.empty((0, targets)), 0)
 
     def derive(self, own: Slot) -> None:
-        check_budget(self, own.rows("dictionary"), self.budget)
-
-
-def check_budget(owner: Learner, held: int, budget: int) -> None:
-    """Raise ValueError where a state stores more samples than the budget (0 = unlimited)."""
-    if budget and held > budget:
-        raise ValueError(f"{type(owner).__name__}: the state stores {held} samples, this learner's budget is {budget}.")
+        own.rows_within(self, "dictionary", self.budget)
 
 
 @compiled

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.expansion import check_budget, take_over
+from algorithms.adaptive.expansion import take_over
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import (
     extend,
@@ -85,8 +85,7 @@ class Krls(Learner):
         return {"gram_factor": np.zeros((rows["dictionary"], rows["dictionary"]))}
 
     def derive(self, own: Slot) -> None:
-        held = own.rows("dictionary")
-        check_budget(self, held, self.budget)
+        held = own.rows_within(self, "dictionary", self.budget)
         if own.rows("P") == 0:
             _identity(own["P"], held)
             own.set_rows("P", held * (held + 1) // 2)

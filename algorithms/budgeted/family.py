@@ -42,13 +42,7 @@ class SupportLearner(Learner, abstract=True):
         return self.most or None
 
     def derive(self, own: Slot) -> None:
-        self.check_most(own)
-
-    def check_most(self, own: Slot) -> None:
-        """Raise ValueError where a state stores more samples than these settings allow."""
-        held = own.rows("support")
-        if self.most and held > self.most:
-            raise ValueError(f"{type(self).__name__}: the state stores {held} samples, this learner's limit is {self.most}.")
+        own.rows_within(self, "support", self.most, limit="limit")
 
 
 @compiled

@@ -119,8 +119,8 @@ class ProjectionLearner(SupportLearner, abstract=True):
         return {"gram_factor": np.zeros((rows["support"], rows["support"]))}
 
     def derive(self, own: Slot) -> None:
-        self.check_most(own)
-        factor(self.kernel.code, own["support"], 0, own.rows("support"), 0.0, own["gram_factor"])
+        held = own.rows_within(self, "support", self.most, limit="limit")
+        factor(self.kernel.code, own["support"], 0, held, 0.0, own["gram_factor"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         projection_loop(tuple(work), slots, X, Y, learn, out, self.kernel.code, self.budget, self.caution)

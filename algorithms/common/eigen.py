@@ -54,11 +54,3 @@ def leading(K: Array, rank: int) -> tuple[Array, Array]:
     values, vectors = symmetric(K, len(K))
     kept = int((values[:rank] > CUT * values[0]).sum())
     return values[:kept], vectors[:, :kept]
-
-
-def whitened(K: Array, rank: int) -> Array:
-    """V Lambda^(-1/2) (n, rank) of the leading eigenpairs; columns of eigenvalues that are 0 are 0."""
-    values, vectors = leading(K, rank)
-    columns = np.zeros((len(K), rank))
-    columns[:, : len(values)] = vectors / np.sqrt(values)
-    return columns

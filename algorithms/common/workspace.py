@@ -112,5 +112,12 @@ class Slot:
     def rows(self, field: str) -> int:
         return int(self["counts"][self.work.stored.index(field)])
 
+    def rows_within(self, owner: object, field: str, most: int | None, what: str = "samples", limit: str = "budget") -> int:
+        """As `rows`; raises ValueError where a state stores more than the owner's limit (None, 0: without one)."""
+        rows = self.rows(field)
+        if most and rows > most:
+            raise ValueError(f"{type(owner).__name__}: the state stores {rows} {what}, this learner's {limit} is {most}.")
+        return rows
+
     def set_rows(self, field: str, rows: int) -> None:
         self["counts"][self.work.stored.index(field)] = rows

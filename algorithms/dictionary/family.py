@@ -238,11 +238,7 @@ class DictionaryLearner(Learner, abstract=True):
 
     def derive(self, own: Slot) -> None:
         """H where the state has none that belongs to its samples; P is made when it is needed."""
-        held, rows, triangle = own.rows("samples"), own.rows("H"), own.rows("P")
-        if self.budget and held > self.budget:
-            raise ValueError(
-                f"{type(self).__name__}: the state stores {held} samples, this learner's budget is {self.budget}."
-            )
+        held, rows, triangle = own.rows_within(self, "samples", self.budget), own.rows("H"), own.rows("P")
         wanted = ((rows, self.atoms, "H", "rows"), (triangle, held * (held + 1) // 2, "P", "numbers"))
         for got, expected, field, unit in wanted:
             if got not in (0, expected):

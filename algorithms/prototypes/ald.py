@@ -67,9 +67,7 @@ class Ald(Learner):
         return {"gram_factor": np.zeros((self.budget, self.budget))}
 
     def derive(self, own: Slot) -> None:
-        held = own.rows("prototypes")
-        if held > self.budget:
-            raise ValueError(f"Ald: the state stores {held} prototypes, this learner's budget is {self.budget}.")
+        held = own.rows_within(self, "prototypes", self.budget, "prototypes")
         maps.factor(self.kernel.code, own["prototypes"], 0, held, float(self.ridge), own["gram_factor"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:

@@ -160,9 +160,8 @@ class PrototypeRule(Learner, abstract=True):
 
     def _checked(self, own: Slot) -> tuple[int, int]:
         """How many prototypes there are and how many left; raises ValueError for what cannot be."""
-        held, left, name = own.rows("prototypes"), own.rows("replaced"), type(self).__name__
-        if held > self.budget:
-            raise ValueError(f"{name}: the state stores {held} prototypes, this learner's budget is {self.budget}.")
+        held, name = own.rows_within(self, "prototypes", self.budget, "prototypes"), type(self).__name__
+        left = own.rows("replaced")
         if left > (self.room("replaced") or 0):
             raise ValueError(f"{name}: the state stores {left} rows of replaced, at most {self.room('replaced')} are kept.")
         slots = own["replaced_slot"][:left]

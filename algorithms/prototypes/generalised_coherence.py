@@ -136,17 +136,12 @@ def _loop(work, slots, X, learn, out, basis, code, ridge, min_gain):
             if not (gained >= min_gain and gained > 0.0):
                 slot = -1
         if slot >= 0:
-            swaps = count == budget
-            before = U.copy() if swaps and basis.moved.size else U[:0]
-            old = prototypes.copy() if swaps and basis.moved.size else prototypes[:0]
-            put(prototypes[slot], x)
             arrival[slot] = seen[key]
-            out.admitted[n], out.evicted[n] = 1, swaps
+            out.admitted[n], out.evicted[n] = 1, count == budget
+            if maps.enter(code, prototypes, slot, x, count, RIDGE, U, basis.transfer[n : n + 1]):
+                basis.moved[n] = 1
             count = max(count, slot + 1)
-            counts[key, 0], counts[key, 1] = count, count
-            maps.factor(code, prototypes, slot, count, RIDGE, U)
-            if swaps and basis.moved.size:
-                basis.moved[n] = maps.change_of_set(code, old, before, prototypes, count, U, basis.transfer[n])
+            counts[key, :2] = count
 
         # Each row so far has the same chance to be a reference row.
         place = rows

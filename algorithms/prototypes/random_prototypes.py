@@ -17,7 +17,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, value
-from algorithms.common.linalg import missing, put
+from algorithms.common.linalg import missing
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot
@@ -80,11 +80,7 @@ class RandomPrototypes(Learner):
         return {"gram_factor": np.zeros((self.budget, self.budget))}
 
     def derive(self, own: Slot) -> None:
-        held = own.rows("prototypes")
-        if held > self.budget:
-            raise ValueError(
-                f"RandomPrototypes: the state stores {held} prototypes, this learner's budget is {self.budget}."
-            )
+        held = own.rows_within(self, "prototypes", self.budget, "prototypes")
         maps.factor(self.kernel.code, own["prototypes"], 0, held, float(self.ridge), own["gram_factor"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
@@ -114,17 +110,11 @@ def _loop(work, slots, X, learn, out, basis, code, ridge):
         place = count if count < budget else _place(seeds[key], seen[key])
         if place >= budget:
             continue
-        swaps = count == budget
-        before = U.copy() if swaps and basis.moved.size else U[:0]
-        old = prototypes.copy() if swaps and basis.moved.size else prototypes[:0]
-        put(prototypes[place], x)
         arrival[place] = seen[key]
-        out.admitted[n], out.evicted[n] = 1, swaps
-        count = max(count, place + 1)
-        counts[key, 0], counts[key, 1] = count, count
-        maps.factor(code, prototypes, place, count, ridge, U)
-        if swaps and basis.moved.size:
-            basis.moved[n] = maps.change_of_set(code, old, before, prototypes, count, U, basis.transfer[n])
+        out.admitted[n], out.evicted[n] = 1, count == budget
+        if maps.enter(code, prototypes, place, x, count, ridge, U, basis.transfer[n : n + 1]):
+            basis.moved[n] = 1
+        counts[key, :2] = max(count, place + 1)
 
 
 @compiled

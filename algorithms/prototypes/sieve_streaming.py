@@ -25,7 +25,7 @@ from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, O
 from algorithms.common.workspace import Slot
 from algorithms.prototypes.family import FAR
 from algorithms.prototypes.turning_map import RIDGE
-from algorithms.prototypes.whitened_map import change_of_set
+from algorithms.prototypes.whitened_map import change_of_set, locate
 
 MOST_SIEVES = 32
 MOST_ROWS = 200_000  # of all sieves together
@@ -143,16 +143,9 @@ def _loop(work, slots, X, learn, out, basis, code, ridge, step):
         count, features = counts[key, 0], out.features[n]
 
         # Project on the best set so far.
-        fill_row(code, prototypes, count, x, k)
-        put(z, k[:count])
-        whiten(U, count, z)
-        residual = kxx - norm2(z[:count])
-        if not np.isfinite(residual):
-            continue
-        out.ls_error[n] = max(residual, 0.0)
-        put(features, z[:count])
-        features[count:] = 0.0
-        if not learn[n] & LEARN_EXTRACTOR:
+        residual = locate(code, prototypes, count, x, kxx, U, k, features)
+        out.ls_error[n] = residual
+        if not learn[n] & LEARN_EXTRACTOR or not np.isfinite(residual):
             continue
         seen[key] += 1
 

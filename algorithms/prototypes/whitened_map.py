@@ -31,6 +31,19 @@ def locate(code: Code, prototypes: Array, count: int, x: Array, kxx: float, U: A
 
 
 @compiled
+def enter(code: Code, prototypes: Array, place: int, x: Array, count: int, ridge: float, U: Array, T: Array) -> bool:
+    """x takes the place behind the last prototype, or that of another one; gives whether that changes coordinates.
+
+    T: (1, b, b) for the change, as of `change_of_set`; (0, b, b) where no one asks for it.
+    """
+    moves = place < count and len(T) > 0
+    before, old = (U.copy(), prototypes.copy()) if moves else (U[:0], prototypes[:0])
+    put(prototypes[place], x)
+    factor(code, prototypes, place, max(count, place + 1), ridge, U)
+    return moves and change_of_set(code, old, before, prototypes, count, U, T[0])
+
+
+@compiled
 def change_of_set(code: Code, old: Array, before: Array, new: Array, size: int, U: Array, T: Array) -> bool:
     """T = U'^-1 K(new, old) U_old^-1, z' = T z for what the old set spans; False where that is out of range."""
     for i in range(len(T)):

@@ -121,9 +121,7 @@ class ProsNKons(Learner):
         return {"map": np.zeros((m, m)), "leverage": np.zeros((m, m))}
 
     def derive(self, own: Slot) -> None:
-        m = own.rows("dictionary")
-        if self.budget and m > self.budget:
-            raise ValueError(f"ProsNKons: the state stores {m} samples, this learner's budget is {self.budget}.")
+        m = own.rows_within(self, "dictionary", self.budget)
         if m and not self._map(Fields(*own.work), own.number, m):
             raise ValueError(f"ProsNKons: the kernel of {m} stored samples is out of range.")
 

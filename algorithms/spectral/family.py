@@ -199,9 +199,8 @@ class SpectralFilter(Learner, abstract=True):
     def derive(self, own: Slot) -> None:
         """The map of a state that has one; and weights, where the stored ones do not give the stored values to the bit."""
         fields, slot, name, most = Fields(*own.work), own.number, type(self).__name__, self._most()
-        m, waits, first = own.rows("dictionary"), own.rows("waiting"), self._rules().first
-        if most is not None and m > most:
-            raise ValueError(f"{name}: the state stores {m} samples, this learner's limit is {most}.")
+        m, waits = own.rows_within(self, "dictionary", most, limit="limit"), own.rows("waiting")
+        first = self._rules().first
         if waits >= first:
             raise ValueError(f"{name}: {waits} rows wait for the first map, which is made from {first}.")
         self._check_caches(own, m)

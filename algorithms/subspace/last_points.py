@@ -64,9 +64,7 @@ class LastPoints(Learner):
         return {"gram": np.zeros((self.rank, self.rank)), **triangles}
 
     def derive(self, own: Slot) -> None:
-        gram, held = own["gram"], own.rows("points")
-        if held > self.rank:
-            raise ValueError(f"LastPoints: the state stores {held} points, this learner's rank is {self.rank}.")
+        gram, held = own["gram"], own.rows_within(self, "points", self.rank, "points", "rank")
         sub.fill_gram(self.kernel.code, own["points"], held, gram)
         if held == self.rank:
             sub.decompose(gram, float(self.ridge), own["solver"], own["rotation"])

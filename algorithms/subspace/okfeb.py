@@ -162,9 +162,7 @@ class Okfeb(Learner):
         return {**triangles, "inner": np.zeros((r, r)), "root": np.zeros((root, root))}
 
     def derive(self, own: Slot) -> None:
-        held, far = own.rows("support"), own.rows("far")
-        if held > self.budget:
-            raise ValueError(f"Okfeb: the state stores {held} samples, this learner's budget is {self.budget}.")
+        held, far = own.rows_within(self, "support", self.budget), own.rows("far")
         if far >= self.budget:
             raise ValueError(f"Okfeb: the state stores {far} far rows, of which {self.budget} plant a new subspace.")
         if own.rows("age") == 0:  # a state made by hand: ages as after seeding

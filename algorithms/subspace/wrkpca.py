@@ -226,9 +226,8 @@ class Wrkpca(Learner):
         return {"gram": np.zeros((m, m)), **tall, "inner": np.zeros((r, r)), **triangles}
 
     def derive(self, own: Slot) -> None:
-        gram, spread, age, held = own["gram"], own["spread"], own["age"], own.rows("support")
-        if held > self.budget:
-            raise ValueError(f"Wrkpca: the state stores {held} samples, this learner's budget is {self.budget}.")
+        gram, spread, age = own["gram"], own["spread"], own["age"]
+        held = own.rows_within(self, "support", self.budget)
         if own.rows("spread") == 0:  # a state made by hand: M = I
             for i in range(held):
                 spread[i * (i + 1) // 2 : i * (i + 3) // 2] = 0.0

@@ -8,7 +8,6 @@ for the kernel: K ~ features features'. Deterministic in `seed`.
 
 import numpy as np
 
-from algorithms.common.eigen import whitened
 from algorithms.common.kernels import Kernel, gram
 from algorithms.common.protocol import Array, SettingError
 from algorithms.sketching.sketch import (
@@ -20,6 +19,7 @@ from algorithms.sketching.sketch import (
     s_p,
     sketches,
 )
+from papers.batch.subspace import whitened
 
 
 def incremental_nystrom(kernel: Kernel, X: Array, *, rank: int, landmarks: int) -> Array:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.common.eigen import CUT, symmetric, whitened
+from algorithms.common.eigen import CUT, leading, symmetric
 from algorithms.common.kernels import Kernel, gram
 from algorithms.common.protocol import Array
 from algorithms.common.randomness import normal, uniform
@@ -30,6 +30,14 @@ class Map(NamedTuple):
     def features(self, kernel: Kernel, X: Array) -> Array:
         """(n, rank)"""
         return gram(kernel, X, self.points) @ self.weights
+
+
+def whitened(K: Array, rank: int) -> Array:
+    """V Lambda^(-1/2) (n, rank) of the leading eigenpairs; columns of eigenvalues that are 0 are 0."""
+    values, vectors = leading(K, rank)
+    columns = np.zeros((len(K), rank))
+    columns[:, : len(values)] = vectors / np.sqrt(values)
+    return columns
 
 
 class Bkfe(NamedTuple):
