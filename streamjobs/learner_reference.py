@@ -1,4 +1,4 @@
-"""What the registry knows about each learner: for `streamjobs describe` and for the table in algorithms/reference.md.
+"""What the registry knows about each learner: for `streamjobs describe`, estimators and algorithms/reference.md.
 
 Everything is read from the learner's own file: the header's sections, dataclass fields with their types and comments,
 the sentences that refuse wrong values, docstrings, `workspace` and `bytes_of`. Without source files next to the bytecode
@@ -45,16 +45,6 @@ class Setting(typing.NamedTuple):
     default: Any  # as a job file would write it, None where there is none
     range: str
     meaning: str
-
-
-def rows() -> list[tuple[str, str, str, str]]:
-    """Name, kind, what it does in one sentence, and settings with their defaults: a row per learner, sorted by name."""
-    found = []
-    for name, cls in sorted(LEARNERS.items()):
-        own = [f"`{one.name}` {one.type.replace(' | ', '/')}{_default_in_words(one)}" for one in settings(name)]
-        sentence = meaning(name).partition(". ")[0].removesuffix(".") + "."
-        found.append((f"`{name}`", kind(cls), sentence, "; ".join(own) or "none"))
-    return found
 
 
 def families() -> dict[str, list[str]]:
@@ -147,17 +137,6 @@ def size(learner: Learner, dim: int, targets: int) -> dict[str, Any]:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _default_in_words(setting: Setting) -> str:
-    value = setting.default
-    if setting.needed:
-        return " (needed)"
-    if value is None:
-        return ""
-    if isinstance(value, dict):
-        value = ", ".join(f"{name} {one}" for name, one in value.items())
-    return f" ({str(value).lower() if isinstance(value, bool) else value})"
 
 
 def _usual_meaning(hint: Any) -> str:

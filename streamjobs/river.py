@@ -29,17 +29,15 @@ except ImportError as missing:
 
     raise ImportError(f"streamjobs.river needs river: {install_line('river')}") from missing
 
-from algorithms import SettingError
 from algorithms.common.protocol import Array, Learner
 from algorithms.drift.report import ALARM
 from algorithms.online import Online
 from streamjobs.estimators.catalogue import (
     Entry,
     Extra,
-    constructor,
     detectors,
-    docstring,
     entries,
+    make_class,
     make_learner,
     probabilities,
 )
@@ -70,10 +68,7 @@ class StreamModel(base.Estimator):  # type: ignore[misc]
     def learner(self) -> Learner:
         """The learner of these settings. Raises SettingError for what it refuses."""
         given = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-        learner, task = make_learner(self._entry, given), self._entry.task
-        if learner.kind != task and not (task == "classification" and learner.kind == "regression"):
-            raise SettingError(f"{type(self).__name__}: with these settings the learner gives {learner.kind}, not {task}.")
-        return learner
+        return make_learner(self._entry, given)
 
     @property
     def state(self) -> Any:
@@ -247,18 +242,7 @@ KINDS: Mapping[str, tuple[type[Any], str, Mapping[str, Extra]]] = {
 }
 
 
-def _made(entry: Entry) -> type[Any]:
-    above, what, extras = KINDS[entry.task]
-    body = {
-        "__init__": constructor(entry, extras),
-        "__doc__": docstring(entry, what, extras),
-        "__module__": __name__,
-        "_entry": entry,
-    }
-    return type(entry.title, (above,), body)
-
-
-MODELS: dict[str, type[Any]] = {entry.title: _made(entry) for entry in (*entries(), *detectors())}
+MODELS: dict[str, type[Any]] = {entry.title: make_class(entry, *KINDS[entry.task]) for entry in (*entries(), *detectors())}
 globals().update(MODELS)
 __all__ = ["MODELS", *MODELS]  # noqa: PLE0604 - names of classes
 

@@ -35,16 +35,14 @@ except ImportError as missing:
 
     raise ImportError(f"streamjobs.sklearn needs scikit-learn: {install_line('sklearn')}") from missing
 
-from algorithms import SettingError
 from algorithms.common.protocol import Array, Learner, Outputs
 from algorithms.online import Online
 from streamjobs.estimators.catalogue import (
     Entry,
     Extra,
-    constructor,
-    docstring,
     entries,
     is_probability,
+    make_class,
     make_learner,
     probabilities,
 )
@@ -74,11 +72,7 @@ class StreamEstimator(BaseEstimator):  # type: ignore[misc]
     _entry: Entry
 
     def _learner(self) -> Learner:
-        learner = make_learner(self._entry, self.get_params(deep=False))
-        task, kind = self._entry.task, learner.kind
-        if kind != task and not (task == "classification" and kind == "regression"):
-            raise SettingError(f"{type(self).__name__}: with these settings the learner gives {kind}, not {task}.")
-        return learner
+        return make_learner(self._entry, self.get_params(deep=False))
 
     def _begin(self, columns: int, targets: int) -> None:
         seed = self.random_state if SEED in vars(self) else getattr(self, "seed", 0)
@@ -291,19 +285,10 @@ KINDS: Mapping[str, tuple[type[StreamEstimator], str]] = {
 }
 
 
-def _made(entry: Entry) -> type[StreamEstimator]:
-    base, what = KINDS[entry.task]
-    attributes = (StreamEstimator.__doc__ or "").partition("itself.\n")[2]
-    body = {
-        "__init__": constructor(entry, EXTRAS),
-        "__doc__": docstring(entry, what, EXTRAS) + attributes.rstrip() + "\n",
-        "__module__": __name__,
-        "_entry": entry,
-    }
-    return type(entry.title, (base,), body)
-
-
-ESTIMATORS: dict[str, type[StreamEstimator]] = {entry.title: _made(entry) for entry in entries()}
+ATTRIBUTES = (StreamEstimator.__doc__ or "").partition("itself.\n")[2].rstrip() + "\n"
+ESTIMATORS: dict[str, type[StreamEstimator]] = {
+    entry.title: make_class(entry, *KINDS[entry.task], EXTRAS, ATTRIBUTES) for entry in entries()
+}
 globals().update(ESTIMATORS)
 __all__ = ["ESTIMATORS", *ESTIMATORS]  # noqa: PLE0604 - names of classes
 

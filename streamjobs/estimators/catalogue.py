@@ -16,13 +16,9 @@ from streamjobs.learner_reference import Setting, meaning, settings
 from streamjobs.own_learners import load_own_learners
 
 Task = Literal["features", "regression", "classification", "drift"]
+ACRONYMS = "ald bogd bpas fogd ispeed klms knlms kogd krls lms nlms nogd norma okdl okfe okfeb pa qklms rbp rff rls speed"
 SPELLED = {  # as the papers write it, where that is not the name of the class
-    **{name: name.upper() for name in ("ald", "bogd", "fogd", "klms", "knlms", "kogd", "krls", "lms")},
-    **{
-        name: name.upper() for name in ("nlms", "nogd", "norma", "okdl", "okfe", "okfeb", "pa", "qklms", "rbp", "rff", "rls")
-    },
-    **{name: name.upper() for name in ("speed", "ispeed")},
-    "bpas": "BPAS",
+    **{name: name.upper() for name in ACRONYMS.split()},
     "exkrls": "ExKRLS",
     "exrls": "ExRLS",
     "gated_rls": "GatedRLS",
@@ -154,9 +150,10 @@ def constructor(entry: Entry, extras: Mapping[str, Extra]) -> Callable[..., None
 def make_learner(entry: Entry, given: Mapping[str, Any]) -> Learner:
     """The learner with these settings; NumPy's numbers are taken as numbers, a kernel may be named by a text.
 
-    Raises SettingError for what the learner refuses, and for settings that give it another task.
+    Raises SettingError for what the learner refuses, and for settings that give it another task than the entry's.
     """
-    table = {name: _as_setting(value) for name, value in given.items() if name in _names(entry)}
+    names = {setting.name for setting in settings(entry.learner)}
+    table = {name: _as_setting(value) for name, value in given.items() if name in names}
     hints = get_type_hints(LEARNERS[entry.learner])
     for name, hint in hints.items():
         if hint is Kernel and table.get(name) is None:
@@ -165,7 +162,21 @@ def make_learner(entry: Entry, given: Mapping[str, Any]) -> Learner:
             table[name] = {"name": table[name]}
         if hint is Kernel and isinstance(table.get(name), Mapping):
             table[name] = _kernel(table[name])
-    return learner_from(entry.learner, table)
+    learner, task = learner_from(entry.learner, table), entry.task
+    if learner.kind != task and not (task == "classification" and learner.kind == "regression"):
+        raise SettingError(f"{entry.title}: with these settings the learner gives {learner.kind}, not {task}.")
+    return learner
+
+
+def make_class(entry: Entry, above: type[Any], what: str, extras: Mapping[str, Extra], more: str = "") -> type[Any]:
+    """The class of an entry, of the module of `above`. what: a sentence about it; more: the end of its docstring."""
+    body = {
+        "__init__": constructor(entry, extras),
+        "__doc__": docstring(entry, what, extras) + more,
+        "__module__": above.__module__,
+        "_entry": entry,
+    }
+    return type(entry.title, (above,), body)
 
 
 def _kernel(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,10 +219,6 @@ def probabilities(learner: Learner, scores: Array) -> Array:
     else:
         shares = 1.0 / (1.0 + np.exp(-np.clip(scores, -500.0, 500.0)))
     return shares / shares.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
-
-
-def _names(entry: Entry) -> set[str]:
-    return {one.name for one in settings(entry.learner)}
 
 
 def _as_setting(value: Any) -> Any:

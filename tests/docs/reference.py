@@ -9,6 +9,7 @@ import click
 import msgspec
 import typer
 
+from algorithms import LEARNERS
 from streamjobs import learner_reference
 from streamjobs.cli import app
 from streamjobs.core.job import Job
@@ -91,7 +92,23 @@ def _rows(model: dict[str, Any], definitions: dict[str, Any], before: str) -> It
 
 
 def learners() -> str:
-    return _table(("name", "kind", "what", "settings (default)"), learner_reference.rows())
+    rows = []
+    for name, cls in sorted(LEARNERS.items()):
+        own = [f"`{s.name}` {s.type.replace(' | ', '/')}{_default_in_words(s)}" for s in learner_reference.settings(name)]
+        sentence = learner_reference.meaning(name).partition(". ")[0].removesuffix(".") + "."
+        rows.append((f"`{name}`", learner_reference.kind(cls), sentence, "; ".join(own) or "none"))
+    return _table(("name", "kind", "what", "settings (default)"), rows)
+
+
+def _default_in_words(setting: learner_reference.Setting) -> str:
+    value = setting.default
+    if setting.needed:
+        return " (needed)"
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        value = ", ".join(f"{name} {number}" for name, number in value.items())
+    return f" ({str(value).lower() if isinstance(value, bool) else value})"
 
 
 def commands() -> str:
