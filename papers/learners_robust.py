@@ -16,7 +16,8 @@ from algorithms.common.protocol import Array
 from algorithms.drift.report import watches_columns
 from papers.common import line, options, verdict
 from papers.okfeb_robust import DIM, stream
-from streamjobs.learner_checks.states import leaves, nbytes
+from streamjobs.core.state.snapshot import state_fields
+from streamjobs.learner_checks.states import nbytes
 
 ROWS, CHUNK, BUDGET, FEW = 1_000_000, 10_000, 100, 2000
 OUTLIERS = (10.0, 30.0, 100.0)  # sd, in turn
@@ -77,7 +78,7 @@ def endured(learner: Learner, rows: int) -> tuple[list[str], float, int, float]:
         started = time.process_time()
         state, out = learner.run(state, X, Y)
         used += time.process_time() - started
-        wrong |= {f"{path} is not finite" for path, value in leaves(state) if not np.isfinite(value).all()}
+        wrong |= {f"{path} is not finite" for path, value in state_fields(state) if not np.isfinite(value).all()}
         if learner.bounded and nbytes(state) > learner.state_bytes(dim, targets):
             wrong.add("the state is larger than its bound")
         if begin and learner.kind != "drift":  # maps are made of the first rows

@@ -18,6 +18,7 @@ from streamjobs.settings.broker import BrokerSection
 DEFAULT_PORT = 9092
 TOKEN_GRACE = 60.0  # seconds of life claimed for a token that has expired by this clock
 NO_ANSWER = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)
+NO_INPUT = "it does not exist; correct [source] topic, or create it with 'streamjobs topics create'."
 
 _context_of = functools.cache(context_of)
 
@@ -126,6 +127,14 @@ def unanswered(broker: BrokerSection, error: Exception, *, within: float | None 
             "or correct [broker] url."
         )
     return SetupError(f"{where}: {reason_of(error)}; check the broker's log, and the rights of this principal.")
+
+
+def partitions_of(asking: Any, topic: str, missing: str = NO_INPUT) -> list[int]:
+    """The topic's partitions. asking: a consumer or an admin client. Raises SetupError, saying `missing`, without it."""
+    known = asking.list_topics(topic, timeout=timeouts.LOOKUP).topics.get(topic)
+    if known is None or known.error is not None or not known.partitions:
+        raise SetupError(f"topic {topic}: {missing}")
+    return sorted(known.partitions)
 
 
 def _connection_problem(addresses: Sequence[str]) -> str | None:

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Partition
 
 from streamjobs.core.messages import Stored, Unread
-from streamjobs.errors import SetupError, SnapshotError
+from streamjobs.errors import SnapshotError
 from streamjobs.kafka import client, patches, timeouts
 from streamjobs.kafka.patches import decompression
 from streamjobs.settings.broker import BrokerSection
@@ -83,13 +83,8 @@ def newest(
 
 
 def _ranges(consumer: Any, topic: str, begin_ms: int | None, end_ms: int | None) -> dict[int, Range]:
-    known = consumer.list_topics(topic, timeout=timeouts.LOOKUP).topics.get(topic)
-    if known is None or known.error is not None or not known.partitions:
-        raise SetupError(
-            f"topic {topic}: it does not exist; correct [source] topic, or create it with 'streamjobs topics create'."
-        )
     ranges: dict[int, Range] = {}
-    for partition in sorted(known.partitions):
+    for partition in client.partitions_of(consumer, topic):
         first, end = consumer.get_watermark_offsets(Partition(topic, partition), timeout=timeouts.LOOKUP)
         if begin_ms is not None:
             first = max(first, _offset_at(consumer, topic, partition, begin_ms, end))

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from streamjobs.core.messages import Stored
-from streamjobs.errors import SetupError, StreamjobsError
+from streamjobs.errors import StreamjobsError
 from streamjobs.kafka import client, timeouts
 from streamjobs.settings.broker import BrokerSection
 
@@ -126,13 +126,9 @@ def _retention(broker: BrokerSection, settings: dict[str, Any], topic: str) -> R
     """Raises SetupError where the broker does not answer or the topic is missing."""
     admin = AdminClient(settings)
     try:
-        known = admin.list_topics(topic, timeout=timeouts.LOOKUP).topics.get(topic)
+        client.partitions_of(admin, topic)
     except KafkaException as error:
         raise client.unanswered(broker, error) from None
-    if known is None or known.error is not None or not known.partitions:
-        raise SetupError(
-            f"topic {topic}: it does not exist; correct [source] topic, or create it with 'streamjobs topics create'."
-        )
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         entries = admin.describe_configs([resource], request_timeout=timeouts.LOOKUP)[resource].result()

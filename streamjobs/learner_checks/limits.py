@@ -10,8 +10,9 @@ import numpy as np
 
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Learner, SettingError, Stage
+from streamjobs.core.state.snapshot import state_fields
 from streamjobs.learner_checks.case import Case
-from streamjobs.learner_checks.states import leaves, nbytes, rebuilt, same_outputs, same_state
+from streamjobs.learner_checks.states import nbytes, rebuilt, same_outputs, same_state
 
 UNBOUNDED = (
     Kernel(name="polynomial", degree=3),
@@ -26,7 +27,7 @@ def check_the_state_is_plain_arrays_and_numbers(case: Case) -> None:
     start = case.init()
     states = [start, case.learner.run(start, *case.stream(5))[0], case.trained()]
     for state in states:
-        for path, value in leaves(state):
+        for path, value in state_fields(state):
             if isinstance(value, np.ndarray):
                 assert value.dtype.kind in "fiu", f"{path} has numbers of type {value.dtype}"
                 assert value.flags.c_contiguous, f"{path} is not C-contiguous"
@@ -34,7 +35,7 @@ def check_the_state_is_plain_arrays_and_numbers(case: Case) -> None:
                 assert type(value) in (int, float), f"{path} is a {type(value).__name__}"
     stored = {f"{path}.{field}" if path else field for path, part in _parts(case.learner, start) for field in part.stored}
     for later in states[1:]:
-        for (path, a), (_, b) in zip(leaves(start), leaves(later), strict=True):
+        for (path, a), (_, b) in zip(state_fields(start), state_fields(later), strict=True):
             assert type(a) is type(b), f"{path} was a {type(a).__name__} and became a {type(b).__name__}"
             if isinstance(a, np.ndarray):
                 assert a.dtype == b.dtype, f"{path} was {a.dtype} and became {b.dtype}"
@@ -51,7 +52,7 @@ def check_state_bytes_is_an_upper_bound(case: Case) -> None:
     X, Y = case.hostile(400)
     bound = case.learner.state_bytes(case.dim, case.targets)
     state = case.init()
-    start, rows = nbytes(state), sum(len(value) > 0 for _, value in leaves(state) if isinstance(value, np.ndarray))
+    start, rows = nbytes(state), sum(len(value) > 0 for _, value in state_fields(state) if isinstance(value, np.ndarray))
     for n in range(0, len(X), 20):
         state, _ = case.learner.run(state, X[n : n + 20], Y[n : n + 20])
         if case.learner.bounded:
@@ -67,7 +68,7 @@ def check_nothing_but_finite_numbers_enters_the_state(case: Case) -> None:
         state = start
         for n in range(begin, len(X)):
             state, _ = case.learner.run(state, X[n : n + 1], Y[n : n + 1])
-            for path, value in leaves(state):
+            for path, value in state_fields(state):
                 finite = np.isfinite(value).all()
                 assert finite, f"{path} is not finite after row {n} with x = {X[n]!r} and y = {Y[n]!r}"
 
@@ -75,7 +76,7 @@ def check_nothing_but_finite_numbers_enters_the_state(case: Case) -> None:
 def check_it_goes_on_after_outliers_and_a_sensor_that_stood_still(case: Case) -> None:
     """After a hostile stream the state is finite, and ordinary rows give whatever they give after a calm one."""
     state, _ = case.learner.run(case.init(), *case.hostile(400))
-    for path, value in leaves(state):
+    for path, value in state_fields(state):
         assert np.isfinite(value).all(), f"{path} is not finite after a hostile stream"
     X, Y = case.stream(60, seed=32)
     _, out = case.learner.run(state, X, Y)

@@ -1,23 +1,14 @@
 """States and outputs as bits: compared, copied, rebuilt from bytes."""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from algorithms import Outputs
 from algorithms.common.protocol import Array
-from streamjobs.core.state.snapshot import Snapshot, decode, encode, flatten, unflatten
-
-
-def leaves(state: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """("weights", array), ("head.seen", 3), ... in order."""
-    for field, value in zip(state._fields, state, strict=True):
-        if hasattr(value, "_fields"):
-            yield from leaves(value, f"{path}{field}.")
-        else:
-            yield path + field, value
+from streamjobs.core.state.snapshot import Snapshot, decode, encode, flatten, state_fields, unflatten
 
 
 def rebuilt(state: Any, change: Callable[[Any], Any]) -> Any:
@@ -30,7 +21,7 @@ def copied(state: Any) -> Any:
 
 
 def nbytes(state: Any) -> int:
-    return sum(np.asarray(value).nbytes for _, value in leaves(state))
+    return sum(np.asarray(value).nbytes for _, value in state_fields(state))
 
 
 def through_bytes(state: Any, like: Any) -> Any:
@@ -41,7 +32,7 @@ def through_bytes(state: Any, like: Any) -> Any:
 
 def same_state(a: Any, b: Any, when: str) -> None:
     """Fail unless both states are equal bit for bit, types and shapes included."""
-    one, two = list(leaves(a)), list(leaves(b))
+    one, two = list(state_fields(a)), list(state_fields(b))
     assert [path for path, _ in one] == [path for path, _ in two], f"{when}: the state has other fields"
     for (path, left), (_, right) in zip(one, two, strict=True):
         assert type(left) is type(right), f"{when}: {path} became a {type(right).__name__}"

@@ -8,9 +8,10 @@ import numpy as np
 from streamjobs.core.job import Job
 from streamjobs.core.live.stored import load_snapshot
 from streamjobs.core.state import snapshot
+from streamjobs.core.state.snapshot import state_fields
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Copy, Entry, short_key
-from streamjobs.maintenance.summary import decode_entry, state_fields, with_remedy
+from streamjobs.maintenance.summary import decode_entry, with_remedy
 
 EXAMPLES = 3  # keys named for each problem
 

@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaException
 
 from streamjobs.core.messages import Stored
-from streamjobs.errors import SetupError
-from streamjobs.kafka import client, reader, timeouts, topics
+from streamjobs.kafka import client, reader, topics
 from streamjobs.kafka.topic_id import Origin, newest_input
 from streamjobs.maintenance.copies import Copy, Entry, Place
 from streamjobs.settings.broker import BrokerSection
@@ -17,21 +16,15 @@ from streamjobs.settings.sections import Settings
 T = TypeVar("T")
 
 
-def partitions_of(consumer: Any, topic: str, setting: str) -> list[int]:
-    """The topic's partitions; raises SetupError if it is missing. setting: where the job file names the topic."""
-    known = consumer.list_topics(topic, timeout=timeouts.LOOKUP).topics.get(topic)
-    if known is None or known.error is not None or not known.partitions:
-        raise SetupError(
-            f"topic {topic}: missing; create it with 'streamjobs topics create', run the job once, or correct {setting}."
-        )
-    return sorted(known.partitions)
-
-
 def numbers_of(broker: BrokerSection, topic: str, setting: str) -> list[int]:
-    """As `partitions_of`. Raises SetupError if the broker does not answer or the topic is missing."""
+    """The topic's partitions. setting: where the job file names the topic.
+
+    Raises SetupError if the broker does not answer or the topic is missing.
+    """
     consumer = Consumer({**client.for_confluent(broker), "group.id": "streamjobs-state"})  # never a member
     try:
-        return partitions_of(consumer, topic, setting)
+        missing = f"missing; create it with 'streamjobs topics create', run the job once, or correct {setting}."
+        return client.partitions_of(consumer, topic, missing)
     except KafkaException as error:
         raise client.unanswered(broker, error) from None
     finally:

@@ -1,7 +1,6 @@
 """Summaries of snapshots: one line of figures per key, and every stage's fields for one key."""
 
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.live.stored import load_snapshot
 from streamjobs.core.live.stored_samples import stored_samples
 from streamjobs.core.state import snapshot
-from streamjobs.core.state.snapshot import Offsets
+from streamjobs.core.state.snapshot import Offsets, state_fields
 from streamjobs.errors import ForeignStateError, SnapshotError
 from streamjobs.maintenance.copies import Entry, printable, short_key
 from streamjobs.stages.names import CLASS_COUNTS, FORECASTS, LEARNER
@@ -143,15 +142,6 @@ def bandwidths(states: dict[str, Any]) -> dict[str, float | None]:
 def fields(states: dict[str, Any]) -> list[Field]:
     """The fields of all stages' states, in order."""
     return [_field(stage, name, value) for stage, state in states.items() for name, value in state_fields(state)]
-
-
-def state_fields(state: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """(name, value) of a state's fields; those of a composite state are named part.field."""
-    for name, value in zip(state._fields, state, strict=True):
-        if hasattr(value, "_fields"):
-            yield from state_fields(value, f"{before}{name}.")
-        else:
-            yield before + name, value
 
 
 def _field(stage: str, name: str, content: Any) -> Field:

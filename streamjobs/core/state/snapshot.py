@@ -18,7 +18,7 @@ Never pickle: nothing stored is executed. What cannot be trusted is a SnapshotEr
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -243,6 +243,15 @@ def flatten(state: Any) -> list[Array]:
         else:
             arrays.append(np.asarray(value))
     return arrays
+
+
+def state_fields(state: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """(name, value) of a state's fields; those of a composite state are named part.field."""
+    for name, value in zip(state._fields, state, strict=True):
+        if hasattr(value, "_fields"):
+            yield from state_fields(value, f"{before}{name}.")
+        else:
+            yield before + name, value
 
 
 def array_counts(states: Iterable[Any]) -> list[int]:
