@@ -25,7 +25,6 @@ from streamjobs.settings.types import UNIT_NAMES, readable
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.recordings.tables import How
-    from streamjobs.replay.first_rows import FirstRows
     from streamjobs.settings.sections import StateSection
 
 MOST_STATES, MOST_STATE_BYTES = 100_000, 256 << 20  # of the changelog that `--online` reads
@@ -179,7 +178,12 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
         "rows": first.rows if first is not None else 0,
         "rows_to_alarm": rows_to_alarm(job),
         "skipped": dict(first.skipped) if first is not None else {},
-        "first_rows": None if first is None else _as_table(first),
+        "first_rows": first
+        and {
+            "columns": list(first.columns),
+            "rows": [row._asdict() for row in first.unscaled],
+            "scaled": [row.numbers for row in first.scaled],
+        },
     }
 
 
@@ -212,14 +216,6 @@ def _verdict(sample: dict[str, Any] | None, newest: dict[str, Any] | None) -> st
             found.append(f"{lost:,} of {looked['records']:,} records of {where} are dead letters")
     found += ["the times of the sample are not read"] if sample is not None and sample["unread_times"] else []
     return f"its settings fit together, but {' and '.join(found)}" if found else "no mistakes"
-
-
-def _as_table(first: "FirstRows") -> dict[str, Any]:
-    return {
-        "columns": list(first.columns),
-        "rows": [row._asdict() for row in first.unscaled],
-        "scaled": [row.numbers for row in first.scaled],
-    }
 
 
 def _changelog(size: float, keys: int, state: "StateSection") -> str:

@@ -85,7 +85,11 @@ def _stage(about: str, *, kafka: bool) -> Iterator[Stage]:
         folder, screen = Path(name), Screen(console)
         screen.step("starting a real Apache Kafka ..." if kafka else "starting a broker (librdkafka's mock) ...")
         with _broker(kafka, screen) as (url, create):
-            env = _environment(url, folder)
+            env = {
+                "STREAMJOBS_BROKER__URL": url,
+                "STREAMJOBS_STATE__DIRECTORY": str(folder / "state"),
+                "STREAMJOBS_METRICS__PORT": "0",
+            }
             screen.step("reading the job and its population ...")
             job = demo_job(env)
             create(job)
@@ -141,15 +145,6 @@ def _told(seconds: float, sender: Sender, counter: Counter) -> str:
 
 def _interrupted(*_: object) -> None:
     raise KeyboardInterrupt
-
-
-def _environment(url: str, folder: Path) -> dict[str, str]:
-    """Settings of the demo's job with this broker, all its files in the folder."""
-    return {
-        "STREAMJOBS_BROKER__URL": url,
-        "STREAMJOBS_STATE__DIRECTORY": str(folder / "state"),
-        "STREAMJOBS_METRICS__PORT": "0",
-    }
 
 
 @contextmanager

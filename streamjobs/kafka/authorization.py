@@ -7,7 +7,7 @@ believed until it refuses.
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -96,7 +96,7 @@ def _of_group(asking: Mapping[str, Any], group: str, principal: str) -> list[str
 
 
 def _of_writers(asking: Mapping[str, Any], ids: Sequence[str], principal: str) -> list[str]:
-    lacking = refused_writers(asking, ids)
+    lacking = asyncio.run(_refused_writers(asking, ids))
     if not lacking:
         return []
     which = lacking[0] if len(lacking) == 1 else f"{lacking[0]} to {lacking[-1]}"
@@ -106,15 +106,11 @@ def _of_writers(asking: Mapping[str, Any], ids: Sequence[str], principal: str) -
     ]
 
 
-def refused_writers(asking: Mapping[str, Any], ids: Iterable[str]) -> list[str]:
+async def _refused_writers(settings: Mapping[str, Any], ids: Sequence[str]) -> list[str]:
     """The transactional ids this client may not write with. No producer is opened for it, which would fence a worker.
 
-    Raises aiokafka's KafkaError. Never call it inside an event loop.
+    Raises aiokafka's KafkaError.
     """
-    return asyncio.run(_refused(asking, list(ids)))
-
-
-async def _refused(settings: Mapping[str, Any], ids: list[str]) -> list[str]:
     asking = AIOKafkaClient(**settings)
     await asking.bootstrap()
     try:

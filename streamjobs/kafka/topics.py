@@ -110,7 +110,7 @@ def problems_of(
                 + (f"another job is probably also named {settings.job.name!r}; " if one.role == "state" else "")
                 + f"add partitions to the input, or name another topic under {one.setting}."
             )
-        elif one.role == "state" and (policy := _cleanup_policy(admin, one.name)) != "compact":
+        elif one.role == "state" and (policy := setting_of(admin, one.name, "cleanup.policy") or "compact") != "compact":
             problems.append(
                 f"topic {one.name} (state): expected cleanup.policy compact, got {policy}, which would delete states; "
                 "set it to compact (kafka-configs.sh --alter) before the job runs."
@@ -282,10 +282,6 @@ def hidden(admin: Any, names: Sequence[str]) -> set[str]:
             if client.forbidden(error):
                 unseen.add(name)
     return unseen
-
-
-def _cleanup_policy(admin: Any, topic: str) -> str:
-    return setting_of(admin, topic, "cleanup.policy") or "compact"  # where it may not ask, which a worker need not
 
 
 def setting_of(admin: Any, topic: str, name: str) -> str | None:

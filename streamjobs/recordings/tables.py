@@ -272,13 +272,10 @@ def _objects(place: Place, found: Any, how: How) -> Iterator[Row]:
         return
     if isinstance(found, list):
         COLUMNS.require(place, max((len(one) for one in found if isinstance(one, dict)), default=0))
-    if not isinstance(found, list) or not all(isinstance(one, dict) and all(map(_is_text, one)) for one in found):
+    rows: list[Any] = found if isinstance(found, list) else [None]
+    if not all(isinstance(row, dict) and all(isinstance(name, str) for name in row) for row in rows):
         raise ConfigError(f"{place}: expected a list of objects, or the Edge Impulse format with its payload; got neither.")
-    yield from found
-
-
-def _is_text(name: Any) -> bool:
-    return isinstance(name, str)
+    yield from rows
 
 
 def _edge_impulse(place: Place, found: Row, how: How) -> Iterator[Row]:

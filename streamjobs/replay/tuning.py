@@ -130,7 +130,7 @@ class _Tuner:
 
     def attempt(self, whose: str, table: dict[str, Any], changed: dict[str, Any], *, always: bool = False) -> Trial | None:
         """A trial; None where the settings are refused, or the time is up. always: it is neither."""
-        self.tell(len(self.trials) + 1, _told(whose, changed))
+        self.tell(len(self.trials) + 1, f"{whose} {settings_told(changed)}")
         try:
             job = Job.from_composition(self.made(table))
         except (ConfigError, SettingError, ValueError):
@@ -214,11 +214,6 @@ def _linear(table: Mapping[str, Any], job: Composition) -> dict[str, Any] | None
     task = {name: section[name] for name in TASK if name in section} | {"task": job.task}
     others = {name: copy.deepcopy(value) for name, value in table.items() if name not in ("learner", "head")}
     return others | {"learner": {"name": "rls", "intercept": True, "forgetting": 1.0, **task}}
-
-
-def _told(whose: str, changed: Mapping[str, Any]) -> str:
-    """A trial in words: "own as it is", "linear learner.forgetting=0.99"."""
-    return f"{whose} {settings_told(changed)}"
 
 
 def settings_told(changed: Mapping[str, Any]) -> str:

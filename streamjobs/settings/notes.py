@@ -43,7 +43,8 @@ def _sentences(settings: Settings) -> Iterator[str]:
             "[source]: time is not set, so windows use the records' timestamps. That is right for records sent as they are "
             "measured; of a recording sent at full speed most samples are skipped. Set time if records have an event time."
         )
-    idle = [name for name in ("late", "lateness", "duplicates") if getattr(source, name) != _default(name)]
+    usual = {name: SourceSection.model_fields[name].default for name in ("late", "lateness", "duplicates")}
+    idle = [name for name, default in usual.items() if getattr(source, name) != default]
     if untimed and idle:
         yield (
             f"[source]: {', '.join(idle)} {'has' if len(idle) == 1 else 'have'} no effect: time is not set, so "
@@ -62,10 +63,6 @@ def _sentences(settings: Settings) -> Iterator[str]:
         yield "[state]: store = 'memory' reads the whole changelog at every start; use it for tests only."
     if settings.scaling.method == "none":
         yield "[scaling]: x is not scaled, but the defaults of kernels and step sizes assume scaled x."
-
-
-def _default(name: str) -> Any:
-    return SourceSection.model_fields[name].default
 
 
 def _stated(source: SourceSection, name: str) -> Any:

@@ -15,7 +15,7 @@ CHANGELOG = "streamjobs-state-changelog"
 
 @pytest.fixture(autouse=True)
 def compacted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamjobs.kafka.topics._cleanup_policy", lambda admin, topic: "compact")
+    monkeypatch.setattr("streamjobs.kafka.topics.setting_of", lambda admin, topic, name: "compact")
 
 
 def commits(**metadata: str) -> dict[int, Commit]:
@@ -99,6 +99,6 @@ def test_a_topic_with_more_partitions_than_the_input_is_not_to_be_recreated() ->
 def test_a_changelog_with_a_retention_is_refused_before_it_deletes_states(
     policy: str, problems: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamjobs.kafka.topics._cleanup_policy", lambda admin, topic: policy)
+    monkeypatch.setattr("streamjobs.kafka.topics.setting_of", lambda admin, topic, name: policy)
     found = problems_of(SETTINGS, {"dlq": "d"}, None, {"in": 4, "d": 4, CHANGELOG: 4}, "User:me")
     assert len(found) == problems and all(f"got {policy}, which would delete states" in one for one in found)
