@@ -11,14 +11,21 @@ def test_two_commands_lead_from_five_people_to_a_population_and_a_third_uses_it(
     recordings = as_csv(tmp_path / "people.csv", list(rows(people=5)))
     found = printed(recordings)
     table = read_table(found.file)
-    assert table["population"] == {"file": "population.state"} and table["learner"]["name"] == "rls"
-    assert table["window"]["statistics"] == "rich+gravity" and "drift" not in table
+    assert table["population"] == {"file": "population.state", "directions": 200} and table["learner"]["name"] == "rls"
+    assert table["window"]["statistics"] == "rich+gravity" and table["window"]["convolutions"] == 200
+    assert "drift" not in table
     _, _, fit = found.out.strip().rpartition("Next: streamjobs ")
     assert fit == f"fit {found.file} --input {recordings} --key person"
     assert command(*shlex.split(fit)) == 0
     assert "A new person: " in capsys.readouterr().out
     assert (tmp_path / "population.state").exists()
     assert command("replay", found.file, "--input", recordings, "--key", "person") == 0
+
+
+def test_windows_with_too_few_samples_for_convolutions_get_none(tmp_path, printed):
+    table = read_table(printed(as_csv(tmp_path / "slow.csv", list(rows(people=5))[::2])).file)
+    assert table["window"]["rate"] == 5 and "convolutions" not in table["window"]
+    assert table["population"] == {"file": "population.state"}
 
 
 def test_four_people_get_a_job_without_a_population(tmp_path, printed):

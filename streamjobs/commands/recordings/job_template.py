@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from streamjobs.commands.recordings.population_template import DIRECTIONS, OF_POPULATION, OF_STARTER, convolutions
 from streamjobs.settings.presets import preset_of
 from streamjobs.settings.source import MOST_USUAL
 from streamjobs.settings.times import example_of
@@ -103,36 +104,6 @@ OF_BEST = """\
 # {line}
 {section}  # 'streamjobs compare' tries others on your recordings"""
 
-OF_POPULATION = """\
-[population]  # what {count} people teach: 'streamjobs fit' writes it, and new people start with it
-file = "population.state"
-
-[scaling]
-clip = 5.0  # in standard deviations of the population
-
-[learner]  # 'streamjobs fit --choose' compares this with other statistics, maps and filters on your recordings
-name = "rls"  # a linear head: the population's at first, adapted to a key by its labels where that helps
-unlabelled = 0.0  # share of what labels taught that counts for activities which a key has not labelled yet
-filter = "hmm"  # scores are probabilities, because what a person does mostly goes on
-# lasts = "60s"  # an activity, on average; absent: as in the recordings
-
-# [drift]  # alarms when people change what they do; 'streamjobs fit' learns the limit from the same recordings
-# watch = "columns"
-# false_alarms = "20/h"
-# reference = "population"  # normal are windows like those just before them"""
-
-OF_STARTER = """\
-[population]  # of the package: {made_from}
-file = {file}  # with recordings of your own people, 'streamjobs fit' makes one that knows them
-
-[scaling]
-clip = 5.0  # in standard deviations of the population
-
-[learner]
-name = "rls"  # a linear head: the population's at first, adapted to a key by its labels where that helps
-filter = "hmm"  # scores are probabilities, because what a person does mostly goes on
-# lasts = "10m"  # an activity, on average; absent: as in the population's recordings"""
-
 OF_PEOPLE = """
 # reference = "population"  # people who change what they do: alarms at once, with a [population] of 'streamjobs fit'"""
 SHORT = """\
@@ -184,7 +155,7 @@ def job_file_text(
         else _window(rate or 50.0, windowed, guessed) + ("" if taught is None else _statistics(taught)),
         model=OF_STARTER.format(made_from=starter.made_from, file=_quoted(f"{starter.name}.state"))
         if starter is not None
-        else OF_POPULATION.format(count=taught.people)
+        else OF_POPULATION.format(count=taught.people, directions=DIRECTIONS if convolutions(taught) else "")
         if taught is not None
         else OF_KEYS.format(
             after=(OF_PEOPLE if windowed else "") if labelled else _sensors(trial) + ("" if windowed else _ahead(guessed)),
@@ -233,7 +204,8 @@ def _statistics(guessed: "Guess") -> str:
     accelerates = len(guessed.fields) >= 3 and all(one.rpartition(".")[2].lower().startswith("a") for one in fields[:3])
     kind = "rich+gravity" if accelerates else "rich"
     also = "; gravity: the first three are acceleration" if accelerates else ""
-    return f'\nstatistics = "{kind}"  # simple | rich | gravity | rich+gravity{also}{_mirror(guessed)}'
+    line = f'\nstatistics = "{kind}"  # simple | rich | gravity | rich+gravity{also}'
+    return line + convolutions(guessed) + _mirror(guessed)
 
 
 def _mirror(guessed: "Guess") -> str:

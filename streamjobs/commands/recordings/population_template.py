@@ -1,0 +1,51 @@
+"""The parts of a job file with a population that `init` writes.
+
+What they set was measured in `python -m papers activity_choice`, and on the same sets with 200 directions.
+"""
+
+from typing import TYPE_CHECKING
+
+from streamjobs.stages.statistics import CONVOLVED
+
+if TYPE_CHECKING:
+    from streamjobs.recordings.guess.result import Guess
+
+LENGTH = 2.0  # seconds of a window
+OF_POPULATION = """\
+[population]  # what {count} people teach: 'streamjobs fit' writes it, and new people start with it
+file = "population.state"{directions}
+
+[scaling]
+clip = 5.0  # in standard deviations of the population
+
+[learner]  # 'streamjobs fit --choose' compares this with other statistics, maps and filters on your recordings
+name = "rls"  # a linear head: the population's at first, adapted to a key by its labels where that helps
+unlabelled = 0.0  # share of what labels taught that counts for activities which a key has not labelled yet
+filter = "hmm"  # scores are probabilities, because what a person does mostly goes on
+# lasts = "60s"  # an activity, on average; absent: as in the recordings
+
+# [drift]  # alarms when people change what they do; 'streamjobs fit' learns the limit from the same recordings
+# watch = "columns"
+# false_alarms = "20/h"
+# reference = "population"  # normal are windows like those just before them"""
+
+OF_STARTER = """\
+[population]  # of the package: {made_from}
+file = {file}  # with recordings of your own people, 'streamjobs fit' makes one that knows them
+
+[scaling]
+clip = 5.0  # in standard deviations of the population
+
+[learner]
+name = "rls"  # a linear head: the population's at first, adapted to a key by its labels where that helps
+filter = "hmm"  # scores are probabilities, because what a person does mostly goes on
+# lasts = "10m"  # an activity, on average; absent: as in the population's recordings"""
+
+DIRECTIONS = "\ndirections = 200  # combinations of a window's numbers that a head learns on: smaller states"
+CONVOLUTIONS = "\nconvolutions = 200  # further numbers of a window, which 'fit' learns to make of its samples; 0: none"
+
+
+def convolutions(guessed: "Guess") -> str:
+    """The line of [window] for windows that convolutions can be made of."""
+    least, most = CONVOLVED
+    return CONVOLUTIONS if least <= LENGTH * (guessed.rate or 0.0) <= most else ""
