@@ -4,7 +4,7 @@ Source: Welford (1962), running mean and sum of squared deviations.
 Symbols: M_k = mean, S_k = squares, k = seen.
 Cost of a row: O(d).  State: 2 d + 1 numbers.
 Readings: the variance is that of the rows so far (divided by their number). A column without spread - the first rows, a
-constant column - scales to 0; spread below 10^-10 of the column's mean, or below 10^-12, is rounding and counts as none.
+constant column - scales to 0; spread below 10^-10 of the column's mean is rounding and counts as none.
 """
 
 from dataclasses import dataclass
@@ -13,11 +13,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import missing
+from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, missing
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
-
-NO_SPREAD = 1e-12  # standard deviations up to this, in units of x, ...
-NO_SPREAD_RELATIVE = 1e-10  # ... or up to this share of |mean|, count as a constant column
 
 
 class ScalingState(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 
 from algorithms.common import rls
 from algorithms.common.compiled import compiled
+from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE
 from algorithms.common.protocol import Array
 
 LAGS, SIZE = 16, 17  # inputs, and one that is constant
@@ -17,7 +18,6 @@ FORGETTING, DELTA = 0.999, 1.0
 MEMORY = 1000.0  # rows of mean and deviation
 FAR_LAG, FAR = 5.0, 8.0  # deviations at which lags are cut, and forecasts and new values
 CLIP_FROM = 30  # rows before new values are cut
-NO_SPREAD, NO_SPREAD_RELATIVE = 1e-12, 1e-10  # smallest deviations, in units of x, and as a share of |mean|
 LEAST_RATIO = 0.1  # of one deviation to the next: beyond it weights and P stay as they are
 MEAN, VARIANCE = 0, 1
 

@@ -5,6 +5,8 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.protocol import Array
 
+# Deviations of a column that count as rounding of a constant: as a share of |mean|, and the least that float32 has room for.
+NO_SPREAD_RELATIVE, NO_SPREAD = 1e-10, 1e-35
 LARGEST_STEP = 1e150  # a step beyond is refused: what is left of the floating-point range bounds 10^150 more of them
 
 

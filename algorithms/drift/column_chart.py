@@ -17,7 +17,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, insist
-from algorithms.common.linalg import cholesky, invert_lower, missing
+from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, cholesky, invert_lower, missing
 from algorithms.common.protocol import Array, Basis, Outputs, require
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot, Workspace
@@ -41,7 +41,6 @@ FADE = 0.7  # weight of a chart's block relative to the next one, in the mean th
 LEAST_SHARE = 0.84  # of the first column's shift, for another to be named
 CLIP = 8.0  # deviations
 CLIP_FROM = 30  # rows of a scale before values are cut while it is learned
-NO_SPREAD, NO_SPREAD_RELATIVE = 1e-12, 1e-10  # smallest deviations, in units of x, and as a share of |mean|
 FARTHEST = 1e70  # largest |x|: sums of its squares stay finite
 
 

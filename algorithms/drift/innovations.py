@@ -4,6 +4,7 @@ Source: ours; the forecast is `common/lagged_rls.py`'s, of the column alone.
 Symbols: s = scale, the mean of |error| over about `memory` rows; z = error / (1.2533 s), of deviation 1 where it is normal.
 Cost of a row: O(d lags^2).  State: d (190 + lags) numbers.
 Readings: features are z of every column, then its forecast. They are NaN until WARM rows have taught the forecast.
+z is 0 after STAND repeats of a value, and its size at most FIRST where a column had no error before.
 """
 
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ import numpy as np
 
 from algorithms.common import lagged_rls
 from algorithms.common.compiled import compiled
-from algorithms.common.lagged_rls import DELTA, LAGS, NO_SPREAD, NO_SPREAD_RELATIVE, SIZE
-from algorithms.common.linalg import missing
+from algorithms.common.lagged_rls import DELTA, LAGS, SIZE
+from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, missing
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.triangle import packed
 
@@ -22,6 +23,8 @@ WARM = 2 * LAGS  # rows before the first z
 NORMAL = 1.2533141373155003  # deviation of a normal value over its mean size
 CUT, CUT_FROM = 8.0, 30  # means of |error| at which one is cut, and errors before that
 FARTHEST, MOST = 1e70, 1e6  # largest |x| and |z|
+FIRST = 20.0  # largest |z| of a column that had no error before
+STAND = 4  # repeats of a value, after which a column says nothing: its forecast only wanders then
 
 
 class InnovationsState(NamedTuple):
@@ -79,10 +82,11 @@ def _loop(work, slots, X, learn, features, memory):
             lags, level, weights, P = all_lags[key, i], all_level[key, i], all_weights[key, i], all_P[key, i]
             value, scale = min(max(x[i], -FARTHEST), FARTHEST), all_scale[key, i]
             expected = lagged_rls.forecast(lags, level, weights, z)
-            error = value - expected
+            error, stands = value - expected, rows >= LAGS and _stands(value, lags)
             if rows >= WARM:
                 unit = max(NORMAL * scale, NO_SPREAD, NO_SPREAD_RELATIVE * abs(level[lagged_rls.MEAN]))
-                features[n, i] = min(max(error / unit, -MOST), MOST)
+                most = MOST if scale > 0.0 else FIRST
+                features[n, i] = 0.0 if stands else min(max(error / unit, -most), most)
                 features[n, dim + i] = expected
             if learns:
                 lagged_rls.learn(value, rows + 1, lags, level, weights, P, z, room)
@@ -93,3 +97,12 @@ def _loop(work, slots, X, learn, features, memory):
                     all_scale[key, i] += max(1.0 / errors, 1.0 / memory) * (size - scale)
         if learns:
             seen[key] += 1
+
+
+@compiled
+def _stands(value, lags):
+    """Whether the column repeats one value, as rare counts do."""
+    for lag in lags[:STAND]:
+        if lag != value:
+            return False
+    return True

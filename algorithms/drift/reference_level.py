@@ -23,6 +23,7 @@ from algorithms.drift.report import LONG_COLUMNS, report, report_more, watches_o
 
 MOST = 4.0  # deviations: a level so much higher alarms, also after a reference too short to say how rare that is
 BACK = 5.0  # times the average's memory: rows below `ends` in a row that end an alarm, so that a slow rise is one alarm
+ROUNDING = 1e-12  # least deviation: that of an LS error, which is about 1 where nothing is known of a row
 HEAVY = 5  # exceedances that count at most: errors have heavier tails than averages of columns
 
 
@@ -97,7 +98,8 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
         x, kept = standing.near(X[n, 0]), all_kept[key]
         teaches = learned[key] < rows if rows > 0 else learn[n] & standing.TEACHES > 0
         if limits[key, 0] == 0.0 and learn[n] & LEARN_EXTRACTOR and not teaches and standing.enough(learned[key], 1, first):
-            spread, held = standing.deviation(mean[key], square[key], learned[key]), counts[key, 0]
+            spread = max(ROUNDING, standing.deviation(mean[key], square[key], learned[key]))
+            held = counts[key, 0]
             for i in range(held):
                 series[i] = (kept[i, 0] - mean[key]) / spread
             memory = 1.0 / smoothing
@@ -127,7 +129,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
             continue
 
         # The average against the limit.
-        spread = standing.deviation(mean[key], square[key], learned[key])
+        spread = max(ROUNDING, standing.deviation(mean[key], square[key], learned[key]))
         far = standing.CLIP * spread
         now = smooth[key] + smoothing * (min(max(x, mean[key] - far), mean[key] + far) - smooth[key])
         statistic = max(0.0, (now - mean[key]) / spread / limits[key, 0])

@@ -17,6 +17,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, at_most, every
+from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE
 from algorithms.common.protocol import Array, require
 from algorithms.common.workspace import Workspace
 
@@ -31,7 +32,6 @@ CORRELATED = 0.15  # of neighbouring blocks, that is let pass
 CLIP = 6.0  # deviations at which values are cut
 BATCHES = 8  # parts of a reference, for its memory
 CLIP_FROM = 30  # rows of a scale before values are cut while it is learned
-NO_SPREAD, NO_SPREAD_RELATIVE = 1e-12, 1e-10  # smallest deviations, in units of x, and as a share of |mean|
 FARTHEST = 1e70  # largest |x|: sums of its squares stay finite
 TEACHES = 2  # bit of `learn`: the row is one of the reference
 STARTED = 0.25  # of the limit: above it a change has begun

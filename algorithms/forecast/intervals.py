@@ -8,7 +8,7 @@ Joulani, Gyorgy, Szepesvari (2013), Online learning under delayed feedback.
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.lagged_rls import NO_SPREAD_RELATIVE
+from algorithms.common.linalg import NO_SPREAD_RELATIVE
 from algorithms.forecast import table
 from algorithms.forecast.experts import DISCOUNT, EAGER, NAIVE, cut
 

@@ -106,6 +106,7 @@ ODD = {
     "counts": lambda n: np.random.default_rng(0).poisson(3.0, (n, 2)).astype(float),
     "one column": lambda n: wandering(n, 1),
     "missing": lambda n: np.where(np.random.default_rng(1).random((n, 2)) < 0.1, np.nan, wandering(n)),
+    "rare counts": lambda n: np.random.default_rng(6).poisson(0.01, (n, 10)).astype(float),
     "a falling battery": lambda n: np.c_[100.0 - np.arange(n) * 0.002, wandering(n, 1)],
     "huge": lambda n: wandering(n) * 1e8,
 }
@@ -113,7 +114,8 @@ ODD = {
 
 @pytest.mark.parametrize("kind", ODD)
 def test_odd_streams_raise_few_alarms_and_their_states_are_read_back(kind: str) -> None:
-    one, X = job(2 if kind != "one column" else 1), ODD[kind](6000)
+    X = ODD[kind](6000)
+    one = job(X.shape[1])
     worker = Worker(one)
     outputs = worker.apply(records_of(X))
     raised = [alarm for alarm in alarms(outputs) if alarm["open"]]
@@ -123,6 +125,17 @@ def test_odd_streams_raise_few_alarms_and_their_states_are_read_back(kind: str) 
     again.apply(records_of(X)[-1:])
     assert list(worker.store) == [b"p0"]
     assert not again.live.snapshots(), "the key has had this record"
+
+
+def test_the_first_change_of_a_column_does_not_hide_later_ones() -> None:
+    """It was a million deviations, in the rows from which a chart learns what a deviation is."""
+    learner, chart = LEARNERS["innovations"](), learner_from("column_chart", {"shares": True, "learn": 300})
+    X = np.c_[np.zeros(2400), wandering(2400, 1)]
+    X[100, 0], X[2000::7, 0] = 1.0, 1.0
+    errors = learner.run(learner.init(dim=2, targets=0, seed=0), X)[1].features[:, :2].copy()
+    assert np.nanmax(np.abs(errors[:2000, 0])) <= 20.0
+    found = np.flatnonzero(chart.run(chart.init(dim=2, targets=0, seed=0), errors)[1].features[:, ALARM] == 1)
+    assert 2000 <= found[0] < 2010
 
 
 def test_levels_that_never_return_and_a_dead_sensor_that_wakes_up_end_their_alarms() -> None:

@@ -334,12 +334,6 @@ def test_states_stay_finite_and_rows_are_forecast(kind: str) -> None:
         assert woken[0] > 0.7 and woken[1] > 0.85, woken
 
 
-def test_units_do_not_matter() -> None:
-    values = autoregressive(500, 0.9, 12)
-    plain, scaled = forecasts(Forecast(), values), forecasts(Forecast(), 1024.0 * values)
-    np.testing.assert_allclose(scaled[:, 0, VALUE], 1024.0 * plain[:, 0, VALUE], rtol=1e-9)
-
-
 def test_each_column_is_forecast_by_itself() -> None:
     learner, X = Forecast(ahead=(1, 3)), np.stack([autoregressive(200, 0.5, 1), daily(5)], axis=1)
     both = learner.table(learner.run(fresh(learner, 2), X)[1].features, 2)

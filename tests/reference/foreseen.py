@@ -52,7 +52,8 @@ def innovations(X: Array, *, memory: int) -> Array:
         for i, column in enumerate(columns):
             expected, z = column.forecast()
             if n >= 32:
-                features[n, i] = (x[i] - expected) / (np.sqrt(np.pi / 2) * column.scale)
+                repeats = column.values[-4:] == 4 * [float(x[i])]
+                features[n, i] = 0.0 if repeats else (x[i] - expected) / (np.sqrt(np.pi / 2) * column.scale)
                 features[n, X.shape[1] + i] = expected
             column.learn(float(x[i]), float(x[i] - expected), z, memory)
     return features

@@ -185,6 +185,7 @@ def test_an_idle_channel_gives_finite_statistics_without_echo():
     by_name = dict(zip(statistics.names(["a", "b"]), got[2][0], strict=True))
     assert np.isfinite(got[2]).all()
     assert by_name["a_mean"] == pytest.approx(0.1) and by_name["b_log_sd"] == pytest.approx(np.log(1e-3))
+    assert by_name["a_lower_quartile"] == by_name["a_upper_quartile"] == 0.0, "no rounding of the mean"
     assert by_name["a_echo_80ms"] == by_name["a_echo_160ms"] == by_name["a_echo_500ms"] == 0.0
 
 

@@ -50,6 +50,8 @@ def _of_window(X, count, rate, out, scratch, room):
         flat = 1e-10 * mean  # rounding of the mean alone
         if variance <= count * flat * flat:
             variance = 0.0
+            for i in range(count):
+                scratch[i] = 0.0
         out[at] = mean
         out[at + 1] = math.log(math.sqrt(variance / count) + FLOOR)
         out[at + 2] = math.log(jerk / (count - 1) + FLOOR)
@@ -250,11 +252,12 @@ def _moments(scratch, signal, count):
     unit = math.sqrt(variance / count)
     sd = largest * unit
     if sd <= ROUNDING * max(abs(mean), sizes[signal]):
-        sd, unit = 0.0, np.inf
+        sd = 0.0
     for i in range(count):
         signals[signal, i] = signals[signal, i] / unit if sd > 0.0 else 0.0
+        centred[i] = centred[i] if sd > 0.0 else 0.0
     ordered = _sorted(centred, count, halves[0])
-    moments[0] = mean
+    moments[0] = mean if abs(mean) > ROUNDING * sizes[signal] else 0.0
     moments[1] = math.log(sd + FLOOR)
     moments[2] = math.log(jerk / (count - 1) + FLOOR)
     moments[3] = _quantile(ordered, count, 0.05)
