@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import structlog
 
 from streamjobs.core.interface import Core
-from streamjobs.core.messages import ASIDE, Report
+from streamjobs.core.messages import ASIDE, OF_SILENCE, Report
 from streamjobs.kafka.topic_id import Origin
 from streamjobs.process import return_free_memory
 from streamjobs.settings.sections import StateSection
@@ -242,7 +242,7 @@ class Delivery:
         return Pace(start, self._applied, replay=state.replay, cache=state.cache, at_end=at_end)
 
     def _on_replayed(self, number: int, held: int) -> Callable[[Report, float], None]:
-        """For records with outputs that are out: nothing of them is counted twice. Letters of keys set aside are new."""
+        """For records with outputs that are out: nothing of them is counted twice. What `partition._is_new` is counted."""
         seconds = 0.0
 
         def on_replayed(report: Report, took: float) -> None:
@@ -250,8 +250,10 @@ class Delivery:
             seconds += took
             self.metrics.count_replayed(report.records, took)
             letters = report.dead_lettered.get(ASIDE, 0)
-            if report.set_aside or letters:
-                self._on_advance(number)(Report(set_aside=report.set_aside, dead_lettered={ASIDE: letters}), 0.0)
+            alarms = {kind: count for kind, count in report.watch_events.items() if kind in OF_SILENCE}
+            if report.set_aside or letters or alarms:
+                new = Report(set_aside=report.set_aside, dead_lettered={ASIDE: letters}, watch_events=alarms)
+                self._on_advance(number)(new, 0.0)
             one = self.held.get(number)
             if one is not None and one.partition.next >= held:
                 log.info("records applied again", partition=number, up_to=held, seconds=round(seconds, 2))

@@ -358,6 +358,6 @@ def _is_new(output: Output) -> bool:
     their records. Or it is an alarm of a silent key: with [alarms] silent R is P, so the section was added since.
     """
     if output.sink == "alarms":
-        return any(mark in (output.value or b"") for mark in OF_SILENCE)
+        return any(b'"watch":"%s"' % kind.encode() in (output.value or b"") for kind in OF_SILENCE)
     headers = dict(output.headers[: len(LETTER_HEADERS)])
     return output.sink == "dlq" and headers.get("streamjobs-error-reason") == ASIDE.encode()

@@ -57,9 +57,12 @@ def test_alarms_of_a_section_that_was_added_after_a_kill_are_sent(exactly_once: 
     asyncio.run(ended(before, sent[:LATER], at_once))
     assert broker.committed == {0: 0} and broker.progress == {0: LATER} and not broker.topics
     silent = job(alarms={"stuck": True, "silent": "30s", "expected": ["s9"]}, sinks=sinks)
-    asyncio.run(ended(Worker(broker, core=core_of(silent), exactly_once=exactly_once), sent, at_once))
+    after = Worker(broker, core=core_of(silent), exactly_once=exactly_once)
+    asyncio.run(ended(after, sent, at_once))
     alarms = [json.loads(one.value or b"") for one in broker.topics if one.topic == f"{TOPIC}.alarms"]
     assert [(one["watch"], one["key"], one["start"] - START) for one in alarms] == [
         ("missing", "s9", 30.0),
         ("silent", "s1", 39.0),
     ]
+    count = after.delivery.metrics.registry.get_sample_value
+    assert [count("streamjobs_alarms_total", {"watch": kind}) for kind in ("missing", "silent")] == [1, 1]
