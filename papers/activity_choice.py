@@ -30,7 +30,7 @@ SETS: dict[str, Callable[[], Recordings]] = {
 SAMPLES = {"phone": 100, "watch": 100, "watch, 18 activities": 40}  # of a window
 # At least: all, fresh windows of the second half (of the third set: all fresh), second half of the worst person.
 BARS = {"phone": (0.97, 0.95, 0.91), "watch": (0.93, 0.92, 0.85), "watch, 18 activities": (0.86, 0.79, None)}
-PROTOTYPES = Recipe(SCALING, MAPS["random 300"], HEAD, boosts=True)
+PROTOTYPES = Recipe(SCALING, MAPS["random 300"], replace(HEAD, unlabelled=0.0), boosts=True)  # as `init` writes it
 LINEAR = replace(PROTOTYPES, map=None, filter=Transitions())
 JOINT = replace(PROTOTYPES, input=True, filter=Transitions())
 
