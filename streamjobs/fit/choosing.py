@@ -27,7 +27,6 @@ SMOOTH = 0.3
 FEW = (200, 128, 64)  # directions, for maps of more than twice as many as the second: states of about 200, 90 and 35 KB
 STRONG = 0.01  # `delta` compared with the job's for a linear head: few people teach many numbers better with a larger ridge
 CLOSE = 0.01  # of accuracy: the cheapest candidate may be this far below the best
-MAPS = ("linear", "prototypes", "both")  # what a head sees: the scaled windows, the map's features, or one after the other
 FILTERS = ("smooth", "hmm")
 
 

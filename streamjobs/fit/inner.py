@@ -4,7 +4,7 @@ A scale and a map know no labels, so they are learned once. A head is learned an
 forgetting of 1 it follows from sums over people, which takes a hundredth of the time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -28,13 +28,7 @@ class Inner(NamedTuple):
 
 
 def left_out(
-    data: Recordings,
-    recipe: Recipe,
-    learned: Learned,
-    Z: Array,
-    late: int,
-    start: Start = "gated",
-    progress: Callable[[], None] = lambda: None,
+    data: Recordings, recipe: Recipe, learned: Learned, Z: Array, late: int, start: Start = "gated"
 ) -> Iterator[Inner]:
     """Every person of the population, served by heads of the others.
 
@@ -51,7 +45,6 @@ def left_out(
         for person in group.tolist():
             own = shuffled(data._replace(X=Z), data.person == person, [1, person, 0], late)
             yield served(recipe, start, rest, own, person)
-        progress()
 
 
 def served(recipe: Recipe, start: Start, learned: Learned, own: Stream, person: int) -> Inner:

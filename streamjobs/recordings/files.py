@@ -165,19 +165,19 @@ def records_of(
     here.
     """
     how = dataclasses.replace(how, preset=how.preset or source.preset)
-    found = recordings_of(path, how)
-    first = _Records(found[0], source, key, time, side, recording, how, by_file)
-    if how.start is not None and len(found) > 1 and how.key_from is None and recording is None and not by_file:
+    tables = recordings_of(path, how)
+    each = (_Records(table, source, key, time, side, how, recording, by_file) for table in tables)
+    first = next(each)
+    if how.start is not None and len(tables) > 1 and how.key_from is None and recording is None and not by_file:
         how.tell(
             str(path),
-            f"--start: all {len(found):,} recordings begin then, so samples of one key have the same times; "
+            f"--start: all {len(tables):,} recordings begin then, so samples of one key have the same times; "
             "--key-from file gives each recording a key of its own",
         )
 
     def stored() -> Generator[Stored, None, None]:
-        offset, at_first = 0, [first]
-        for one in found:
-            records = at_first.pop() if at_first else _Records(one, source, key, time, side, recording, how, by_file)
+        offset = 0
+        for records in itertools.chain((first,), each):
             for record in records.stored(offset):
                 yield record
                 offset = record.offset + 1
@@ -190,10 +190,10 @@ def records_apart(
 ) -> list[Iterator[Stored]]:
     """As `records_of`, each recording by itself. Raises ConfigError for more than MOST_APART, which are open at once."""
     how = dataclasses.replace(how, preset=how.preset or source.preset)
-    found = recordings_of(path, how)
-    if len(found) > MOST_APART:
-        raise ConfigError(f"{path}: at most {MOST_APART} recordings play at once, got {len(found):,}; leave --speed out.")
-    return [_Records(one, source, key, time, side, None, how, False).stored(0) for one in found]
+    tables = recordings_of(path, how)
+    if len(tables) > MOST_APART:
+        raise ConfigError(f"{path}: at most {MOST_APART} recordings play at once, got {len(tables):,}; leave --speed out.")
+    return [_Records(table, source, key, time, side, how).stored(0) for table in tables]
 
 
 def records_of_rows(
@@ -205,7 +205,7 @@ def records_of_rows(
     how: How = HOW,
 ) -> Iterator[Stored]:
     """As `records_of`, of rows at hand. The first one is read at once."""
-    return _Records(Table(rows), source, key, time, side, None, how, False).stored(0)
+    return _Records(Table(rows), source, key, time, side, how).stored(0)
 
 
 class _Records:
@@ -218,10 +218,11 @@ class _Records:
         key: str | None,
         time: str | None,
         side: str | None,
-        apart: str | None,
         how: How,
-        by_file: bool,
+        apart: str | None = None,
+        by_file: bool = False,
     ) -> None:
+        """apart: as `recording` of `records_of`."""
         self.as_record = PlainRow if source.wrapped else Stored
         source = source.unwrapped if source.wrapped else source
         self.recording, self.source, self.side = recording, source, side
