@@ -203,6 +203,8 @@ class Audit:
         present = topic_ids(self.job.admin, [self.job.changelog])[self.job.changelog]
         for folder in folders:
             for number, (offset, held, changelog) in opened(folder).items():
+                if offset < 0:
+                    continue  # nothing was ever written: no key of the partition has a state
                 if changelog not in (None, present):
                     continue  # left where it is when the partition went elsewhere, before the changelog was recreated
                 if number not in furthest or offset > furthest[number][0]:
