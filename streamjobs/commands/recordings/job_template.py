@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from streamjobs.commands.recordings.population_template import DIRECTIONS, OF_POPULATION, OF_STARTER, convolutions
 from streamjobs.settings.presets import preset_of
 from streamjobs.settings.source import MOST_USUAL
 from streamjobs.settings.times import example_of
@@ -123,6 +122,7 @@ def job_file_text(
     guessed: "Guess | None", file: Path, written: Written, trial: "Trial | None" = None, starter: "Starter | None" = None
 ) -> str:
     """The template, filled with what was guessed from a sample, or with an accelerometer's columns as an example."""
+    from streamjobs.commands.recordings.population_template import DIRECTIONS, OF_POPULATION, OF_STARTER, convolutions
     from streamjobs.recordings import survey
 
     dim, x = _x(guessed)
@@ -200,6 +200,8 @@ def name_of(text: str) -> str:
 
 def _statistics(guessed: "Guess") -> str:
     """The line of [window] for a population; gravity is that of an accelerometer in the first three fields."""
+    from streamjobs.commands.recordings.population_template import convolutions
+
     fields = guessed.fields or [guessed.x or ""]
     accelerates = len(guessed.fields) >= 3 and all(one.rpartition(".")[2].lower().startswith("a") for one in fields[:3])
     kind = "rich+gravity" if accelerates else "rich"

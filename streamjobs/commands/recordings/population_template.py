@@ -5,6 +5,8 @@ What they set was measured in `python -m papers activity_choice`, and on the sam
 
 from typing import TYPE_CHECKING
 
+from streamjobs.stages.statistics import CONVOLVED
+
 if TYPE_CHECKING:
     from streamjobs.recordings.guess.result import Guess
 
@@ -45,7 +47,5 @@ CONVOLUTIONS = "\nconvolutions = 200  # further numbers of a window, which 'fit'
 
 def convolutions(guessed: "Guess") -> str:
     """The line of [window] for windows that convolutions can be made of."""
-    from streamjobs.stages.statistics import CONVOLVED  # with NumPy, which no other command should import
-
     least, most = CONVOLVED
     return CONVOLUTIONS if least <= LENGTH * (guessed.rate or 0.0) <= most else ""
