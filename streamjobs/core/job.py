@@ -16,7 +16,6 @@ from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.core.job_stages import Steps, described_by, steps_of
 from streamjobs.core.messages import Record, Stored
 from streamjobs.core.state import snapshot
-from streamjobs.core.state.field_names import FIELDS
 from streamjobs.core.state.population import Convolved, Population
 from streamjobs.core.state.population_reader import decode as decode_population
 from streamjobs.core.state.snapshot import LeftOut, Snapshot
@@ -255,7 +254,7 @@ class Job(NamedTuple):
 
     def snapshot_heads(self, left_out: Mapping[int, LeftOut] | None = None) -> tuple[bytes, bytes]:
         """What this job's snapshots begin with that leave out these arrays, by place; and before they named their fields."""
-        former = {name: text for name, text in self.described.items() if name != FIELDS}
+        former = {name: text for name, text in self.described.items() if name != snapshot.FIELDS}
         heads = [snapshot.head(_fingerprint(one), _text(one), left_out) for one in (self.described, former)]
         return heads[0], heads[1]
 

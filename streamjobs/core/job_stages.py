@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from algorithms import Learner
 from algorithms.drift.report import watches_columns
-from streamjobs.core.state.field_names import FIELDS, hashes
 from streamjobs.core.state.population import Population, begin_head
+from streamjobs.core.state.snapshot import FIELDS, hashes_of_fields
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.composition.watches import Watch
 from streamjobs.stages.alarms import Alarms
@@ -156,7 +156,7 @@ def described_by(
 ) -> dict[str, str]:
     """What a job's snapshots belong to: all that decides what their arrays mean, by name, as people read it."""
     described = {"dim": str(composition.dim), "labels": str(targets)}
-    if names := hashes(composition.settings.source).rstrip(":"):
+    if names := hashes_of_fields(composition.settings.source).rstrip(":"):
         described[FIELDS] = names
     described |= {name: text for name, stage in stages.items() if (text := stage.description()) is not None}
     if composition.facts["mirror"] != "none":

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamjobs.core.job import Job
-from streamjobs.core.state import field_names, held_stages, migration, other_drift, snapshot
+from streamjobs.core.state import held_stages, migration, other_drift, snapshot
 from streamjobs.core.state.snapshot import Offsets, Snapshot
 from streamjobs.errors import ForeignStateError, SnapshotError
 from streamjobs.stages.fill import FillState
@@ -29,7 +29,7 @@ def decode_snapshot(job: Job, data: bytes, *, drift_anew: bool = False) -> Decod
     """
     held = snapshot.decode(data)
     if held.fingerprint != job.fingerprint:
-        field_names.require_same(snapshot.table_of(held.description), job.described, job.settings.source)
+        snapshot.require_same_fields(snapshot.table_of(held.description), job.described, job.settings.source)
     fresh, stages = job.template, held_stages.of_description(held, job.fingerprint, job.described, job.own)
     if stages is None:
         return _of_another_job(job, held, fresh, drift_anew)

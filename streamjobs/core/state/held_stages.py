@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from streamjobs.core.state.field_names import FIELDS
-from streamjobs.core.state.snapshot import Snapshot, array_counts, table_of
+from streamjobs.core.state.snapshot import FIELDS, Snapshot, array_counts, table_of
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import Fill

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from streamjobs.core.state.field_names import FIELDS
-from streamjobs.core.state.snapshot import Snapshot, flatten, unflatten
+from streamjobs.core.state.snapshot import FIELDS, Snapshot, flatten, unflatten
 from streamjobs.errors import SnapshotError
 from streamjobs.stages.stage import JobStage
 

@@ -18,18 +18,24 @@ Never pickle: nothing stored is executed. What cannot be trusted is a SnapshotEr
 import json
 import struct
 import zlib
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.core.state.field_names import FIELDS
 from streamjobs.errors import ForeignStateError, SnapshotError
+
+if TYPE_CHECKING:
+    from streamjobs.settings.source import SourceSection
 
 MAGIC, VERSION, LEAVES_OUT = b"SJ", 1, 2
 HASH_BYTES = 8
+FIELDS = "fields"  # in a snapshot's description
+CHARACTERS = 3  # of a hash: another name is not noticed once in 262,144
+MOST_NAMED = 4  # columns in a sentence
 DTYPES = ("<f8", "<i8", "|i1", "|u1", "<i4", "<u8", "<f4")
 CODES = {np.dtype(name): code for code, name in enumerate(DTYPES)}
 _HEAD = struct.Struct("<2sBB16s")
@@ -304,3 +310,47 @@ def difference(written: Mapping[str, Any], now: Mapping[str, Any], then: str = R
     was = ", ".join(f"{key}={written.get(key, 'absent')}" for key in changed)
     runs = ", ".join(f"{key}={now.get(key, 'absent')}" for key in changed)
     return f"snapshot was written with {was}; this job runs {runs}. {then}"
+
+
+def hashes_of_fields(source: "SourceSection") -> str:
+    """Of the columns, the label and the coded categories, which a ':' separates; nothing where a job file has no names."""
+    return ":".join("".join(map(_hash, names)) for _, names in _groups(source))
+
+
+def require_same_fields(written: Mapping[str, Any], described: Mapping[str, str], source: "SourceSection") -> None:
+    """Raises ForeignStateError if a state's columns were other fields. Descriptions of a snapshot and of the job.
+
+    States of earlier releases have no hashes. A label, and categories at the end of a list, may be added.
+    """
+    theirs, ours = str(written.get(FIELDS, "")).split(":"), described.get(FIELDS, "").split(":")
+    for (what, names), was, now in zip(_groups(source), theirs, ours, strict=False):
+        if not was.startswith(now) and not now.startswith(was):
+            raise ForeignStateError(_other_fields(what, list(names), was))
+
+
+def _groups(source: "SourceSection") -> Iterable[tuple[str, Sequence[str]]]:
+    yield "column", source.learned_columns
+    yield "label", [source.learned_name(source.label)] if source.label is not None else []
+    if source.categories_as == "codes":
+        for name, categories in source.categories_of.items():
+            yield f"category of {name}", [repr(one) for one in categories]
+
+
+def _hash(name: str) -> str:
+    return urlsafe_b64encode(blake2b(name.encode(), digest_size=CHARACTERS).digest())[:CHARACTERS].decode()
+
+
+def _other_fields(what: str, names: Sequence[str], written: str) -> str:
+    known = {_hash(name): repr(name) for name in names}
+    was = [written[at : at + CHARACTERS] for at in range(0, len(written), CHARACTERS)]
+    differ = [
+        f"{what} {at + 1} was {known.get(one, 'another field')} and is {name!r} now"
+        for at, (one, name) in enumerate(zip(was, names, strict=False))
+        if known.get(one) != repr(name)
+    ]
+    more = f" and {len(differ) - MOST_NAMED} more differ" if len(differ) > MOST_NAMED else ""
+    return (
+        f"snapshot was written with other fields: {', '.join(differ[:MOST_NAMED])}{more}. Restore [source] as it was; if "
+        "only the name of a field has changed, set [source] renamed = { NEW = 'FORMER' }; to start over, run 'streamjobs "
+        "state reset JOB --all'."
+    )
