@@ -152,6 +152,7 @@ def _topic_as(sample: Path | None) -> str:
 def _try(file: Path, sample: Path, guessed: "Guess", written: Written, how: "How", most_rows: int) -> None:
     """Write the job file again, with what its [drift] does on the sample."""
     from streamjobs.commands.recordings.trial import is_tried, tried_on
+    from streamjobs.recordings.profile import left_out_of, may_leave_out
     from streamjobs.recordings.survey import windowed
 
     if not is_tried(guessed, written.time_zone):
@@ -164,6 +165,13 @@ def _try(file: Path, sample: Path, guessed: "Guess", written: Written, how: "How
         written = written._replace(best=best_learner(file, sample, guessed, how))
         _write(file, job_file_text(guessed, file, written))
     trial = tried_on(file, sample, guessed, how, most_rows)
+    while (unfit := trial.unfit) and may_leave_out(guessed):
+        for line in map(str, trial.tried):
+            note(line)
+        note(f"{unfit[0]!r} is left out of fields: {unfit[1]}; put it back if that is what you want to hear of")
+        guessed = left_out_of(guessed, dict([unfit]))
+        _write(file, job_file_text(guessed, file, written))
+        trial = tried_on(file, sample, guessed, how, most_rows)
     _write(file, job_file_text(guessed, file, written, trial))
     for line in (*trial.lines(), *trial.off):
         note(line)

@@ -79,13 +79,23 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
             f"{quoted_names([name for name in found.daily if name not in left_out])}: a daily cycle, which drift detection "
             "learns in some days; it reports what differs from it"
         )
-    may = guessed.label is None and guessed.because.get("fields") != "as chosen" and guessed.preset is None
-    if may and len(left_out) < len(guessed.fields):
-        fields = [name for name in guessed.fields if name not in left_out]
-        return guessed._replace(fields=fields, left_out=guessed.left_out | left_out, remarks=remarks)
+    if may_leave_out(guessed) and len(left_out) < len(guessed.fields):
+        return left_out_of(guessed, left_out)._replace(remarks=remarks)
     remarks += [f"{name!r} {why}" for name, why in left_out.items() if name not in found.still]
     remarks += [stands_still(found.still)] if found.still else []
     return guessed._replace(remarks=remarks)
+
+
+def may_leave_out(guessed: Guess) -> bool:
+    """Whether a field may go: it was not chosen, predicts no label, and is not alone."""
+    chosen = guessed.because.get("fields") == "as chosen" or guessed.preset is not None
+    return guessed.label is None and not chosen and len(guessed.fields) > 1
+
+
+def left_out_of(guessed: Guess, why: Mapping[str, str]) -> Guess:
+    """The guess without these fields."""
+    fields = [name for name in guessed.fields if name not in why]
+    return guessed._replace(fields=fields, left_out={**guessed.left_out, **why})
 
 
 def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None = None) -> Profile:

@@ -11,7 +11,7 @@ import msgspec
 from streamjobs.core.messages import Output, Record
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.events import DriftSection
-from streamjobs.settings.false_alarms import FORESEEN, THRESHOLDS
+from streamjobs.settings.false_alarms import FORESEEN, THRESHOLDS, WITHOUT_RHYTHM
 from streamjobs.settings.sections import Settings, SinksSection
 from streamjobs.settings.types import POPULATION
 from streamjobs.stages.event_time import END_OF_TIME
@@ -20,7 +20,6 @@ HOUR = 3600.0
 STATED = "1 per 10000 rows"  # where the job states nothing
 CONTROLS = (THRESHOLDS, "adwin", "window_ratio")
 TOGETHER = ("columns", *FORESEEN)
-WITHOUT_RHYTHM = ("columns", "rows")  # for rows of which a forecast learns slowly, such as rare counts and smooth waves
 WATCHES = (*TOGETHER, "ls_error", "loss")
 
 

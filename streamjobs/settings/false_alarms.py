@@ -14,6 +14,7 @@ USUAL, OF_COLUMNS, THRESHOLDS = "conformal", "column_chart", "page_hinkley"
 STANDING, STANDING_OF_COLUMNS = "reference_level", "reference_chart"  # with a reference
 OF_POPULATION = "glr_chart"  # with the population's
 FORESEEN = ("innovations", "rows")  # watches of what a forecast did not foresee
+WITHOUT_RHYTHM = ("columns", "rows")  # for rows of which a forecast learns slowly, such as rare counts and smooth waves
 OF_ROWS = "row_tail"
 SOON = {"name": OF_COLUMNS, "learn": 300, "shares": True}  # the chart of innovations, and of columns next to them
 _PER_ROWS = re.compile(r"^(\d+(?:\.\d+)?) per (\d+) rows$")

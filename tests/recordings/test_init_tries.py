@@ -114,6 +114,35 @@ def test_where_a_watch_alarms_too_often_init_tries_without_it(tmp_path, printed,
     assert tomllib.loads(found.text)["drift"]["watch"] == chosen
 
 
+def test_a_column_that_most_keys_alarm_on_is_left_out_and_the_fault_beside_it_is_found(tmp_path, printed):
+    """Tanks that are used up and refilled: no trend over the whole sample, and no fault."""
+    random, rows, keys = np.random.default_rng(31), 1400, 8
+    level, pressure = random.uniform(1, 8, keys), random.normal(9, 0.15, (rows, keys))
+    pressure[1100:, 3] -= 1.2
+    sample = []
+    for row in range(rows):
+        level = np.where(level < 0.5, 8.0, level - 0.04 * random.poisson(0.3, keys))
+        for key in range(keys):
+            numbers = {"pressure": round(pressure[row, key], 2), "tank": round(level[key], 2)}
+            sample.append({"device": f"d{key}", "ts": START + 300 * row, **numbers})
+    found = printed(jsonl(tmp_path / "tanks.jsonl", sample))
+    why = "in the alarms of 7 of 8 keys of the sample"
+    assert found.says("columns in them: tank of 7 keys") and found.says(
+        f"'tank' is left out of fields: {why}", "put it back"
+    )
+    assert found.source["fields"] == ["pressure"] and f'#   "tank": {why}' in found.text
+    assert tomllib.loads(found.text)["drift"]["watch"] == json.loads(WATCH)
+    alarmed = Counter[str]()
+
+    def take(output: Any) -> None:
+        alarm = json.loads(output.value) if output.sink == "alarms" else {"open": False}
+        alarmed.update([alarm["key"]] if alarm["open"] else [])
+
+    job = job_of(found.file)
+    Replay(job).run(records_of(tmp_path / "tanks.jsonl", job.settings.source, "device"), take, lambda tally: None)
+    assert alarmed["d3"] and alarmed.total() - alarmed["d3"] <= 2 * rows * keys / STATED
+
+
 def test_a_long_sample_is_counted_while_it_is_read(tmp_path, printed, monkeypatch):
     monkeypatch.setattr("streamjobs.commands.console.PROGRESS_EVERY", 0.0)
     found = printed(jsonl(tmp_path / "a.jsonl", columns(200)))

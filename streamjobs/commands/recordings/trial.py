@@ -12,6 +12,7 @@ import msgspec
 
 from streamjobs.commands.console import compile_loops, counted, note
 from streamjobs.errors import ConfigError
+from streamjobs.settings.false_alarms import WITHOUT_RHYTHM
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -26,6 +27,7 @@ LEAST = 1000  # rows of a key; a detector of columns needs more
 LOOK_AT = 1_000_000  # records of the sample
 MOST_NAMED = 3  # columns, or keys, in alarms that are printed
 FAULTY = 4  # of so many keys one may have faults
+MOST_KEYS = 0.5  # of the keys: what more of them have is not a fault
 SENSORS = 10  # of so many keys one may have a sensor that stops
 PAUSES = 10, 100  # of the usual one, after which a key is silent
 MEANS = {
@@ -44,7 +46,7 @@ class Tried(NamedTuple):
     rows: int  # of these keys, since then
     alarms: Counter[str]  # by key
     stated: float  # alarms that false_alarms allows on so many rows
-    named: Counter[str]  # columns in the alarms
+    named: Counter[str]  # columns in the alarms, by the number of keys with such alarms
     warming: int = 0  # rows of all keys before that
 
     @property
@@ -54,23 +56,32 @@ class Tried(NamedTuple):
         return sum(usual) <= TOO_MANY * self.stated + MORE
 
     def __str__(self) -> str:
-        most = ", ".join(f"{name} {count:,}" for name, count in self.named.most_common(MOST_NAMED)) if not self.fits else ""
+        most = ", ".join(f"{name} of {count:,} keys" for name, count in self.named.most_common(MOST_NAMED))
         alarms = f"{self.alarms.total():,} alarm{'s' * (self.alarms.total() != 1)}"
         warm = f" ({self.warming:,} more rows are the warm-up)" if self.warming else ""
         return (
             f"on the sample, watch = {json.dumps(self.watch)} raised {alarms} in {len(self.alarms):,} of {self.keys:,} keys "
             f"and {self.rows:,} rows{warm}; false_alarms allows {self.stated:.2g}"
-            + (f"; columns in them: {most}" if most else "")
+            + (f"; columns in them: {most}" if most and not self.fits else "")
         )
 
 
 class Trial(NamedTuple):
-    """What was tried in this order, the best last."""
+    """What was tried, the best last."""
 
     tried: list[Tried]
     why_not: str | None = None  # nothing was tried
     sensors: Sequence[str] = ()  # lines of the job file, from [alarms] on
     off: Sequence[str] = ()  # to print of each of these that raised alarms, or is a comment
+
+    @property
+    def unfit(self) -> tuple[str, str] | None:
+        """A column that should not be watched, and why: most keys alarm on it, so it is no fault, also without forecasts."""
+        for way in self.tried:
+            column, keys = next(iter(way.named.most_common(1)), ("", 0))
+            if way.watch == [*WITHOUT_RHYTHM] and not way.fits and keys > max(MOST_KEYS * way.keys, FAULTY):
+                return column, f"in the alarms of {keys:,} of {way.keys:,} keys of the sample"
+        return None
 
     def lines(self) -> Iterator[str]:
         """What to print and to write into the job file."""
@@ -97,7 +108,9 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
     from streamjobs.job_files import job_from, job_of
     from streamjobs.replay import alarm_rates
     from streamjobs.settings.composition import composition_of
+    from streamjobs.settings.sections import SinksSection
 
+    sinks = SinksSection(features="", predictions="", drift="rows", alarms="alarms")
     try:
         own = job_of(file)
         assert own.settings.drift is not None
@@ -108,14 +121,15 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
     except ConfigError as error:
         return Trial([], str(error))
     found: list[Tried] = []
-    watches = own.settings.drift.watch, list(alarm_rates.WITHOUT_RHYTHM), "columns", "ls_error"
+    watches = own.settings.drift.watch, [*WITHOUT_RHYTHM], "columns", "ls_error"
     for way in alarm_rates.ways(own.settings, predicts=False):
         if way.drift.watch not in watches or not way.stated or way.drift.reference:
             continue
         if any(one.watch == way.drift.watch for one in found):
             continue
         try:
-            job = job_from(composition_of(alarm_rates.watching(own.settings, way)), str(file))
+            settings = alarm_rates.watching(own.settings, way).model_copy(update={"sinks": sinks})
+            job = job_from(composition_of(settings), str(file))
         except ConfigError:  # the errors of a learner of one number
             continue
         found.append(_tried(job, way, records))
@@ -189,11 +203,15 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
     from streamjobs.replay import alarm_rates
     from streamjobs.replay.engine import Replay
 
-    ready, named, alarms = dict[str, set[str]](), Counter[str](), Counter[str]()  # ready: watches of a key that can alarm
+    ready, alarms = dict[str, set[str]](), Counter[str]()  # ready: watches of a key that can alarm
+    named = set[tuple[str, str]]()  # columns in the alarms of a key
     rows, watched, warming = 0, 0, 0
 
     def take(output: "Output") -> None:
         nonlocal rows, watched, warming
+        if output.sink == "alarms" and output.value is not None:
+            alarm = msgspec.json.decode(output.value)
+            named.update((moved["column"], alarm["key"]) for moved in alarm["columns"][:1])
         if output.sink != "drift" or output.value is None:
             return
         row = msgspec.json.decode(output.value, type=alarm_rates.DriftRow)
@@ -204,14 +222,14 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
         warming += not of_key
         if row.alarms:
             alarms[row.key] += row.alarms
-            named.update(list(row.columns))
 
     compile_loops(job)
     Replay(job).run(records, take, lambda tally: None)
     between = alarm_rates.stated_by(job.composition)
     assert between is not None
     stated = watched / (between * sum(not watch.control for watch in job.composition.watches))
-    return Tried(way.drift.watch, sum(map(bool, ready.values())), rows, alarms, stated, named, warming)
+    columns = Counter(column for column, _ in named)
+    return Tried(way.drift.watch, sum(map(bool, ready.values())), rows, alarms, stated, columns, warming)
 
 
 def records_to_try(settings: "Settings", sample: Path, guessed: "Guess", how: "How") -> Iterator["Stored"]:
