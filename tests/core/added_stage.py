@@ -24,7 +24,7 @@ JOB = {
 
 def records(n: int, first: int = 0) -> list[Stored]:
     values = [{"x": 5.0 + at, "y": -float(at), "ts": 1000.0 + at} for at in range(first, first + n)]
-    return [Stored("in", 0, first + at, 0, b"k", json.dumps(value).encode()) for at, value in enumerate(values)]
+    return [Stored("in", 0, first + at, 1_000_000, b"k", json.dumps(value).encode()) for at, value in enumerate(values)]
 
 
 def main() -> None:
