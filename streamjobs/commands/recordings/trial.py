@@ -76,7 +76,7 @@ class Trial(NamedTuple):
 
     @property
     def unfit(self) -> tuple[str, str] | None:
-        """A column that should not be watched, and why: most keys alarm on it, so it is no fault, also without forecasts."""
+        """A column that should not be watched, and why: without forecasts too, most keys alarm on it."""
         for way in self.tried:
             column, keys = next(iter(way.named.most_common(1)), ("", 0))
             if way.watch == [*WITHOUT_RHYTHM] and not way.fits and keys > max(MOST_KEYS * way.keys, FAULTY):
