@@ -18,10 +18,11 @@ def identities(records: Sequence[Record], owner: Array, life: str = "") -> list[
     if not owners:
         return []
     base = f"{topic_of_life(records[owners[0]].topic, life)}-{records[owners[0]].partition}-".encode()
-    if len(set(owners)) == len(owners):
+    different = set(owners)
+    if len(different) == len(owners):
         return [b"%s%d" % (base, records[index].offset) for index in owners]
     times = np.bincount(owner)
-    of_record = {index: b"%s%d" % (base, records[index].offset) for index in set(owners)}
+    of_record = {index: b"%s%d" % (base, records[index].offset) for index in different}
     if (owner[1:] >= owner[:-1]).all():
         running = np.arange(len(owner)) - np.searchsorted(owner, owner)
     else:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from streamjobs.stages.events import bouts as stage
 
 Column = Iterable[Any]  # a field's value of each row
-_least = np.minimum.reduce  # the method costs as much again, of a small array
 _NOTHING: Column = repeat(None)
 
 
@@ -165,11 +164,12 @@ class _ClassNames:
             of_slot[slot] = begins[names]
         self._names = {begin: names for names, begin in begins.items()}
         self._begins = None if len(begins) == 1 else list(map(of_slot.__getitem__, slots))  # of each row; None: all 0
+        self._before = None if self._begins is None else np.array(self._begins)
 
     def of(self, columns: Array) -> list[str | None]:
         """Of each row the class of its column; None for -1."""
-        if self._begins is not None:
-            columns = columns + np.array(self._begins)
+        if self._before is not None:
+            columns = columns + self._before
         return list(map(self._texts.__getitem__, columns.tolist()))
 
     def labelled(self, labelled: Array) -> list[Sequence[str]]:
@@ -207,9 +207,8 @@ def _of_column(scores: Array, columns: Array) -> list[Any]:
     if not scores.size:
         return [None] * len(columns)
     of_rows: list[Any] = scores[np.arange(len(columns)), columns].tolist()
-    if _least(columns) < 0:
-        for row in (columns < 0).nonzero()[0].tolist():
-            of_rows[row] = None
+    for row in (columns < 0).nonzero()[0].tolist():
+        of_rows[row] = None
     return of_rows
 
 

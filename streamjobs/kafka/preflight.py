@@ -82,8 +82,8 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
     laid_out_for = counts[source] if pending is None else pending.before
     of_input = _of_input(settings, commits)
     life = life_of(one.metadata for one in of_input.values())
-    origin = origin._replace(partitions=laid_out_for, time_unit=_time_unit(settings, commits), life=life)
-    origin = origin._replace(settings=_hash_of(settings, job))
+    unit, of_settings = _time_unit(settings, commits), _hash_of(settings, job)
+    origin = origin._replace(partitions=laid_out_for, time_unit=unit, life=life, settings=of_settings)
     unsent, ends = topics.unsent_features(settings, job.sinks, counts), _ends(admin, settings, counts[source])
     left = sum(ends.values()) - sum(one.offset for one in of_input.values()) if of_input else -1
     return InputTopic(counts[source], ends, origin, pending, unsent, left)

@@ -290,9 +290,8 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             fetched: dict[TP, Any] = await super()._getmany(active, min(timeout, WAIT))
             self._update_fetched_to(self._source(active), fetched)
             for tp in self._source(fetched):
-                await self._log_skipped(tp, fetched[tp])
-            for tp in self._source(fetched):
-                if records := fetched.pop(tp):
+                await self._log_skipped(tp, records := fetched.pop(tp))
+                if records:
                     delivery.offer(tp.partition, FetchedRecords(records, epoch))
             return fetched
 

@@ -359,5 +359,6 @@ def _is_new(output: Output) -> bool:
     """
     if output.sink == "alarms":
         return any(b'"watch":"%s"' % kind.encode() in (output.value or b"") for kind in OF_SILENCE)
-    headers = dict(output.headers[: len(LETTER_HEADERS)])
-    return output.sink == "dlq" and headers.get("streamjobs-error-reason") == ASIDE.encode()
+    if output.sink != "dlq":
+        return False
+    return dict(output.headers[: len(LETTER_HEADERS)])["streamjobs-error-reason"] == ASIDE.encode()
