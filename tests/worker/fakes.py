@@ -244,6 +244,16 @@ class Worker:
     def fetch(self, partition: int, records: Sequence[Any], epoch: int | None = None) -> None:
         self.delivery.offer(partition, FetchedRecords(records, self.delivery.epoch if epoch is None else epoch))
 
+    async def apply_and_crash(self, partition: int, records: Sequence[Any], at_once: int) -> None:
+        """The records in small batches with a checkpoint behind each, then a crash."""
+        held = self.delivery.held[partition]
+        for at in range(0, len(records), at_once):
+            self.fetch(partition, records[at : at + at_once])
+            await self.settle()
+            await held.checkpoints.take()
+        for task in held.tasks:
+            task.cancel()
+
     async def settle(self, partition: int = 0) -> None:
         """Until all that was fetched is applied."""
         held = self.delivery.held.get(partition)

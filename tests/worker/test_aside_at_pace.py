@@ -21,17 +21,11 @@ RECORDS = samples(180)
 
 async def _crashed(worker: Worker, records: list, *, damaged: bool, at_once: int = 10) -> None:
     """All records in small batches with a checkpoint behind each, then a crash."""
-    delivery = await worker.begin(0)
+    await worker.begin(0)
     if damaged:
         table = worker.store.data[0]  # type: ignore[attr-defined]
         table[BAD] = table[BAD][:-1] + bytes([table[BAD][-1] ^ 1])
-    held = delivery.held[0]
-    for at in range(0, len(records), at_once):
-        worker.fetch(0, records[at : at + at_once])
-        await worker.settle()
-        await held.checkpoints.take()
-    for task in held.tasks:
-        task.cancel()
+    await worker.apply_and_crash(0, records, at_once)
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])

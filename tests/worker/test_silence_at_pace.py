@@ -31,14 +31,8 @@ def records() -> list[Stored]:
 
 async def ended(worker: Worker, some: list[Stored], at_once: int) -> None:
     """All records with checkpoints, then a crash."""
-    delivery = await worker.begin(0)
-    held = delivery.held[0]
-    for at in range(0, len(some), at_once):
-        worker.fetch(0, some[at : at + at_once])
-        await worker.settle()
-        await held.checkpoints.take()
-    for task in held.tasks:
-        task.cancel()
+    await worker.begin(0)
+    await worker.apply_and_crash(0, some, at_once)
 
 
 def core_of(one: Job) -> Core:
