@@ -172,13 +172,12 @@ def core_from(composition: Composition) -> Core:
     return Core(job, make_live, advance, last_event, job.schemas, Live.meet, read_open, job.forecast_plan)
 
 
-def broker_of(url: str | None, env: Mapping[str, str] | None = None) -> BrokerSection:
+def broker_of(url: str | None) -> BrokerSection:
     """A broker without a job file: [broker] as the environment has it. url: in place of that of the environment.
 
     Raises ConfigError for settings that are wrong.
     """
-    variables = os.environ if env is None else env
-    named = {name: value for name, value in variables.items() if name.startswith(BROKER)}
+    named = {name: value for name, value in os.environ.items() if name.startswith(BROKER)}
     if url is not None:
         named[f"{BROKER}URL"] = url
     smallest = {"source": {"topic": "none", "dim": 1}, "learner": {"name": "scaling"}}

@@ -148,6 +148,6 @@ class Taken:
         return None
 
 
-def of_each(counts: Counter[str], most: int = 10) -> str:
-    """The largest counts with their names."""
-    return ", ".join(f"{name} {count:,}" for name, count in counts.most_common(most))
+def of_each(counts: Counter[str]) -> str:
+    """The ten largest counts with their names."""
+    return ", ".join(f"{name} {count:,}" for name, count in counts.most_common(10))

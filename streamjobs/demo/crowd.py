@@ -32,12 +32,12 @@ class Frame(NamedTuple):
 class Sender(Background):
     """Sends a frame a second of every person, in real time, for `seconds`."""
 
-    def __init__(self, servers: str, topic: str, people: int, seconds: float, seed: int = 1) -> None:
+    def __init__(self, servers: str, topic: str, people: int, seconds: float) -> None:
         super().__init__("sender")
         self.servers, self.topic, self.people, self.seconds = servers, topic, people, seconds
         self.sent = 0  # frames
         self._frames = [list(_frames(person)) for person in NEW]
-        random = np.random.default_rng(seed)
+        random = np.random.default_rng(1)
         self._gains = random.uniform(1 - GAIN, 1 + GAIN, (people, len(FIELDS)))
         self._offsets = random.uniform(-1, 1, (people, len(FIELDS))) * OFFSETS
         self._starts = random.integers(0, 1 << 20, people)  # where in the recordings each one begins

@@ -57,7 +57,7 @@ def typed(calls: list[list[str]], folder: Path, broker: Broker) -> list[str]:
 
 
 def read(broker: Broker, topic: str) -> list[Stored]:
-    return list(topic_records(broker_of(broker.url, {}), topic))
+    return list(topic_records(broker_of(broker.url), topic))
 
 
 def test_a_phones_folder_becomes_a_running_activity_job(broker: Broker, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def job_on(mock, folder, topic, source=""):
 
 
 def read(mock, topic):
-    return list(topic_records(broker_of(mock.url, {}), topic))
+    return list(topic_records(broker_of(mock.url), topic))
 
 
 def test_every_row_is_a_record_with_its_key_and_event_time(mock, tmp_path, capsys):
