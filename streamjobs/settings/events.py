@@ -12,9 +12,9 @@ class DriftSection(Section):
         "learner with the LS error to watch: a table with name and settings; absent: the [learner]"
     )
     detector: str | dict[str, Any] | None = optional(
-        "drift detector: its name, or a table with settings; absent: with reference = 'population' glr_chart; with another "
-        "reference reference_chart for columns, else reference_level; without a reference column_chart for columns, else "
-        "conformal with false_alarms, page_hinkley without"
+        "drift detector: its name, or a table with settings; absent, without a reference: column_chart for columns, else "
+        "conformal, or page_hinkley without false_alarms; with 'first ...': reference_chart for columns, else "
+        "reference_level; with 'population': glr_chart"
     )
     false_alarms: str | None = optional(
         "most alarms of a key while nothing changes, on average: '1 per 10000 rows', or with [window] '1/day', "
@@ -22,12 +22,12 @@ class DriftSection(Section):
         "settings decide"
     )
     reference: FirstRows | None = optional(
-        "normal rows of each key, such as 'first 400 rows' or 'first 2h' of event time: after them extractor and "
-        "detector stop learning, and an alarm lasts until the values are back; 'population': rows like those just before, "
-        "with limits from 'streamjobs fit' and watch = 'columns'; needs false_alarms; absent: both continue to learn"
+        "normal rows of each key, such as 'first 400 rows' or 'first 2h' of event time: then extractor and detector stop "
+        "learning, and an alarm lasts until the values are back; 'population': the rows before are normal, with limits "
+        "from 'streamjobs fit', for watch = 'columns'; needs false_alarms; absent: both keep learning"
     )
     reference_from: Literal["own", "start_from"] = setting(
-        "own", "normal rows of a new key: its own first rows, or those of [state] start_from, without a wait"
+        "own", "normal rows of a new key; own: its first rows; start_from: those of [state] start_from, at once"
     )
     relearn_after: RowsOrTime | None = optional(
         "with reference: how long an alarm lasts, such as '5000 rows' or '7d', before the "

@@ -154,8 +154,8 @@ class HeadSection(NamedSection):
     targets: int = setting(1, "regression: numbers in a label", ge=1, le=1024)
     smooth: float = setting(0.0, "classification: weight of the previous row's scores in the decision; 0: off", ge=0, lt=1)
     filter: Literal["hmm"] | None = optional(
-        "classification with a [population], in place of smooth: hmm: the score is the probability of a class, by earlier "
-        "rows too, because activities last; 'streamjobs fit' learns the weight of a row"
+        "classification with a [population], in place of smooth; hmm: the score is the probability of the class, from this "
+        "row and the rows before; 'streamjobs fit' learns how much a row counts"
     )
     lasts: Seconds | None = optional(
         "with filter: how long an activity lasts on average, with [window] (duration, or seconds); absent: as "
