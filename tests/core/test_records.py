@@ -1,7 +1,6 @@
 """Decoding: every format gives the same samples, every limit its reason, and no bytes whatever an exception."""
 
 import json
-from functools import cache
 
 import msgspec
 import numpy as np
@@ -13,48 +12,11 @@ from streamjobs.core.decoding import formats
 from streamjobs.core.decoding import records as reading
 from streamjobs.core.decoding.records import decoder
 from streamjobs.core.messages import Stored
-from streamjobs.errors import REASONS, ConfigError
+from streamjobs.errors import ConfigError
 from streamjobs.settings.source import SourceSection
+from tests.core.decoded import FRAME, NAMES, NOW, ROWS, decode, decoder_of, frame_headers, reason, record, source
 from tests.sizes import examples
 
-NOW = 1_700_000_000.0
-NAMES = ["ax", "ay", "az"]
-
-
-def source(**changes):
-    return SourceSection(**{"topic": "imu", "time": "ts", "label": "activity", **changes})
-
-
-def record(value, *, key=b"p1", headers=(), timestamp=int(NOW * 1000), offset=1041):
-    value = json.dumps(value).encode() if isinstance(value, dict) else value
-    return Stored("imu", 3, offset, timestamp, key, value, headers)
-
-
-@cache
-def decoder_of(fmt, named=False, timed=True):
-    return decoder(source(format=fmt, fields=NAMES if named else None, time="ts" if timed else None), 3)
-
-
-def decode(value, *, dim=3, changes=None, **how):
-    return decoder(source(**(changes or {})), dim)([record(value, **how)])
-
-
-def reason(value, **how):
-    decoded = decode(value, **how)
-    assert len(decoded.errors) == 1 and len(decoded.times) == len(decoded.X) == len(decoded.labels) == 0
-    index, error = decoded.errors[0]
-    assert index == 0 and error.reason in REASONS and error.stage == "decode"
-    assert str(error).startswith("topic imu[3] offset 1041: ") and str(error).endswith(".")
-    return error.reason
-
-
-def frame_headers(shape=b"2,3", dtype=b"f4", time=b"1700000000", rate=b"50", label=b"walk"):
-    named = {"shape": shape, "dtype": dtype, "time": time, "rate": rate, "label": label}
-    return [(f"streamjobs-{name}", value) for name, value in named.items() if value is not None]
-
-
-ROWS = [[0.5, 1.0, -2.0], [0.25, 3.0, 8.0]]  # exact in f32
-FRAME = {"x": ROWS, "ts": [NOW, NOW + 0.02], "activity": "walk"}
 COLUMNS = {name: [row[i] for row in ROWS] for i, name in enumerate(NAMES)} | {"ts": FRAME["ts"], "activity": "walk"}
 PACKED = {**FRAME, "x": np.array(ROWS, "<f4").tobytes()}
 PACKED_F8 = {**FRAME, "x": np.array(ROWS, "<f8").tobytes(), "dtype": "f8", "ts": np.array(FRAME["ts"], "<f8").tobytes()}
@@ -114,22 +76,6 @@ def test_samples_keep_the_order_of_their_records_in_a_mixed_batch():
     assert decoded.owner.tolist() == expected and decoded.X[:, 0].tolist() == expected
 
 
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_event_time_is_read_in_its_unit(unit):
-    factor = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
-    decoded = decode({"x": [1, 2, 3], "ts": 1_700_000_000 * factor}, changes={"time_unit": unit})
-    assert decoded.times.tolist() == [NOW]
-
-
-def test_without_a_time_field_the_record_timestamp_is_the_event_time():
-    assert decode({"x": [1, 2, 3]}, changes={"time": None}, timestamp=1_700_000_000_123).times.tolist() == [NOW + 0.123]
-    assert reason({"x": [1, 2, 3]}, changes={"time": None}, timestamp=-1) == "bad_time"
-    assert reason({"x": ROWS}, changes={"time": None}) == "bad_time"
-    raw = np.array([1, 2, 3], "<f4").tobytes()
-    one = decode(raw, changes={"format": "raw"}, headers=frame_headers(b"3", time=None, rate=None, label=None))
-    assert one.times.tolist() == [NOW] and one.labels == [None]
-
-
 @pytest.mark.parametrize(
     ("label", "given"), [("walk", "walk"), (None, None), (3, 3), (1.5, 1.5), (True, True), ([1, 2.5], [1.0, 2.5])]
 )
@@ -187,24 +133,6 @@ GOOD = {"x": [1, 2, 3], "ts": NOW}
 )
 def test_a_bad_record_is_refused_with_its_reason(value, expected):
     assert reason(value) == expected
-
-
-RAW = np.array(ROWS, "<f4").tobytes(), frame_headers()
-
-
-@pytest.mark.parametrize("timestamp", [-1, 0])
-@pytest.mark.parametrize(
-    ("value", "headers", "changes"),
-    [(GOOD, (), {}), (FRAME, (), {}), (*RAW, {"format": "raw"})],
-    ids=["json", "frame", "raw"],
-)
-def test_an_event_time_passes_without_a_record_timestamp_only_with_a_larger_future(value, headers, changes, timestamp):
-    """A broker may refuse outputs of such a time, and it stops the clock of a partition's silent keys."""
-    how = {"headers": headers, "timestamp": timestamp}
-    assert reason(value, changes=changes, **how) == "future"
-    (_, problem), *_ = decode(value, changes=changes, **how).errors
-    assert "got no timestamp; let the producer set timestamps, or raise [source] future" in str(problem)
-    assert len(decode(value, changes=changes | {"future": 2 * NOW}, **how).times) > 0
 
 
 @pytest.mark.parametrize(
@@ -335,16 +263,6 @@ def test_a_damaged_record_never_raises_and_leaves_its_neighbours_alone(flips, da
     decoded = decoder_of(fmt)([good, record(bytes(damaged)), good])
     assert {0, 2} <= set(decoded.owner.tolist())
     assert [index for index, _ in decoded.errors] in ([], [1])
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("told", [{"rate": b"1e-320"}, {"rate": b"5e-324", "time": b"-1e308"}, {"time": b"inf"}])
-def test_raw_times_beyond_all_numbers_are_refused_without_a_warning(told):
-    headers = {"shape": b"2,3", "dtype": b"f4", "time": b"%d" % NOW, "rate": b"10"} | told
-    one = record(bytes(24), headers=[(f"streamjobs-{name}", text) for name, text in headers.items()])
-    assert [error.reason for _, error in decoder(source(format="raw", fields=None, time=None), 3)([one]).errors] == [
-        "bad_time"
-    ]
 
 
 @pytest.mark.filterwarnings("error")
