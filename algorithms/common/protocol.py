@@ -23,6 +23,7 @@ PREDICT_ONLY = 0  # values of `learn`, a row each: the bits say which part learn
 LEARN_EXTRACTOR = 1  # of a chain, only the extractor
 LEARN_HEAD = 2  # of a chain, only the head (a label that came late)
 LEARN = 3
+AFTER_PAUSE = 8  # the row is the first after a pause: a forecast of the rows before says nothing of it
 
 
 class SettingError(ValueError):

@@ -4,6 +4,7 @@ Source: ours; the forecast is `common/lagged_rls.py`'s, of the column alone.
 Symbols: s = scale, the mean of |error| over about `memory` rows; z = error / (1.2533 s), of deviation 1 where it is normal.
 Cost of a row: O(d lags^2).  State: d (190 + lags) numbers.
 Readings: features are z of every column, then its forecast. They are NaN until WARM rows have taught the forecast.
+The first row after a pause (AFTER_PAUSE) has no z; the next ones are forecast from its level.
 z is 0 after STAND repeats of a value, and its size at most FIRST where a column had no error before.
 """
 
@@ -16,7 +17,7 @@ from algorithms.common import lagged_rls
 from algorithms.common.compiled import compiled
 from algorithms.common.lagged_rls import DELTA, LAGS, SIZE
 from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, missing
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import AFTER_PAUSE, Array, Basis, Learner, Outputs, require
 from algorithms.common.triangle import packed
 
 WARM = 2 * LAGS  # rows before the first z
@@ -82,6 +83,12 @@ def _loop(work, slots, X, learn, features, memory):
             lags, level, weights, P = all_lags[key, i], all_level[key, i], all_weights[key, i], all_P[key, i]
             value, scale = min(max(x[i], -FARTHEST), FARTHEST), all_scale[key, i]
             expected = lagged_rls.forecast(lags, level, weights, z)
+            if learn[n] & AFTER_PAUSE and rows >= LAGS:
+                if rows >= WARM:
+                    features[n, dim + i] = expected
+                if learns:
+                    _go_on(value, expected, lags)
+                continue
             error, stands = value - expected, rows >= LAGS and _stands(value, lags)
             if rows >= WARM:
                 unit = max(NORMAL * scale, NO_SPREAD, NO_SPREAD_RELATIVE * abs(level[lagged_rls.MEAN]))
@@ -97,6 +104,14 @@ def _loop(work, slots, X, learn, features, memory):
                     all_scale[key, i] += max(1.0 / errors, 1.0 / memory) * (size - scale)
         if learns:
             seen[key] += 1
+
+
+@compiled
+def _go_on(value, expected, lags):
+    """From here: the lags as they would have led to this value."""
+    for i in range(LAGS - 1, 0, -1):
+        lags[i] = lags[i - 1] + value - expected
+    lags[0] = value
 
 
 @compiled

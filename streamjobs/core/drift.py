@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, PREDICT_ONLY, Array, Outputs, unknown
+from algorithms.common.protocol import AFTER_PAUSE, LEARN, LEARN_EXTRACTOR, PREDICT_ONLY, Array, Outputs, unknown
 from algorithms.drift.report import (
     ALARM,
     COLUMN,
@@ -33,7 +33,7 @@ from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Record
 from streamjobs.core.model import features
 from streamjobs.stages.alarms import Event
-from streamjobs.stages.names import ALARMS, REFERENCE, REFERENCE_SCALING
+from streamjobs.stages.names import ALARMS, PAUSES, REFERENCE, REFERENCE_SCALING
 from streamjobs.stages.reference import FIRST_HALF
 from streamjobs.stages.rows import Rows, Watched, picked
 
@@ -168,10 +168,13 @@ def _watched(
             return Watched(unknown((n,)), detector.advance(work, slots, taken, nothing, learn).features)
         stage = watch.learner_stage
         if stage not in foreseen:
-            foreseen[stage] = steps.follower.advance(live.work[stage], slots, taken, nothing, learn).features
+            assert job.steps.pauses is not None
+            after = job.steps.pauses.advance(live.work[PAUSES], slots, rows.times)
+            follows = np.where(after, learn | AFTER_PAUSE, learn).astype(np.int8)
+            foreseen[stage] = steps.follower.advance(live.work[stage], slots, taken, nothing, follows).features
         errors, expected = np.hsplit(foreseen[stage], 2)
         verdict = detector.advance(work, slots, np.ascontiguousarray(errors), nothing, learn).features
-        young = np.isfinite(taken).all(axis=1) & np.isnan(errors).all(axis=1)
+        young = np.isfinite(taken).all(axis=1) & np.isnan(expected).all(axis=1)
         verdict[np.ix_(young, [STATISTIC, ALARM, OPEN, READY, P_VALUE])] = 0.0, 0.0, 0.0, 0.0, 1.0
         _say_expected(verdict, taken, expected)
         return Watched(unknown((n,)), verdict)

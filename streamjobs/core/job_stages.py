@@ -7,7 +7,7 @@ from algorithms.drift.report import watches_columns
 from streamjobs.core.state.population import Population, begin_head
 from streamjobs.core.state.snapshot import FIELDS, hashes_of_fields
 from streamjobs.settings.composition import Composition
-from streamjobs.settings.composition.watches import Watch
+from streamjobs.settings.composition.watches import INNOVATIONS, Watch
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.clip_targets import ClipTargets
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from streamjobs.stages.events.bouts import Bouts
     from streamjobs.stages.events.forecasts import Forecasts
     from streamjobs.stages.events.group import Grouped
+    from streamjobs.stages.events.pauses import Pauses
     from streamjobs.stages.events.silent import SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors
 
@@ -70,6 +71,7 @@ class Steps(NamedTuple):
     silent: "SilentKeys | None"
     group: "Grouped | None"
     forecasts: "Forecasts | None"
+    pauses: "Pauses | None"
 
     def by_name(self) -> dict[str, JobStage]:
         """The stages in their order by the names that stored states know."""
@@ -115,6 +117,7 @@ def steps_of(composition: Composition, population: Population | None, targets: i
         silent=composition.silent,
         group=composition.group,
         forecasts=composition.forecasts,
+        pauses=_pauses(composition),
     )
 
 
@@ -129,6 +132,15 @@ def _reference_scaling(composition: Composition, population: Population | None) 
     if composition.reference is None or composition.scaling is None or not follows or (population and population.scaling):
         return None
     return LearnerStage(learner=composition.scaling, watches=True)
+
+
+def _pauses(composition: Composition) -> "Pauses | None":
+    """Where the rows before are what a row is compared with."""
+    if not any(watch.learner_stage == INNOVATIONS for watch in composition.watches):
+        return None
+    from streamjobs.stages.events.pauses import Pauses
+
+    return Pauses()
 
 
 def _alarms(composition: Composition) -> Alarms:

@@ -12,12 +12,13 @@ SMOOTHING = "smoothing"
 FALLBACK = "fallback"
 FILL, CLIP, ALARMS = "fill", "clip", "alarms"  # states are read whether or not they have them
 SENSORS = "sensors"
-BOUTS, STUCK, SILENT, GROUP, FORECASTS = (
+BOUTS, STUCK, SILENT, GROUP, FORECASTS, PAUSES = (
     "bouts",
     "stuck",
     "silent",
     "group",
     "forecasts",
+    "pauses",
 )  # behind all others, and read like FILL
 REFERENCE, REFERENCE_SCALING = "reference", "drift_scaling"  # with [drift] reference
 DRIFT_REFERENCE = "drift_reference"  # no stage: which reference of a population a detector's state stands on

@@ -69,6 +69,20 @@ def test_a_wild_row_is_one_alarm_with_its_column_and_what_was_expected() -> None
     assert (ended["id"], ended["outcome"], ended["end"]) == (raised["id"], "recovered", START + 921)
 
 
+def test_rows_after_pauses_are_not_wild_and_a_wild_row_later_is() -> None:
+    """The level has moved meanwhile. Compared with the rows before the pauses, two alarmed and later ones seemed usual."""
+    random = np.random.default_rng(9301)
+    X = 3.0 * random.normal(size=(6000, 2)).cumsum(axis=0) * 0.1 + 0.05 * random.normal(size=(6000, 2))
+    X[5700] += 9.0
+    sent = records_of(X)
+    pauses = [range(start, start + 60) for start in range(600, 5600, 150)]
+    kept = [one for n, one in enumerate(sent) if not any(n in pause for pause in pauses)]
+    whole, cut = Worker(job(watch=["rows"])), Worker(job(watch=["rows"]))
+    made = whole.apply(kept)
+    assert [one["start"] for one in alarms(made) if one["open"]] == [START + 5700]
+    assert values([*cut.apply(kept[:600]), *cut.apply(kept[600:])]) == values(made)
+
+
 def test_a_change_that_the_columns_do_not_show_is_found_and_names_what_was_expected() -> None:
     """Neighbours resemble one another at first, and are opposite later; their mean and spread stay."""
     X = wandering(4000, 1)

@@ -21,6 +21,7 @@ from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.events.bouts import Bouts
 from streamjobs.stages.events.forecasts import Clock, Forecasts
 from streamjobs.stages.events.group import Grouped
+from streamjobs.stages.events.pauses import Pauses
 from streamjobs.stages.events.silent import SilentKeys
 from streamjobs.stages.events.stuck import StuckSensors, StuckWithoutRests
 from streamjobs.stages.fallback import Fallback
@@ -110,6 +111,7 @@ STAGE_NAMES = {
     StuckSensors: "StuckSensors",
     StuckWithoutRests: "StuckWithoutRests",
     Grouped: "Grouped",
+    Pauses: "Pauses",
     Windows: "Windows",
     LateLabels: "Waiting",
     ClipTargets: "ClipTargets",

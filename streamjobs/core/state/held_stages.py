@@ -20,13 +20,14 @@ from streamjobs.stages.names import (
     IDLE,
     LEARNER,
     ORDER,
+    PAUSES,
     SCALING,
     SILENT,
     STUCK,
 )
 from streamjobs.stages.stage import JobStage, Shape
 
-BEHIND = (BOUTS, STUCK, SILENT, GROUP, FORECASTS)  # stages that come last, in their order
+BEHIND = (BOUTS, STUCK, SILENT, GROUP, FORECASTS, PAUSES)  # stages that come last, in their order
 EITHER = (FIELDS, FILL, CLIP, *BEHIND)  # states are read whether or not they have these
 
 
@@ -76,6 +77,7 @@ def _of_others(name: str, description: Any) -> JobStage:
     """A stage of BEHIND that this job has not, or not as a snapshot describes it."""
     from streamjobs.stages.events.bouts import Bouts  # few jobs have them
     from streamjobs.stages.events.group import Grouped
+    from streamjobs.stages.events.pauses import Pauses
     from streamjobs.stages.events.silent import SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors, StuckWithoutRests
 
@@ -88,7 +90,7 @@ def _of_others(name: str, description: Any) -> JobStage:
     if name == STUCK:
         former = StuckWithoutRests()
         return former if description == former.description() else StuckSensors()
-    others: dict[str, JobStage] = {BOUTS: Bouts(shortest=0.0), SILENT: SilentKeys(), GROUP: Grouped()}
+    others: dict[str, JobStage] = {BOUTS: Bouts(shortest=0.0), SILENT: SilentKeys(), GROUP: Grouped(), PAUSES: Pauses()}
     return others[name]
 
 
