@@ -173,7 +173,10 @@ def _print_result(fitted: "Fitted", job_file: Path, seconds: float) -> None:
     )
     if fitted.picture is not None:
         say(f"{fitted.picture}: the report")
-    if not fitted.stated:
+    if fitted.stated:
+        say(f"Next, with recordings of other people: streamjobs replay {job_file} --score --input RECORDINGS")
+        say(f"To recognise the activities of new people: streamjobs topics create {job_file}; streamjobs run {job_file}")
+    else:
         say(f'{job_file} does not use it yet; add to it:\n\n[population]\nfile = "{fitted.output}"')
 
 

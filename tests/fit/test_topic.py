@@ -12,6 +12,7 @@ def test_a_topic_gives_the_bytes_a_file_gives(tmp_path, monkeypatch, capsys):
     table = [{name: value for name, value in row.items() if name != "recording"} for row in rows(people=3)]
     job = job_file(tmp_path)
     assert command("fit", job, "--input", jsonl(tmp_path / "in.jsonl", table), "--no-report") == 0
+    assert f"streamjobs topics create {job}; streamjobs run {job}\n" in capsys.readouterr().out
     from_file = (tmp_path / "population.state").read_bytes()
     with MockBroker() as mock:
         monkeypatch.setenv("STREAMJOBS_BROKER__URL", mock.url)

@@ -115,7 +115,7 @@ def advice(job: Array, still: Array | None, last: Array, names: Sequence[str], c
     label; bad: recordings that look mislabelled."""
     mean = float(job.mean())
     said = []
-    if last.mean() > mean + MATTERS:
+    if last.mean() > mean:
         said.append(
             f"repeating the last label is right more often ({last.mean():.1%} against {mean:.1%}), because activities last "
             "long and labels come soon. Where each label comes as soon, repeat it and run no model. Use this job where "
