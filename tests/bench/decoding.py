@@ -47,6 +47,19 @@ def objects(x: list[float], at: float) -> dict[str, Any]:
     return {"acc": acc, "gyro": gyro, "meta": {"ts": at, "activity": "walk"}}
 
 
+def by_name(x: list[float], at: float) -> dict[str, Any]:
+    return {
+        "list": [{"name": name, "value": one} for name, one in zip(FIELDS, x, strict=True)],
+        "ts": at,
+        "activity": "walk",
+    }
+
+
+def odd(x: list[float], at: float) -> dict[str, Any]:
+    """One record of a hundred needs the parser of single records, for its label."""
+    return flat(x, at) | ({"activity": 7} if round((at - NOW) * 50) % 100 == 50 else {})
+
+
 def listed(x: list[float], at: float) -> dict[str, Any]:
     return {"x": x, "ts": at, "activity": "walk"}
 
@@ -59,6 +72,8 @@ CASES: tuple[tuple[str, Body, dict[str, Any]], ...] = (
     ("json, x as a list", listed, {"dim": 6, "time": "ts", "label": "activity"}),
     ("json, fields in objects", objects, {**INNER, **META}),
     ("json, fields in objects and lists", nested, {**PATHS, **META}),
+    ("json, fields by name in a list", by_name, {**FLAT, "fields": [f"list[name={name}].value" for name in FIELDS]}),
+    ("json, fields, 1 % with another parser", odd, FLAT),
     ("json, fields, missing = hold", flat, {**FLAT, "missing": "hold"}),
     ("msgpack, fields", flat, {**FLAT, "format": "msgpack"}),
     ("msgpack, fields in objects and lists", nested, {**PATHS, **META, "format": "msgpack"}),

@@ -12,7 +12,7 @@ from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
 from streamjobs.core.state.population import encode
 from streamjobs.settings.load import settings_from
-from streamjobs.settings.paths import path_of
+from streamjobs.settings.paths import ByName, path_of
 from streamjobs.settings.sections import Settings
 from tests.core.people import FILE, OTHERS, job_of_people, late_labels, of_people, population_of
 from tests.core.streams import START, TOPIC, samples
@@ -23,7 +23,12 @@ NAMED = {"topic": TOPIC, "fields": FIELDS, "time": "ts", "label": "activity"}
 LISTED = {"topic": TOPIC, "dim": 4, "label": "activity", "max_abs": 1e6}
 LATE = {**NAMED, "time_unit": "ms", "late": "dlq", "lateness": "1s", "max_samples": 100}
 WINDOW = {"length": "1s", "hop": "500ms", "rate": 10.0}
-DEEP: dict[str, Any] = {"topic": TOPIC, "fields": ["acc.x", "acc.z", '"v.x"'], "time": "meta.ts", "label": "meta.activity"}
+DEEP: dict[str, Any] = {
+    "topic": TOPIC,
+    "fields": ["acc.x", "l[1][name=z].v", '"v.x"'],
+    "time": "meta.ts",
+    "label": "meta.activity",
+}
 DEEP |= {"missing": {"acc.x": "hold", '"v.x"': "mean"}, "hold_for": "30s", "numbers": "lenient", "time_zone": "UTC"}
 WAIT = {"wait": "30s"}
 MIRROR = {"field": "side", "when": 1, "columns": ["ax"]}
@@ -160,10 +165,13 @@ def body_of(job: Job, step: int, n: int = 0) -> dict[str, Any]:
 
 
 def _put(body: dict[str, Any], name: str, value: Any) -> None:
-    *outer, last = map(str, path_of(name).steps)
-    for step in outer:
-        body = body.setdefault(step, {})
-    body[last] = value
+    for step in reversed(path_of(name).steps[1:]):
+        if isinstance(step, str):
+            value = {step: value}
+        else:
+            value = [{step.field: step.value, **value}] if isinstance(step, ByName) else [[]] * step + [value]
+    top = path_of(name).top
+    body[top] = {**body[top], **value} if top in body else value
 
 
 def value_of(job: Job, step: int, n: int = 0) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:

@@ -20,6 +20,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -283,8 +284,7 @@ def _is_part_of(path: str, field: str) -> bool:
 def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None) -> ParseAll | None:
     """A function that parses many records of one sample each at once; None for formats where that is not faster.
 
-    The function gives None if any record is something else: then `parser` must read them one by one, and tells what is
-    wrong.
+    The function leaves out records that are something else, or gives None: `parser` reads these one by one.
     """
     if source.format == "raw" and not source.wrapped:
         return lambda records: raw_singles(records, dim)
@@ -293,31 +293,29 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
         or source.format != "json"
         or source.sensors
         or mirror is not None
-        or not (paths := Paths.of(source, None)).flat
         or source.categories_of
         or source.time_format is not None
     ):
         return None
-    names = Names.of(
-        [path.top for path in paths.x],
-        None if paths.time is None else paths.time.top,
-        None if paths.label is None else paths.label.top,
-        listed=source.fields is None,
-    )
+    paths = Paths.of(source, None)
+    names = Names.of(paths.x, paths.time, paths.label, listed=source.fields is None)
+    if names is None:
+        return None
 
-    def parse(records: Sequence[Record]) -> Singles | None:
+    def parse(records: Sequence[Record]) -> Singles:
         values = list(map(record_value, records))
         joined = b"".join(values)
-        rows = read_rows(values, joined, names, dim)
-        if rows is None:
-            return None
+        X, times, spans, read = read_rows(values, joined, names, dim)
         labels: list[Any] = [None] * len(values)
         if paths.label is not None:
-            texts = [joined[begin:end] for begin, end in rows.labels.tolist()]
+            texts = [joined[begin:end] for begin, end in spans.tolist()]
             known = {text: msgspec.json.decode(text, type=str) if text else None for text in set(texts)}
             if max(map(len, filter(None, known.values())), default=0) > MAX_LABEL:
-                return None
+                read &= [len(known[text] or "") <= MAX_LABEL for text in texts]
             labels = list(map(known.__getitem__, texts))
-        return Singles(rows.X, rows.times if paths.time is not None else None, labels)
+        owner = np.flatnonzero(read)
+        if len(owner) < len(values):
+            X, times, labels = X[owner], times[owner], list(compress(labels, read.tolist()))
+        return Singles(owner, X, times if paths.time is not None else None, labels)
 
     return parse

@@ -1,151 +1,211 @@
 """JSON records of one sample each to arrays: one compiled pass over the bytes, without an object for each number.
 
 Numbers have the bits that msgspec gives them. `read_rows` reads what most writers write: an object with the fields of the
-job in any order, each once, and others. Anything else is left to the parsers of single records: escapes in names,
-numbers of more than 19 digits.
-
-Source of `_rounded`: Lemire, "Number parsing at a gigabyte per second" (2021), with Mushtak and Lemire, "Fast number parsing
-without fallback" (2023).
+job, also inside of objects and lists, in any order, each once, and others. Anything else is left to the parsers of single
+records: escapes in names, numbers of more than 19 digits.
 """
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled_in_place
 from algorithms.common.protocol import Array
+from streamjobs.core.decoding.json_numbers import DIGITS, read_digits, read_number
+from streamjobs.core.decoding.loading import NO_STRUCT
+from streamjobs.settings.paths import ByName, FieldPath, Step
 
-EXACT = 22  # 10^22 is the largest power of ten that a float64 holds exactly
-LEAST, MOST = -60, 40  # powers of ten that `_rounded` knows; with a whole number below 2^63 all results are normal
-DIGITS = 19  # most significant ones of a number
-SAFE = 1 << 53  # whole numbers up to it are float64s
 WORDS = np.frombuffer(b"true\0null\0false", np.uint8).reshape(3, 5)
 ESCAPES = np.frombuffer(b'"/\\bfnrt', np.uint8)  # what may stand behind a backslash, besides u and four digits
 DEEPEST = 60  # levels of a field that the job does not have
-ABSENT = b'"'  # in place of the name of a field that the job does not have; no field has this name
-
-
-def _five(power: int) -> tuple[int, int]:
-    """The first 128 bits of 5^power as two halves; of a negative power rounded up as the source has it."""
-    if power >= 0:
-        bits = 5**power << 128 >> (5**power).bit_length()
-    else:
-        divisor = 5**-power
-        size = divisor.bit_length()
-        bits = (1 << size + 127 if power >= -27 else 1 << 2 * size + 128) // divisor + 1
-        bits >>= max(bits.bit_length() - 128, 0)
-    return bits >> 64, bits & (1 << 64) - 1
-
-
-POWERS = 10.0 ** np.arange(EXACT + 1)
-FIVES = np.array([_five(power) for power in range(LEAST, MOST + 1)], np.uint64)
+MOST_ODD = 8  # of a batch, one value in so many may need another parser; with more, the rest is not read here
+OBJECT, LIST, CHOSEN = 0, 1, 2  # kinds of nodes; in the last one, an object of a list is chosen by the value of a name
+KINDS: dict[type, int] = {str: OBJECT, int: LIST, ByName: CHOSEN}
 
 
 class Names(NamedTuple):
-    """The fields of a job: those of x, the time and the label."""
+    """The fields of a job as a tree: nodes are objects and lists, their entries are fields or lead to inner nodes."""
 
-    text: Array  # uint8, the names one after the other
-    begins: Array  # (fields + 1,) int64, of each name in `text`
+    text: Array  # uint8, of each entry its name, or the value that chooses an object of a list; then what `nodes` refers to
+    begins: Array  # (texts + 1,) int64, of each text
+    leads: Array  # (entries,) int64, the field: those of x, the time, the label, one that is refused; or -node
+    places: Array  # (entries,) int64, of entries of lists
+    nodes: (
+        Array  # (nodes, 4) int64: kind, its first entry, the end of its entries, the text of the name that chooses an object
+    )
+    required: int  # number of fields that each record has
     listed: bool  # x is one field, a list of numbers
 
     @classmethod
-    def of(cls, x: Sequence[str], time: str | None, label: str | None, *, listed: bool) -> "Names":
-        names = [ABSENT if name is None else name.encode() for name in (*x, time, label)]
-        begins = np.cumsum([0, *map(len, names)])
-        return cls(np.frombuffer(b"".join(names), np.uint8), begins, listed)
+    def of(cls, x: Sequence[FieldPath], time: FieldPath | None, label: FieldPath | None, *, listed: bool) -> "Names | None":
+        """None for paths that only the parsers of single records can read."""
+        top: dict[Step, Any] = {}
+        fields = [path and path.steps for path in (*x, time, label)]
+        if label is not None and label.literal is not None:
+            fields.append((label.literal,))
+        for field, steps in enumerate(fields):
+            node = top
+            for step in (steps or ())[:-1]:
+                node = node.setdefault(step, {})
+                if not isinstance(node, dict):
+                    return None
+            if steps and node.setdefault(steps[-1], field) is not field:
+                return None
+        leads, places, texts, by_names = list[int](), list[int](), list[str](), list[str]()
+        nodes, inner = [], [top]
+        for node in inner:
+            kinds, by = set(map(type, node)), {step.field for step in node if isinstance(step, ByName)}
+            if len(kinds) > 1 or len(by) > 1:
+                return None
+            nodes.append([KINDS[kinds.pop()], len(leads), len(leads) + len(node), len(by_names)])
+            by_names += by
+            for step, lead in node.items():
+                if isinstance(lead, dict):
+                    inner.append(lead)
+                leads.append(1 - len(inner) if isinstance(lead, dict) else lead)
+                places.append(step if isinstance(step, int) else -1)
+                texts.append(step.value if isinstance(step, ByName) else step if isinstance(step, str) else "")
+        texts += by_names
+        if any(map(NO_STRUCT.search, texts)):
+            return None
+        names = [text.encode() for text in texts]
+        return cls(
+            np.frombuffer(b"".join(names), np.uint8),
+            np.cumsum([0, *map(len, names)]),
+            np.array(leads, np.int64),
+            np.array(places, np.int64),
+            np.array(nodes, np.int64) + np.array([0, 0, 0, len(leads)]),
+            len(x) + (time is not None),
+            listed,
+        )
 
 
 class Rows(NamedTuple):
     X: Array  # (n, dim) float64
     times: Array  # (n,) float64
     labels: Array  # (n, 2) int64, where each label's text begins and ends, with its quotes; twice 0 without one
+    read: Array  # (n,) bool; the other values need another parser
 
 
-def read_rows(values: Sequence[bytes], joined: bytes, names: Names, dim: int) -> Rows | None:
-    """The samples of these values, which are `joined`; None if any of them needs another parser."""
+def read_rows(values: Sequence[bytes], joined: bytes, names: Names, dim: int) -> Rows:
+    """The samples of these values, which are `joined`."""
     n = len(values)
-    rows = Rows(np.empty((n, dim)), np.empty(n), np.empty((n, 2), np.int64))
-    sizes, seen = np.fromiter(map(len, values), np.int64, n), np.zeros(len(names.begins) - 1, np.int64)
-    if _read(np.frombuffer(joined, np.uint8), sizes, names, rows, seen) < n:
-        return None
-    try:
-        if not joined.isascii():
-            joined.decode()
-    except UnicodeDecodeError:
-        return None
+    rows = Rows(np.empty((n, dim)), np.empty(n), np.zeros((n, 2), np.int64), np.zeros(n, np.bool_))
+    sizes, seen = np.fromiter(map(len, values), np.int64, n), np.zeros(len(names.leads), np.int64)
+    _read(np.frombuffer(joined, np.uint8), sizes, names, rows, seen, np.empty((len(names.nodes), 2), np.int64))
+    if not joined.isascii() and not _is_utf_8(joined):
+        rows.read[[at for at in np.flatnonzero(rows.read).tolist() if not _is_utf_8(values[at])]] = False
+    rows.labels[~rows.read] = 0
     return rows
 
 
+def _is_utf_8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 @compiled_in_place
-def _read(b, sizes, names, rows, seen):
-    """The number of values that were read, up to the first that needs another parser. seen (fields,): zeros."""
-    begin = 0
+def _read(b, sizes, names, rows, seen, stack):
+    """Reads values until too many of them need another parser. seen (entries,): zeros. stack: a row for each node."""
+    begin, odd = 0, 0
     for n in range(sizes.size):
         i, end = begin, begin + sizes[n]
         begin = end
         while end > i and _is_blank(b[end - 1]):
             end -= 1
         # The value ends with }, which is neither blank nor part of a number: reading of these stops there by itself.
-        if end <= i or b[end - 1] != 125 or not _read_row(b, i, end, names, rows, seen, n):
-            return n
-    return sizes.size
+        if end > i and b[end - 1] == 125 and _read_row(b, _after_blanks(b, i), end, names, rows, seen, stack, n):
+            rows.read[n] = True
+        else:
+            odd += 1
+            if odd * MOST_ODD > sizes.size + MOST_ODD:
+                return
 
 
 @compiled_in_place
-def _read_row(b, i, end, names, rows, seen, n):
-    text, begins, listed = names
-    X, times, labels = rows
-    label, time = begins.size - 2, begins.size - 3
-    labels[n, 0], labels[n, 1], missing, guess = 0, 0, time, 0
-    if text[begins[time]] != 34:
-        missing += 1
-    i = _after_blanks(b, i)
+def _read_row(b, i, end, names, rows, seen, stack, n):
+    text, begins, leads, places, nodes, missing, listed = names
+    X, times, labels, _ = rows
+    kind, first, last = OBJECT, nodes[0, 1], nodes[0, 2]
+    time = 1 if listed else X.shape[1]
+    depth, node, at = 0, 0, 0  # at: the likely entry of an object, as in the record before; the place in a list
     if b[i] != 123:
         return False
     while True:
         i = _after_blanks(b, i + 1)
-        if b[i] != 34:
-            return False
-        field = _field(b, i + 1, end, text, begins, guess)
-        if field >= 0:
-            i += 1 + begins[field + 1] - begins[field]
-            if seen[field] > n:
-                return False
-            seen[field] = n + 1
-            missing -= field != label
-            guess = field + 1
-        else:
-            i = _text_end(b, i + 1, end, False)
-            if i < 0:
-                return False
-        i = _after_blanks(b, i + 1)
-        if b[i] != 58:
-            return False
-        i = _after_blanks(b, i + 1)
-        if field < 0:
-            i = _value_end(b, i, end)
-        elif field == 0 and listed:
-            i = _read_list(b, i, X[n])
-        elif field == label:
-            first = i
-            if b[i] == 34:
-                i = _text_end(b, i + 1, end, True) + 1
-                labels[n, 0], labels[n, 1] = first, i
+        if kind == OBJECT:
+            entry = _entry(b, i + 1, end, text, begins, first, last, at)
+            if b[i] == 34 and entry >= 0:
+                i += 1 + begins[entry + 1] - begins[entry]
+                at = entry + 1
+                if seen[entry] > n:
+                    return False
+                i = _after_blanks(b, i + 1)
+                i = _after_blanks(b, i + 1) if b[i] == 58 else 0
             else:
-                i = _word_end(b, i) if b[i] == 110 else 0
+                i = _name_end(b, i, end, False)
+            if i == 0:
+                return False
+        elif kind == LIST:
+            entry = _at_place(places, first, last, at)
+            at += 1
         else:
-            number, i = _number(b, i)
-            if field == time:
+            entry = _chosen(b, i, end, text, begins, nodes[node])
+            if entry < -1:
+                return False
+            if entry >= 0 and seen[entry] > n:  # the first such object counts
+                entry = -1
+        lead = time + 1
+        if entry >= 0:
+            lead, seen[entry] = leads[entry], n + 1
+        if lead < 0:
+            if b[i] != (123 if nodes[-lead, 0] == OBJECT else 91):
+                return False
+            stack[depth, 0], stack[depth, 1] = node, at
+            depth, node = depth + 1, -lead
+            kind, first, last = nodes[node, 0], nodes[node, 1], nodes[node, 2]
+            at = first if kind == OBJECT else 0
+            continue
+        missing -= lead <= time
+        if entry < 0:
+            i = _value_end(b, i, end)
+        elif lead > time:
+            i = _read_label(b, i, end, labels, n) if lead == time + 1 else 0
+        elif lead == 0 and listed:
+            i = _read_list(b, i, X[n])
+        else:
+            number, i = read_number(b, i)
+            if lead == time:
                 times[n] = number
             else:
-                X[n, field] = number
+                X[n, lead] = number
         if i == 0:
             return False
+        # Behind the value, or at the end of a level: the next value, or the levels that end here.
         i = _after_blanks(b, i)
-        if b[i] != 44:
-            return b[i] == 125 and i + 1 == end and missing == 0
+        while b[i] != 44:
+            if b[i] != (125 if kind == OBJECT else 93):
+                return False
+            if depth == 0 or i + 1 == end:
+                return depth == 0 and i + 1 == end and missing == 0
+            depth -= 1
+            node, at = stack[depth, 0], stack[depth, 1]
+            kind, first, last = nodes[node, 0], nodes[node, 1], nodes[node, 2]
+            i = _after_blanks(b, i + 1)
+
+
+@compiled_in_place
+def _read_label(b, i, end, labels, n):
+    """The place after a label, a text or null; 0 where it is something else."""
+    if b[i] != 34:
+        return _word_end(b, i) if b[i] == 110 else 0
+    labels[n, 0] = i
+    labels[n, 1] = _text_end(b, i + 1, end, True) + 1
+    return labels[n, 1]
 
 
 @compiled_in_place
@@ -154,7 +214,7 @@ def _read_list(b, i, x):
     if b[i] != 91:
         return 0
     for c in range(x.size):
-        x[c], i = _number(b, _after_blanks(b, i + 1))
+        x[c], i = read_number(b, _after_blanks(b, i + 1))
         if i == 0:
             return 0
         i = _after_blanks(b, i)
@@ -164,20 +224,73 @@ def _read_list(b, i, x):
 
 
 @compiled_in_place
-def _field(b, i, end, text, begins, guess):
-    """Which field has the name at i, -1 for none of the job. guess: which is likely, as in the record before."""
-    for step in range(begins.size - 1):
-        field = guess + step
-        if field >= begins.size - 1:
-            field -= begins.size - 1
-        first, size = begins[field], begins[field + 1] - begins[field]
-        if i + size < end and b[i + size] == 34:
-            at = 0
-            while at < size and b[i + at] == text[first + at]:
-                at += 1
-            if at == size:
-                return field
+def _entry(b, i, end, text, begins, first, last, guess):
+    """Which entry from first to last has the name at i, -1 for none. guess: which is likely, as in the record before."""
+    guess = guess if guess < last else first
+    for step in range(last - first):
+        entry = guess + step
+        if entry >= last:
+            entry -= last - first
+        size = begins[entry + 1] - begins[entry]
+        if i + size < end and b[i + size] == 34 and _is_text(b, i, text, begins[entry], size):
+            return entry
     return -1
+
+
+@compiled_in_place
+def _is_text(b, i, text, first, size):
+    at = 0
+    while at < size and b[i + at] == text[first + at]:
+        at += 1
+    return at == size
+
+
+@compiled_in_place
+def _at_place(places, first, last, place):
+    """Which entry from first to last has the place, -1 for none."""
+    for entry in range(first, last):
+        if places[entry] == place:
+            return entry
+    return -1
+
+
+@compiled_in_place
+def _chosen(b, i, end, text, begins, node):
+    """Which entry of a node chooses the object at i, -1 for none, -2 where only another parser can decide."""
+    begun, ended = _choosing(b, i, end, text, begins, node[3])
+    for entry in range(node[1], node[2]):
+        first, size = begins[entry], begins[entry + 1] - begins[entry]
+        if size == ended - begun and _is_text(b, begun, text, first, size):
+            return entry
+    return -1 if ended > 0 else -2
+
+
+@compiled_in_place
+def _choosing(b, i, end, text, begins, name):
+    """Where the value begins and ends by which the object at i is chosen; twice 0 if it is not a text or whole number."""
+    begun, ended = 0, 0
+    if b[i] != 123:
+        return 0, 0
+    while True:
+        i = _after_blanks(b, i + 1)
+        is_it = _entry(b, i + 1, end, text, begins, name, name + 1, name) >= 0
+        i = _name_end(b, i, end, False)
+        if i == 0 or (is_it and ended > 0):  # a second one
+            return 0, 0
+        if not is_it:
+            i = _value_end(b, i, end)
+        elif b[i] == 34:
+            begun, ended = i + 1, _text_end(b, i + 1, end, False)
+            i = ended + 1
+        else:
+            begun, ended = i, read_digits(b, i, 0)[1]
+            is_whole = begun < ended < begun + DIGITS and b[ended] != 46 and b[ended] | 32 != 101
+            i = ended if is_whole else 0
+        if i == 0:
+            return 0, 0
+        i = _after_blanks(b, i)
+        if b[i] != 44:
+            return (begun, ended) if b[i] == 125 else (0, 0)
 
 
 @compiled_in_place
@@ -192,14 +305,14 @@ def _value_end(b, i, end):
             if depth > DEEPEST:
                 return 0
             if b[i] != begun + 2:
-                i = _name_end(b, i, end) if begun == 123 else i
+                i = _name_end(b, i, end, True) if begun == 123 else i
                 if i == 0:
                     return 0
                 continue
         elif begun == 34:
             i = _text_end(b, i + 1, end, True) + 1
         else:
-            i = _word_end(b, i) if begun >= 102 else _number(b, i)[1]
+            i = _word_end(b, i) if begun >= 102 else read_number(b, i)[1]
         if i == 0:
             return 0
         # Behind the value, or at the end of a level: the next value, or the levels that end here.
@@ -207,7 +320,7 @@ def _value_end(b, i, end):
             i = _after_blanks(b, i)
             if b[i] == 44:
                 i = _after_blanks(b, i + 1)
-                i = _name_end(b, i, end) if kinds & 1 else i
+                i = _name_end(b, i, end, True) if kinds & 1 else i
                 if i == 0:
                     return 0
                 break
@@ -219,9 +332,9 @@ def _value_end(b, i, end):
 
 
 @compiled_in_place
-def _name_end(b, i, end):
+def _name_end(b, i, end, escapes):
     """The place after a name and its colon; 0 where it is something else."""
-    i = _text_end(b, i + 1, end, True) if b[i] == 34 else -1
+    i = _text_end(b, i + 1, end, escapes) if b[i] == 34 else -1
     if i < 0:
         return 0
     i = _after_blanks(b, i + 1)
@@ -281,89 +394,3 @@ def _after_blanks(b, i):
     while _is_blank(b[i]):
         i += 1
     return i
-
-
-@compiled_in_place
-def _number(b, i):
-    """The number at i, and the place after it: 0 where it is something else, or too long."""
-    negative = b[i] == 45
-    first = i + negative
-    whole, i = _digits(b, first, 0)
-    if i == first or (b[first] == 48 and i > first + 1):
-        return 0.0, 0
-    power, digits, written = 0, i - first, i
-    if b[i] == 46:
-        i += 1
-        point = i
-        if whole == 0:
-            digits = 0
-            while b[i] == 48:
-                i += 1
-        first = i
-        whole, i = _digits(b, first, whole)
-        if i == point:
-            return 0.0, 0
-        digits, power = digits + i - first, point - i
-    if b[i] == 101 or b[i] == 69:
-        down = b[i + 1] == 45
-        first = i + 2 if down or b[i + 1] == 43 else i + 1
-        exponent, i = _digits(b, first, 0)
-        if i == first or i > first + 3:
-            return 0.0, 0
-        power += -exponent if down else exponent
-    # A whole number of 19 digits may be too large; -0 is 0 where it is written as one.
-    if digits > DIGITS or whole < 0 or (whole == 0 and negative and i == written):
-        return 0.0, 0
-    if power == 0:
-        number = float(whole)
-    elif whole <= SAFE and -EXACT <= power <= EXACT:
-        number = float(whole) / POWERS[-power] if power < 0 else float(whole) * POWERS[power]
-    elif whole > 0 and LEAST <= power <= MOST:
-        number = _rounded(whole, power)
-    else:
-        return 0.0, 0
-    return -number if negative else number, i
-
-
-@compiled_in_place
-def _digits(b, i, number):
-    """The number with the digits from i on behind it, and the place after them."""
-    while True:
-        digit = np.int64(b[i]) - 48
-        if digit < 0 or digit > 9:
-            return number, i
-        number = number * 10 + digit
-        i += 1
-
-
-@compiled_in_place
-def _rounded(whole, power):
-    """whole * 10^power as the nearest float64, of ties the even one. whole: above 0."""
-    one, number, zeros = np.uint64(1), np.uint64(whole), 0
-    while number >> np.uint64(63) == 0:
-        number <<= one
-        zeros += 1
-    five, more = FIVES[power - LEAST]
-    low, high = number * five, _high(number, five)
-    if high & np.uint64(0x1FF) == np.uint64(0x1FF):
-        carried = _high(number, more)
-        low += carried
-        if carried > low:
-            high += one
-    top = high >> np.uint64(63)
-    shift = top + np.uint64(9)
-    mantissa = high >> shift
-    if low <= one and -4 <= power <= 23 and mantissa & np.uint64(3) == one and mantissa << shift == high:
-        mantissa &= ~one
-    mantissa = (mantissa + (mantissa & one)) >> one
-    return math.ldexp(float(mantissa), int((217706 * power >> 16) + 11 + np.int64(top) - zeros))
-
-
-@compiled_in_place
-def _high(a, b):
-    """The upper half of the 128 bits of a * b."""
-    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    a0, a1, b0, b1 = a & low, a >> half, b & low, b >> half
-    first, second = a1 * b0, a0 * b1
-    carry = ((a0 * b0) >> half) + (first & low) + (second & low)
-    return a1 * b1 + (first >> half) + (second >> half) + (carry >> half)

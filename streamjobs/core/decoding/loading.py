@@ -18,7 +18,7 @@ Decode = Callable[[bytes, Headers], Message]  # a value with its record's header
 Read = Callable[[Message], Sample | Frame | LabelsAlone]  # raises Problem, or one of TOO_LARGE
 TOO_LARGE = (OverflowError, struct.error, RecursionError, MemoryError)
 _UP_TO_NAN = re.compile(rb'((?:[^"N]|"(?:[^"\\]|\\[\s\S])*+"|N(?!aN))*+)(NaN|[\s\S]*+)')  # outside texts; or to the end
-_NO_STRUCT = re.compile(r'[\\"\x00-\x1f]')  # in the name of a field of a typed struct
+NO_STRUCT = re.compile(r'[\\"\x00-\x1f]')  # in the name of a field of a typed struct
 _BYTE = re.compile(r"\(byte ([0-9]+)\)$")
 _IS_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -46,7 +46,7 @@ class Paths(NamedTuple):
     @property
     def flat(self) -> bool:
         """Whether every field is one of the record itself, with a name that typed structs can have: then these read it."""
-        return all(path.flat and not _NO_STRUCT.search(path.top) for path in self.all)
+        return all(path.flat and not NO_STRUCT.search(path.top) for path in self.all)
 
 
 def parser_of(decode: Decode, read: Read) -> Parse:

@@ -71,7 +71,7 @@ def raw_singles(records: Sequence[Record], dim: int) -> Singles | None:
         stated = None if ... in times else np.array([float(time[:64]) for time in times])
     except (ValueError, TypeError):  # no number, or null
         return None
-    return Singles(X, stated, labels)
+    return Singles(np.arange(len(X)), X, stated, labels)
 
 
 def _is_one(dim: int, shape: bytes | None) -> bool:

@@ -16,9 +16,9 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.core.decoding import raw
-from streamjobs.core.decoding.formats import batch_parser, parser
+from streamjobs.core.decoding.formats import ParseAll, batch_parser, parser
 from streamjobs.core.decoding.raw import begins_single
-from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LabelsAlone, Problem, Sample, Singles, label_of
+from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LabelsAlone, Problem, Sample, label_of
 from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import Headers, Keyed, Record, Unread, record_key, record_value
 from streamjobs.errors import RecordError
@@ -83,19 +83,19 @@ def decoder(
 
     checked = partial(_checked, source=source, bounds=bounds, may_miss=may_miss)
     parse_all = batch_parser(source, dim, mirror)
-    of_headers = source.format == "raw"  # times, in seconds
 
     @np.errstate(invalid="ignore")  # arithmetic may complain of a signalling NaN, which is refused with the other numbers
     def decode(records: Sequence[Record]) -> Decoded:
-        if parse_all is not None and (not of_headers or begins_single(records, dim)) and _within_limits(records, source):
-            singles = parse_all(records)
-            if singles is not None:
-                unit = scale if not of_headers else 1000.0 if singles.times is None else 1.0
-                return checked(_of_singles(singles, records, unit), records, {})
+        usual = None if parse_all is None else _at_once(records, parse_all, source, dim, scale)
+        if usual is not None and len(usual.owner) == len(records):
+            return checked(usual, records, {})
         samples = _Samples(records, scale, source.time is not None)
         add, add_index = samples.single.append, samples.index.append
         errors: dict[int, RecordError] = {}
+        read_already = set() if usual is None else set(usual.owner.tolist())
         for index, record in enumerate(records):
+            if index in read_already:
+                continue
             key, value = record.key, record.value
             try:
                 within = key and len(key) <= max_key_bytes and value and len(value) <= max_bytes
@@ -117,7 +117,8 @@ def decoder(
                 add_index(index)
             except Problem as problem:
                 errors[index] = _located(record, problem, source)
-        decoded = checked(samples.joined(dim), records, errors)
+        joined = samples.joined(dim)
+        decoded = checked(joined if usual is None else _merged(usual, joined), records, errors)
         if samples.skipped:
             letters, skipped = {index for index, _ in decoded.errors}, Counter[str]()
             for index, of_record in samples.skipped.items():
@@ -247,11 +248,43 @@ def _all_good(samples: _Joined, bounds: Bounds) -> bool:
     return bool((times <= stamps + future).all())
 
 
-def _of_singles(singles: Singles, records: Sequence[Record], scale: float) -> _Joined:
-    owner, stamps = np.arange(len(records)), np.array(list(map(_timestamp, records)), dtype=np.float64)
-    if singles.times is None:
-        return _Joined(owner, stamps / scale, singles.X, singles.labels, np.full(len(records), np.inf))
-    return _Joined(owner, singles.times / scale, singles.X, singles.labels, stamps / 1000.0)
+def _at_once(
+    records: Sequence[Record], parse_all: ParseAll, source: SourceSection, dim: int, scale: float
+) -> _Joined | None:
+    """The samples of the records that are within the limits and can be parsed together; None if there are none."""
+    raw_records = source.format == "raw"
+    if not records or (raw_records and not begins_single(records, dim)):
+        return None
+    if _within_limits(records, source):
+        singles = parse_all(records)
+    else:
+        within = np.flatnonzero([_within_limits([record], source) for record in records])
+        singles = parse_all([records[at] for at in within.tolist()]) if within.size else None
+        singles = singles and singles._replace(owner=within[singles.owner])
+    if singles is None or not singles.owner.size:
+        return None
+    owner, X, times, labels = singles
+    stamps = np.array(list(map(_timestamp, records)), dtype=np.float64)[owner]
+    if times is None:
+        return _Joined(owner, stamps / (1000.0 if raw_records else scale), X, labels, np.full(len(owner), np.inf))
+    return _Joined(owner, times / (1.0 if raw_records else scale), X, labels, stamps / 1000.0)
+
+
+def _merged(first: _Joined, second: _Joined) -> _Joined:
+    """The samples of both in record order."""
+    order = np.argsort(np.concatenate((first.owner, second.owner)), kind="stable")
+    labels = [*first.labels, *second.labels]
+
+    def merged(of_first: Array, of_second: Array) -> Array:
+        return np.concatenate((of_first, of_second))[order]
+
+    return _Joined(
+        merged(first.owner, second.owner),
+        merged(first.times, second.times),
+        merged(first.X, second.X),
+        [labels[at] for at in order.tolist()],
+        merged(first.stamps, second.stamps),
+    )
 
 
 def _within_limits(records: Sequence[Record], source: SourceSection) -> bool:

@@ -30,6 +30,7 @@ Sample = tuple[bytes, float | None, object]  # dim float64 numbers; time in [sou
 class Singles(NamedTuple):
     """One sample of each of n records."""
 
+    owner: Array  # (n,) int64 index into the records; those left out are for the parser of single records
     X: Array  # (n, dim)
     times: Array | None  # (n,) in [source] time_unit; None: the records' own
     labels: list[object]  # n: text or None
