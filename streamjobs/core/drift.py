@@ -175,7 +175,8 @@ def _watched(
         errors, expected = np.hsplit(foreseen[stage], 2)
         verdict = detector.advance(work, slots, np.ascontiguousarray(errors), nothing, learn).features
         young = np.isfinite(taken).all(axis=1) & np.isnan(expected).all(axis=1)
-        verdict[np.ix_(young, [STATISTIC, ALARM, OPEN, READY, P_VALUE])] = 0.0, 0.0, 0.0, 0.0, 1.0
+        if young.any():
+            verdict[np.ix_(young, [STATISTIC, ALARM, OPEN, READY, P_VALUE])] = 0.0, 0.0, 0.0, 0.0, 1.0
         _say_expected(verdict, taken, expected)
         return Watched(unknown((n,)), verdict)
     return Watched(value, detector.advance(work, slots, value.reshape(n, 1).copy(), nothing, learn).features)
@@ -194,7 +195,7 @@ def _learn_of_detector(phases: Array, learn: Array, columns: bool) -> Array:
 def _say_expected(verdict: Array, rows: Array, expected: Array) -> None:
     """Columns that alarms name get what was expected of the row and what came, in place of errors in deviations."""
     alarms = np.flatnonzero(verdict[:, ALARM] > 0)
-    for place in range(NAMED):
+    for place in range(NAMED if len(alarms) else 0):
         at = FIRST_COLUMN + OF_COLUMN * place
         which = alarms[np.isfinite(verdict[alarms, at + COLUMN])]
         column = verdict[which, at + COLUMN].astype(np.int64)

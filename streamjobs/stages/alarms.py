@@ -187,14 +187,19 @@ class _Seen(NamedTuple):
     numbers: Array  # (m,) of each row within its key, from 1
     first: Array  # (keys,) where each key's begin
     begins: Array  # (m,) where its key's begin
+    last: Array  # (keys,) where each key's end
 
     @classmethod
     def of(cls, rows: Array, slots: Array, times: Array, at: Array) -> "_Seen":
         at = at[np.argsort(slots[at], kind="stable")]
         own = slots[at]
-        first = np.flatnonzero(np.r_[True, own[1:] != own[:-1]])
-        begins = np.repeat(first, np.diff(first, append=len(own)))
-        return cls(at, own, times[at], rows[own] + np.arange(len(own)) - begins + 1, first, begins)
+        begun = np.ones(len(own), np.bool_)
+        begun[1:] = own[1:] != own[:-1]
+        first = begun.nonzero()[0]
+        last = np.empty_like(first)
+        last[:-1], last[-1] = first[1:] - 1, len(own) - 1
+        begins = first.repeat(last - first + 1)
+        return cls(at, own, times[at], rows[own] + np.arange(len(own)) - begins + 1, first, begins, last)
 
     def remember(self, times: Array, rows: Array) -> None:
         """Keep the times of these rows: times (slots, LEVELS, KEPT), and count them in rows (slots,)."""
@@ -205,8 +210,7 @@ class _Seen(NamedTuple):
             numbers, slots, of_rows = numbers[which], slots[which], of_rows[which]
             if not len(numbers):
                 break
-        last = np.r_[self.first[1:], len(self.slots)] - 1
-        rows[self.slots[last]] = self.numbers[last]
+        rows[self.slots[self.last]] = self.numbers[self.last]
 
     def time_of(self, place: int, since: int, kept: Array) -> float:
         """Event time of the first of the last `since` rows up to this one, by those that are known: kept (LEVELS, KEPT).
