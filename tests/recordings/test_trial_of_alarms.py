@@ -50,6 +50,14 @@ def test_stuck_is_a_comment_where_the_sample_stands_still(tmp_path, capsys) -> N
     assert said + "such faults, remove the # before this line" in capsys.readouterr().err
 
 
+def test_stuck_is_on_where_the_only_key_stood_still_once(tmp_path, capsys) -> None:
+    """A recording of one machine with a dead sensor is what the alarm is for, and there are no other keys to judge by."""
+    file = tmp_path / "job.toml"
+    assert command("init", file, "--sample", sheet(tmp_path, 1, rest=range(500, 560)), "--yes") == 0
+    assert read_table(file)["alarms"] == {"stuck": True}
+    assert "on in [alarms]: stuck = true, a column repeats one number; it raised 1 alarm" in capsys.readouterr().err
+
+
 def test_one_silent_or_stuck_key_of_many_is_an_alarm_worth_having(tmp_path, capsys) -> None:
     file = tmp_path / "job.toml"
     sample = sheet(tmp_path, 20, range(500, 800), rest=range(900, 960))

@@ -156,7 +156,8 @@ def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", wa
         raised = _raised(settings, records, asked, watch)
         if not raised["silent"]:
             break
-    quiet = [name for name in asked if len({*raised[name]}) <= (0 if name == "group" else keys // SENSORS)]
+    most = {"stuck": 1 if keys == 1 else keys // SENSORS, "silent": keys // SENSORS, "group": 0}  # keys
+    quiet = [name for name in asked if len({*raised[name]}) <= most[name]]
     lines = ["", f"{'' if quiet else '# '}[alarms]  # of sensors that stop; tried on {len(records):,} records of the sample"]
     off = []
     for name, value in asked.items():
