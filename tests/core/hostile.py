@@ -98,7 +98,7 @@ def hostile_records(job: Job, begin: int, end: int, part: int) -> list[Stored]:
 
     def shifted(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: other if name in ("ts", "activity") else shifted(other) for name, other in value.items()}
+            return {name: other if name in ("ts", "activity", "name") else shifted(other) for name, other in value.items()}
         return [shifted(one) for one in value] if isinstance(value, list) else value * factor + offset
 
     records = good(job, begin, end)
