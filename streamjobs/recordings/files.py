@@ -6,7 +6,6 @@ folder or a zip archive holds many. Rows keep the file's order.
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,12 +17,12 @@ from streamjobs.errors import ConfigError
 from streamjobs.recordings.encoding import UNENCODABLE, encoder
 from streamjobs.recordings.exports import Exported, columns_of_export, exported, exported_file, rows_of_export
 from streamjobs.recordings.places import KINDS, Place, places
+from streamjobs.recordings.stamps import no_time, stamping
 from streamjobs.recordings.tables import HOW, LINES, How, Row, lines_of_file, rows_of_file
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.presets import preset_of
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.times import EXCEL, example_of, seconds_since_1970, zone_of
-from streamjobs.settings.types import AUTO, TIME_UNITS, UNIT_NAMES, unit_of
+from streamjobs.settings.types import AUTO, TIME_UNITS
 
 SECONDS = {unit: 1 / per_second for unit, per_second in TIME_UNITS.items()}  # of each unit
 TABLE = "the table"  # how messages name rows at hand
@@ -252,7 +251,7 @@ class _Records:
         for _, first in self.ahead:
             _require_columns(str(recording), first, (("key", key), ("time", self.time), ("recording", apart)))
         self.key_of, self.time_of, self.apart_of = map(_getter, (key, self.time, apart))
-        self.as_key, self.stamp_of = _key if source.key is None else key_bytes, _stamping(source)
+        self.as_key, self.stamp_of = _key if source.key is None else key_bytes, stamping(source)
         if how.key_is is not None or how.key_from is not None:
             named = recording.folder if how.key_from == "folder" else recording.name
             text = how.key_is if how.key_is is not None else named
@@ -277,7 +276,7 @@ class _Records:
             moment, offset = self.time_of(row), begin + number
             stamp = self.stamp_of(moment)
             if stamp is None and self.stamped and row:  # a broken line is reported as broken
-                raise ConfigError(_no_time(str(self.recording), number, self.time, moment, source))
+                raise ConfigError(no_time(str(self.recording), number, self.time, moment, source))
             record_key = self.as_key(self.key_of(row))
             if self.apart is not None and record_key is not None:
                 record_key += b"\0" + (_key(self.apart_of(row)) or b"")
@@ -355,47 +354,3 @@ def _key(value: Any) -> bytes | None:
         return str(value).encode()
     except ValueError:
         return None
-
-
-def _stamping(source: SourceSection) -> Callable[[Any], int | None]:
-    """`_milliseconds`, with time_unit = "auto" in the unit of the first number that tells it."""
-    decided = source
-
-    def stamp_of(time: Any) -> int | None:
-        nonlocal decided
-        if decided.time_unit == AUTO:
-            last = time[-1] if isinstance(time, list) and time else time
-            unit = unit_of(last)
-            if unit is None and not isinstance(last, str):
-                return None
-            decided = decided if unit is None else source.in_unit(unit)
-        return _milliseconds(time, decided)
-
-    return stamp_of
-
-
-def _milliseconds(time: Any, source: SourceSection) -> int | None:
-    """A time as a record's timestamp, of a frame its last one; None where it is not a number."""
-    if isinstance(time, list) and time:
-        time = time[-1]
-    if isinstance(time, str) or (source.time_format == EXCEL and isinstance(time, (int, float))):
-        try:
-            zone = None if source.time_zone is None else zone_of(source.time_zone)
-            return math.ceil(seconds_since_1970(time, zone, source.time_format) * 1000.0)
-        except (ValueError, OverflowError):
-            return None
-    if isinstance(time, bool) or not isinstance(time, (int, float)):
-        return None
-    try:
-        return math.ceil(time * 1000.0 / TIME_UNITS[source.time_unit])  # exact where it is whole milliseconds
-    except (ValueError, OverflowError):  # NaN, infinity, or what no float can hold
-        return None
-
-
-def _no_time(path: str, offset: int, column: str | None, time: Any, source: SourceSection) -> str:
-    got = "nothing" if time is None else f"{time!r:.60}"
-    advice = " A time without a zone needs [source] time_zone." if isinstance(time, str) else ""
-    what = f"a number of {UNIT_NAMES.get(source.time_unit, 's, ms, us or ns')} since 1970 or ISO 8601"
-    if source.time_format is not None:
-        what = f"a time such as {example_of(source.time_format)} ([source] time_format)"
-    return f"{path} row {offset + 1}: expected {what} in the time column {column!r}, got {got}.{advice}"

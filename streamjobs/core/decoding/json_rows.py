@@ -31,9 +31,7 @@ class Names(NamedTuple):
     begins: Array  # (texts + 1,) int64, of each text
     leads: Array  # (entries,) int64, the field: those of x, the time, the label, one that is refused; or -node
     places: Array  # (entries,) int64, of entries of lists
-    nodes: (
-        Array  # (nodes, 4) int64: kind, its first entry, the end of its entries, the text of the name that chooses an object
-    )
+    nodes: Array  # (nodes, 4) int64: kind, first entry, end of the entries, text of the name that chooses an object
     required: int  # number of fields that each record has
     listed: bool  # x is one field, a list of numbers
 
