@@ -20,7 +20,7 @@ from streamjobs.commands.recordings.options import (
     with_rate,
 )
 from streamjobs.errors import ConfigError, NothingLearned, SetupError
-from streamjobs.settings.types import UNIT_NAMES, readable
+from streamjobs.settings.types import UNIT_NAMES, many, readable
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -253,14 +253,15 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
     say(f"  topics     {topics}")
     say(
         f"  state      at most {readable(result['state_bytes_per_key'])} a key; "
-        f"{keys:,} keys: {readable(result['state_bytes'])}"
+        f"{many(keys, 'key')}: {readable(result['state_bytes'])}"
     )
     say(f"  changelog  {_changelog(result['changelog_bytes_per_second'], keys, job.settings.state)}")
     if "sample" in result:
         sample = result["sample"]
         say(
-            f"  sample     {sample['records']:,} records of {sample['keys']:,} keys: {sample['samples']:,} samples, "
-            f"{sample['labelled']:,} labelled, {sum(sample['dead_letters'].values()):,} dead letters"
+            f"  sample     {many(sample['records'], 'record')} of {many(sample['keys'], 'key')}: "
+            f"{many(sample['samples'], 'sample')}, "
+            f"{sample['labelled']:,} labelled, {many(sum(sample['dead_letters'].values()), 'dead letter')}"
         )
         if sample["time_unit"]:
             say(f"             times are in {UNIT_NAMES[sample['time_unit']]}, as the first time shows")
@@ -277,7 +278,7 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
         say(f"  online     {result['online']}")
         for word, text in topic_look.lines(job, result["newest"]):
             say(f"  {word:<10} {text}")
-        what = f"{result['keys_unreadable']:,} keys cannot be read" if result["keys_unreadable"] else "all can be read"
+        what = f"{many(result['keys_unreadable'], 'key')} cannot be read" if result["keys_unreadable"] else "all can be read"
         say(f"  states     the oldest {result['states_read']:,} records of the changelog, 256 MB at most: {what}")
     if "compiled" in result:
         say(f"  compiled   the job's loops are in {result['compiled']}")

@@ -7,7 +7,7 @@ import typer
 
 from streamjobs.commands.console import AsJson, JobFile, job_of, moment, note, say, show, table
 from streamjobs.errors import REASONS, ConfigError
-from streamjobs.settings.types import shortened
+from streamjobs.settings.types import many, shortened
 
 if TYPE_CHECKING:
     from streamjobs.maintenance.letters import Letter
@@ -44,7 +44,7 @@ def list_command(
     if listed:
         _print_table(listed)
     counts = ", ".join(f"{name} {count:,}" for name, count in reasons.most_common())
-    say(f"{len(chosen):,} dead letters in {job.sinks['dlq']}{': ' if counts else ''}{counts}")
+    say(f"{many(len(chosen), 'dead letter')} in {job.sinks['dlq']}{': ' if counts else ''}{counts}")
     if others:
         note(f"{others:,} other records in the topic are not dead letters of streamjobs")
 
@@ -146,7 +146,7 @@ def _require_alone(settings: "Settings", records: int) -> None:
         more = f" and {len(others) - MOST_GROUPS} more" if len(others) > MOST_GROUPS else ""
         named = ", ".join(others[:MOST_GROUPS]) + more
         raise ConfigError(
-            f"dlq redrive: topic {settings.source.topic} is also read by {named}, which would get {records:,} records "
+            f"dlq redrive: topic {settings.source.topic} is also read by {named}, which would get {many(records, 'record')} "
             "again. Add --shared if that does no harm. A job with [source] key and rekeyed = true has an input of its own."
         )
 

@@ -11,7 +11,7 @@ from streamjobs.commands.recordings.job_template import MOST_LEFT_OUT, USUAL_NAM
 from streamjobs.commands.recordings.options import FILES, Decimal, Separator, how_of
 from streamjobs.commands.recordings.what_next import what_next
 from streamjobs.errors import ConfigError
-from streamjobs.settings.types import UNIT_NAMES
+from streamjobs.settings.types import UNIT_NAMES, many
 
 if TYPE_CHECKING:
     from streamjobs.recordings.guess.result import Chosen, Guess
@@ -90,13 +90,13 @@ def init(
         data = sample, how_of(separator, decimal), found.rows if from_topic is not None else None
         return _start(population, file, guessed, written, data, force)
     if guessed is not None:
-        written = _completed(written, guessed, asks)
+        guessed, written = _completed(written, guessed, asks)
     _write(file, job_file_text(guessed, file, written))
-    _tell(_said(guessed, written) if guessed is not None else ())
+    _tell(_said(guessed, written.missing) if guessed is not None else ())
     if sample is not None and guessed is not None:
         _try(file, sample, guessed, written, how_of(separator, decimal), most_rows)
     copied = written.partitions > 1 and guessed is not None and guessed.key is not None
-    say(what_next(guessed, file, sample, written.time_zone, from_topic is not None, copied))
+    say(what_next(guessed, file, sample, from_topic is not None, copied))
 
 
 def _tell(lines: Iterable[str]) -> None:
@@ -132,15 +132,15 @@ def _start(
     of, (sample, how, topic_rows) = starter(name), data
     rows = topic_rows or (rows_of(sample, how) if sample is not None else ())
     fitting = starting.begun(of, guessed, rows)
-    written = _completed(written, fitting, False)
+    fitting, written = _completed(written, fitting, False)
     population = starting.write_population(of, fitting, file, force)
     _write(file, job_file_text(fitting, file, written, starter=of))
-    _tell((*(_said(fitting, written) if guessed is not None else ()), *of.described()))
+    _tell((*(_said(fitting, written.missing) if guessed is not None else ()), *of.described()))
     if sample is None and topic_rows is None:
         steps = "; ".join(f"streamjobs {step} {file}" for step in ("check", "topics create", "run"))
         said = f"wrote {file}. Next: {steps}"
     else:
-        said = what_next(fitting, file, sample, written.time_zone, topic_rows is not None, written.partitions > 1)
+        said = what_next(fitting, file, sample, topic_rows is not None, written.partitions > 1)
         said += " --score" if fitting.label is not None and sample is not None else ""
     say(said.replace(f"wrote {file}", f"wrote {file} and {population}", 1))
 
@@ -155,10 +155,10 @@ def _try(file: Path, sample: Path, guessed: "Guess", written: Written, how: "How
     from streamjobs.recordings.profile import left_out_of, may_leave_out
     from streamjobs.recordings.survey import windowed
 
-    if not is_tried(guessed, written.time_zone):
-        if "time_zone" in guessed.choose and written.time_zone is None:
-            note("[drift] was not tried: the times have no zone; init with --time-zone ZONE tries it")
+    if not is_tried(guessed):
         return
+    if "time_zone" in guessed.choose:
+        note("the times have no zone; the job is tried with UTC, until you set time_zone")
     if guessed.label is not None and guessed.task == "regression" and not windowed(guessed):
         from streamjobs.commands.recordings.learner_trial import best_learner
 
@@ -242,8 +242,8 @@ def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
     return _Topic(sample.format, guess, 0 if sample.has_keys else sample.partitions, sample.rows, owners)
 
 
-def _completed(written: Written, guessed: "Guess", asks: bool) -> Written:
-    """With what is asked, or proposed, next to the columns."""
+def _completed(written: Written, guessed: "Guess", asks: bool) -> "tuple[Guess, Written]":
+    """With what is asked, or proposed, next to the columns. A known zone is not asked for again."""
     from streamjobs.commands.recordings import questions
 
     zone, missing = written.time_zone, written.missing
@@ -251,16 +251,18 @@ def _completed(written: Written, guessed: "Guess", asks: bool) -> Written:
         zone = questions.zone_asked(guessed.choose["time_zone"])
     if missing is None and guessed.lacking:
         missing = questions.missing_asked(guessed.lacking, guessed.rows) if asks else questions.LACKING
-    return written._replace(time_zone=zone, missing=missing)
+    if zone is not None:
+        guessed = guessed._replace(choose={what: why for what, why in guessed.choose.items() if what != "time_zone"})
+    return guessed, written._replace(time_zone=zone, missing=missing)
 
 
-def _said(guessed: "Guess", written: Written) -> Iterator[str]:
-    """The guess for people, a line for each thing they should look at."""
+def _said(guessed: "Guess", missing: str | None) -> Iterator[str]:
+    """The guess for people, a line for each thing they should look at. missing: the proposed [source] missing."""
     parts = []
     if "fields" not in guessed.choose:
         parts.append(f"x = {guessed.x} (list of {guessed.dim})" if guessed.x else f"fields {', '.join(guessed.fields)}")
     parts += [f"key {guessed.key}"] if guessed.key else []
-    parts += [f"key the name of each of {guessed.files:,} files"] if guessed.key_from else []
+    parts += [f"key the name of each of {many(guessed.files, 'file')}"] if guessed.key_from else []
     unit = guessed.time_format or "ISO 8601" if guessed.written else f"{UNIT_NAMES[guessed.time_unit]} since 1970"
     parts += [f"time {guessed.time} ({unit})"] if guessed.time else []
     counted = f", {guessed.classes} classes" if guessed.people else ""
@@ -268,19 +270,17 @@ def _said(guessed: "Guess", written: Written) -> Iterator[str]:
     parts += [f"{guessed.people:,} people with labels"] if guessed.people else []
     parts += [f"{guessed.rate:g} Hz"] if guessed.rate else []
     if parts and guessed.rows:
-        yield one_line(f"guessed from {guessed.rows:,} rows: {'; '.join(parts)}. Check it in the file.")
+        yield one_line(f"guessed from {many(guessed.rows, 'row')}: {'; '.join(parts)}. Check it in the file.")
     if guessed.preset is not None:
         of = "the sample is" if guessed.rows else "records will be"
         yield f"{of} of {guessed.preset.tool}: preset {guessed.preset.name!r}"
         yield from guessed.preset.notes
     for what, why in guessed.choose.items():
-        if what == "time_zone" and written.time_zone is not None:
-            continue
         yield one_line(f"not guessed, choose: {what}: {why}")
     for remark in guessed.remarks:
         yield one_line(remark)
-    if guessed.lacking and written.missing is not None:
-        yield f"proposed: missing = {written.missing!r}"
+    if guessed.lacking and missing is not None:
+        yield f"proposed: missing = {missing!r}"
     for name, why in list(guessed.left_out.items())[:MOST_LEFT_OUT]:
         yield one_line(f"left out of x: {name}: {why}")
     if len(guessed.left_out) > MOST_LEFT_OUT:

@@ -23,6 +23,7 @@ from streamjobs.commands.recordings.options import (
     with_rate,
 )
 from streamjobs.errors import ConfigError, NothingLearned
+from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 MOST_ALARMED = 5  # keys with alarms that are printed
 MOST_DAYS = 10  # of keys, with minutes that are printed
+LONGER = "from more where rows resemble the rows before them, such as over a day"
 SHORTEST = 0.05  # shortest hours of alarms that are printed as hours
 
 
@@ -234,10 +236,10 @@ def records_to_replay(
 def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Path | None) -> None:
     from streamjobs.core.unlearned import of_each
 
-    keys = f"{summary['keys']:,} {'key' if summary['keys'] == 1 else 'keys'}"
+    keys, rows_of_all = many(summary["keys"], "key"), many(summary["rows"], "row")
     say(
-        f"{summary['records']:,} records of {keys}, {summary['samples']:,} samples, "
-        f"{summary['rows']:,} rows in {summary['seconds']:.1f} s ({summary['samples_per_second']:,} samples/s)"
+        f"{many(summary['records'], 'record')} of {keys}, {many(summary['samples'], 'sample')}, "
+        f"{rows_of_all} in {summary['seconds']:.1f} s ({summary['samples_per_second']:,} samples/s)"
     )
     if not summary["records"]:
         note("no records: the input is empty, or has none between --from and --to")
@@ -245,7 +247,7 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
         error = f"{summary['wrong']:,} wrong" if summary["wrong"] is not None else "none had a prediction in time"
         if summary["rmse"] is not None:
             error = f"root mean square error {summary['rmse']:.6g}"
-        say(f"{summary['labels']:,} labels, each predicted before it was learned: {error}")
+        say(f"{many(summary['labels'], 'label')}, each predicted before it was learned: {error}")
         if controls := summary["controls"]:
             say(f"without a model, on {controls['judged']:,} of them: {_errors_of_controls(controls)}")
     if summary["unknown"]:
@@ -266,25 +268,24 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
         most = ", ".join(f"{key} {count:,}" for key, count in list(alarms["by_key"].items())[:MOST_ALARMED])
         span = f"{alarms['key_hours']:,.1f} hours"
         if alarms["key_hours"] < SHORTEST:  # such as of a file without times
-            span, rate = f"{summary['rows']:,} rows", ""
-        say(f"{alarms['total']:,} alarms in {span} of {keys}{rate}")
+            span, rate = rows_of_all, ""
+        say(f"{many(alarms['total'], 'alarm')} in {span} of {keys}{rate}")
         for watch in ("stuck", "silent", "missing"):
             if count := alarms["by_watch"].get(watch):
                 say(f"{count:,} of the alarms: sensors that are {watch}")
         if alarms["keys_warming_up"]:
-            rows = alarms["rows_to_alarm"]
+            rows, average = alarms["rows_to_alarm"], summary["rows"] / max(summary["keys"], 1)
+            enough = rows is not None and average >= rows
             note(
                 f"{alarms['keys_warming_up']:,} of {keys} cannot alarm yet: a detector first learns what is normal for it, "
                 f"from {'its [drift] reference' if rows is None else f'at least {rows:,} rows'}"
-                f"{', and again after a change that lasts' if alarms['total'] else ''}; a key has "
-                f"{summary['rows'] / max(summary['keys'], 1):,.0f} rows on average"
+                f"{f', {LONGER}' if enough else ''}"
+                f"{', and again after a change that lasts' if alarms['total'] else ''}; a key has {average:,.0f} rows on "
+                "average"
             )
         elif warming := alarms["keys_warming_up_by_watch"]:
             few = ", ".join(f"'{watch}' of {count:,} of {keys}" for watch, count in warming.items())
-            note(
-                f"[drift] watch: {few} cannot alarm yet, the others can; where rows resemble the rows before them, such as "
-                "over a day, a detector learns for longer"
-            )
+            note(f"[drift] watch: {few} cannot alarm yet, the others can; a detector learns {LONGER}")
         if most:
             say(f"most alarms: {most}")
     days = [(key, day, of) for key, days in summary.get("minutes", {}).items() for day, of in days.items()]

@@ -8,7 +8,7 @@ import typer
 from streamjobs.commands.console import AsJson, JobFile, counted, job_of, moment, note, say, show, table, write_private
 from streamjobs.commands.state_read import CopyFile, Key, entries_of, load_copy, read_copy, read_file
 from streamjobs.errors import ConfigError, SetupError, SnapshotError
-from streamjobs.settings.types import readable
+from streamjobs.settings.types import many, readable
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -98,7 +98,7 @@ def reset(
         changes.setdefault(entry.partition, []).append((entry.key, reset_snapshot(job, entry)))
     changelog_edit.write(job.settings, changes, read_at)
     lost = sum(data is None for changed in changes.values() for _, data in changed)
-    who = f"key {key}" if key is not None else f"{len(entries):,} keys"
+    who = f"key {key}" if key is not None else many(len(entries), "key")
     say(
         f"{who} reset in {_partitions(changes)}: the model starts over with the next record, no earlier one is learned again"
     )

@@ -6,6 +6,7 @@ import typer
 
 from streamjobs.commands.console import AsJson, JobFile, job_of, note, say, show
 from streamjobs.errors import ConfigError
+from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -167,7 +168,7 @@ def rekey(
 
 
 def _counts(progress: "Progress") -> str:
-    return f"{progress.copied:,} records rekeyed, {progress.letters:,} dead letters"
+    return f"{many(progress.copied, 'record')} rekeyed, {many(progress.letters, 'dead letter')}"
 
 
 def _rights(job: "Job", principal: str | None) -> "list[Right]":

@@ -42,11 +42,13 @@ def topic_records(
     return read(broker, topic, _ranges_of(broker, topic, begin_ms, end_ms), in_turn=True, max_bytes=max_bytes)
 
 
-def _ranges_of(broker: BrokerSection, topic: str, begin_ms: int | None, end_ms: int | None) -> dict[int, Range]:
-    """Raises SetupError where the broker does not answer or the topic is missing."""
+def _ranges_of(
+    broker: BrokerSection, topic: str, begin_ms: int | None, end_ms: int | None, missing: str = client.NO_INPUT
+) -> dict[int, Range]:
+    """Raises SetupError where the broker does not answer, and with `missing` where the topic does not exist."""
     consumer = Consumer({**client.for_confluent(broker), "group.id": "streamjobs-replay"})  # never becomes a member
     try:
-        return _ranges(consumer, topic, begin_ms, end_ms)
+        return _ranges(consumer, topic, begin_ms, end_ms, missing)
     except KafkaException as error:
         raise client.unanswered(broker, error) from None
     finally:
@@ -54,17 +56,17 @@ def _ranges_of(broker: BrokerSection, topic: str, begin_ms: int | None, end_ms: 
 
 
 def newest(
-    broker: BrokerSection, topic: str, count: int, until: float, *, max_bytes: int = 0
+    broker: BrokerSection, topic: str, count: int, until: float, *, max_bytes: int = 0, missing: str = client.NO_INPUT
 ) -> Generator[Stored, None, None]:
     """About so many of the newest records, and those that come until time.monotonic() says `until`, while there are fewer.
 
     As many of each partition. It uses no group and commits nothing. max_bytes: as for `topic_records`. Raises
-    SetupError as it does.
+    SetupError as it does, with `missing` where the topic does not exist.
     """
     read_to: dict[int, int] = {}
     found = 0
     while found < count:
-        ends = _ranges_of(broker, topic, None, None)
+        ends = _ranges_of(broker, topic, None, None, missing)
         known = {partition: (first, end) for partition, (first, end) in ends.items() if end is not None}
         ranges: dict[int, Range] = {}
         left = count
@@ -82,9 +84,9 @@ def newest(
             time.sleep(min(LOOK_EVERY, max(0.0, until - time.monotonic())))
 
 
-def _ranges(consumer: Any, topic: str, begin_ms: int | None, end_ms: int | None) -> dict[int, Range]:
+def _ranges(consumer: Any, topic: str, begin_ms: int | None, end_ms: int | None, missing: str) -> dict[int, Range]:
     ranges: dict[int, Range] = {}
-    for partition in client.partitions_of(consumer, topic):
+    for partition in client.partitions_of(consumer, topic, missing):
         first, end = consumer.get_watermark_offsets(Partition(topic, partition), timeout=timeouts.LOOKUP)
         if begin_ms is not None:
             first = max(first, _offset_at(consumer, topic, partition, begin_ms, end))

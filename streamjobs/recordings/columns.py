@@ -24,6 +24,7 @@ TIME_UNITS_IN_NAMES = {
     **dict.fromkeys(("ns", "nano", "nanos", "nanoseconds"), "ns"),
 }
 LARGEST = 1 << 64  # a whole number beyond it is not a number of a record
+MOST_TEXTS = 0.1  # of the values of a column of numbers
 DEEPEST = 4  # objects inside one another that are looked into
 COUNTER_ROWS = 20  # rows from which a column that only rises is a time or a counter, not a signal
 _IN_BRACKETS = re.compile(r"\s*[(\[]([^)\]]*)[)\]]\s*$")
@@ -52,6 +53,13 @@ class Column(NamedTuple):
     def distinct(self) -> int:
         """How many different values it has; of lists and objects, how many rows."""
         return len(self.values) if self.kind in ("list", "object", "mixed") else len(set(self.values))
+
+    @property
+    def texts(self) -> int:
+        """How many values of a column of numbers are texts; 0 where these are too many."""
+        texts = sum(isinstance(value, str) for value in self.values) if self.kind == "mixed" else 0
+        others = sum(not isinstance(value, str) and not _is_number(value) for value in self.values) if texts else 0
+        return 0 if others or texts > MOST_TEXTS * len(self.values) else texts
 
     @property
     def has_clocks(self) -> bool:

@@ -18,6 +18,7 @@ HEAD = 64 << 10  # bytes that are looked at
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 DECIMALS = {".": "points", ",": "commas"}
 LONGEST_UNIT = 15  # characters
+USUAL = 0.9  # of the values of a column of numbers, at least, are numbers
 NOTHING = {"", "-", "--", "?", "n/a", "na", "nan", "null", "none", "nil", "#n/a"}  # cells without a number
 _COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+(?:[eE][+-]?[0-9]+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
@@ -34,6 +35,7 @@ class Dialect(NamedTuple):
     units: dict[str, str] | None = None  # by column, where the line below the names has them
     clock: tuple[int, int] | None = None  # places of a column of dates and of one of times of day, next to each other
     time: str = ""  # name of the column that has both
+    numbers: frozenset[int] = frozenset()  # places of columns of numbers, where words such as n/a mean a missing one
 
     @property
     def said(self) -> str | None:
@@ -72,7 +74,9 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
     units = _units(names, rows, decimal)
     clock = _clock(names, rows if units is None else rows[1:])
     time = "" if clock is None else " ".join(names[place].strip() for place in clock)
-    return Dialect(encoding, separator, decimal, int(line is not None), units, None if time in names else clock, time)
+    clock = None if time in names else clock
+    numbers = _numbers(names, rows if units is None else rows[1:], decimal)
+    return Dialect(encoding, separator, decimal, int(line is not None), units, clock, time, numbers)
 
 
 def _decoded(head: bytes, where: str) -> tuple[str, str]:
@@ -193,6 +197,12 @@ def _clock(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[int, in
         {n for n, cells in enumerate(columns) if cells and all(map(one.fullmatch, cells))} for one in (_DATE, CLOCK)
     )
     return next(((date, clock) for date in sorted(dates) for clock in (date + 1, date - 1) if clock in clocks), None)
+
+
+def _numbers(names: Sequence[str], rows: Sequence[Sequence[str]], decimal: str) -> frozenset[int]:
+    """The places of columns in which numbers are usual."""
+    columns = enumerate(cells for _, cells in _columns(names, rows))
+    return frozenset(n for n, cells in columns if cells and sum(_reads(one, decimal) for one in cells) >= USUAL * len(cells))
 
 
 def _columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, list[str]]]:

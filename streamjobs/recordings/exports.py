@@ -15,7 +15,7 @@ from streamjobs.recordings.one_file import Part, holds_sensors, parts_of_file
 from streamjobs.recordings.places import Place
 from streamjobs.recordings.tables import HOW, How, Row, rows_of_file
 from streamjobs.settings.presets import NAMES, Export, Preset, preset_of
-from streamjobs.settings.types import TIME_UNITS
+from streamjobs.settings.types import TIME_UNITS, many
 
 LARGEST_TIME = 1e30  # beyond all times, in any unit
 TIME = "time"  # column of the merged rows, in the unit of the preset
@@ -135,7 +135,7 @@ def rows_of_export(recording: Exported, how: How = HOW, wanted: Sequence[str] | 
         if track.empty:
             how.tell(where, f"{track.name} pauses: {track.empty:,} of {seams.rows:,} rows have no values of it")
         if track.back:
-            how.tell(where, f"{track.name}: {track.back:,} samples are not later than the one before, and left out")
+            how.tell(where, f"{track.name}: {many(track.back, 'sample')} not later than the one before, left out")
     if seams.gaps:
         how.tell(where, f"all sensors pause together for {seams.gaps / rate:.3g} s, without rows in between")
 
@@ -149,7 +149,7 @@ def _as_measured(recording: Exported, track: Track, how: How) -> Iterator[Row]:
         yield {TIME: moment(time), **dict(zip(track.columns, values, strict=True)), **text_at(time)}
         track.after = next(track.samples, None)
     if track.back:
-        how.tell(str(recording), f"{track.name}: {track.back:,} samples are not later than the one before, and left out")
+        how.tell(str(recording), f"{track.name}: {many(track.back, 'sample')} not later than the one before, left out")
 
 
 def _moment(recording: Exported) -> Callable[[int], float]:

@@ -21,7 +21,7 @@ import msgspec
 from streamjobs import install_line
 from streamjobs.core.decoding.loading import without_nan
 from streamjobs.errors import ConfigError
-from streamjobs.recordings.dialect import HEAD, Dialect, dialect_of
+from streamjobs.recordings.dialect import HEAD, NOTHING, Dialect, dialect_of
 from streamjobs.recordings.limits import COLUMNS, require_few_values
 from streamjobs.recordings.places import KINDS, Place
 
@@ -68,7 +68,7 @@ def rows_of_file(place: Place, how: How = HOW) -> Iterator[Row]:
 
 
 def lines_of_file(place: Place) -> Iterator[tuple[bytes, Row]]:
-    """The lines of a file with a JSON object a line, as they are and as rows. A broken line has an empty row."""
+    """The lines of a file with a JSON object a line, as they are and as rows. A line of something else has an empty row."""
     return _or_config_error(place, lambda: _lines(place))
 
 
@@ -101,20 +101,19 @@ def _damaged(place: Place) -> ConfigError:
 def _lines(place: Place) -> Iterator[tuple[bytes, Row]]:
     most = COLUMNS.value
     with place.open() as file:
-        for number, line in enumerate(file, 1):
+        for line in file:
             text = line.strip()
             if not text:
                 continue
             try:
                 row = _object(text)
             except (msgspec.DecodeError, ValueError, RecursionError):  # also bytes that are not UTF-8
-                row = None  # not skipped: a broken line is a broken record, and becomes a dead letter
-            if isinstance(row, dict):
-                if len(row) > most:
-                    COLUMNS.require(place, len(row))
-            elif row is not None:
-                raise ConfigError(f"{place} line {number}: expected a JSON object, got {type(row).__name__}.")
-            yield text, row or {}
+                row = None
+            if not isinstance(row, dict):
+                row = {}  # not skipped: a broken line, or a list, is a broken record, and becomes a dead letter
+            if len(row) > most:
+                COLUMNS.require(place, len(row))
+            yield text, row
 
 
 def _object(text: bytes) -> Any:
@@ -155,6 +154,7 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
         rows = csv.reader(lines, delimiter=dialect.separator)
         names = next((cells for cells in rows if cells), [])
         COLUMNS.require(place, len(names))
+        of_numbers = [at in dialect.numbers for at in range(len(names))]
         twice = sorted(name for name, times in Counter(filter(None, names)).items() if times > 1)
         if twice:
             raise ConfigError(f"{place}: column {twice[0]!r} appears twice; give every column a name of its own.")
@@ -171,7 +171,7 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
                 if not cells:
                     continue
                 cells += [""] * (len(names) - len(cells))
-            row = dict(zip(names, map(_cell, cells, decimals), strict=False))
+            row = dict(zip(names, map(_cell, cells, decimals, of_numbers), strict=False))
             if dialect.clock is not None:
                 date, clock = (cells[place].strip() for place in dialect.clock)
                 row[dialect.time] = f"{date} {clock}" if date and clock else None
@@ -185,10 +185,13 @@ def _too_many(place: Place, line: int, names: Sequence[str], cells: Sequence[str
     return ConfigError(what + f"{dialect.separator!r} separates cells, so a text that contains it must be quoted.")
 
 
-def _cell(text: str, decimal: str = ".") -> Any:
-    """With a decimal comma, a point may stand between thousands: what holds one is not a number."""
+def _cell(text: str, decimal: str = ".", of_numbers: bool = False) -> Any:
+    """With a decimal comma, a point may stand between thousands: what holds one is not a number.
+
+    of_numbers: the column has numbers, so that words such as n/a mean a missing one.
+    """
     if "." not in text:
-        return _without_point(text, decimal)
+        return _without_point(text, decimal, of_numbers)
     if decimal == ",":
         return text
     try:
@@ -198,7 +201,7 @@ def _cell(text: str, decimal: str = ".") -> Any:
 
 
 @functools.lru_cache(REPEATED)
-def _without_point(text: str, decimal: str) -> Any:
+def _without_point(text: str, decimal: str, of_numbers: bool) -> Any:
     """Keys, labels and counts come row after row; an error is dear, and a text costs two."""
     if text == "":
         return None
@@ -209,7 +212,7 @@ def _without_point(text: str, decimal: str) -> Any:
     try:
         return float(text.replace(",", ".", 1) if decimal == "," else text)
     except ValueError:
-        return text
+        return None if of_numbers and text.strip().lower() in NOTHING else text
 
 
 def _parquet(place: Place, how: How) -> Iterator[Row]:

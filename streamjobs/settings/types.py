@@ -91,6 +91,15 @@ def size(value: Any) -> Any:
     return value
 
 
+def many(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> many(1, "row"), many(0, "row"), many(1200, "key")
+    ('1 row', '0 rows', '1,200 keys')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def readable(size: float) -> str:
     """A number of bytes as text for people.
 

@@ -106,7 +106,7 @@ def test_a_key_damaged_in_the_changelog_is_set_aside_and_comes_back_from_a_copy(
     code, text = output_of("state", "verify", job.path)
     assert code == 4 and "1 key ('key-5'[1])" in text and CHECKSUM.rstrip(".") in text and "state reset JOB KEY" in text
     code, text = output_of("check", job.path, "--online")
-    assert code == 0 and "'key-5'[1]" in text and "1 keys cannot be read" in text
+    assert code == 0 and "'key-5'[1]" in text and "1 key cannot be read" in text
     for words in (("state", "show", job.path, "key-5"), ("drift", "relearn", job.path, "key-5")):
         code, text = output_of(*words)
         assert code == 1 and "key 'key-5' in partition 1" in text and "state restore JOB KEY" in text, text

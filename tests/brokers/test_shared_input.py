@@ -18,7 +18,7 @@ def test_letters_of_an_input_that_others_read_are_sent_back_only_if_that_is_aske
     reader.close()
 
     code, said = output_of("dlq", "redrive", job.path, "--all")
-    assert code == 2 and f"{job.input} is also read by {job.name}-reader, which would get 1 records again" in said
+    assert code == 2 and f"{job.input} is also read by {job.name}-reader, which would get 1 record again" in said
     assert output_of("dlq", "redrive", job.path, "--all", "--dry-run")[0] == 0 and sum(job.ends().values()) == 1
     code, said = output_of("dlq", "redrive", job.path, "--all", "--shared")
     assert code == 0 and sum(job.ends().values()) == 2, said

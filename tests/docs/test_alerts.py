@@ -21,7 +21,7 @@ RUNBOOK = (CHECKOUT / "deploy" / "runbook.md").read_text(encoding="utf-8")
 PROMETHEUS_OWN = {"up"}  # made by Prometheus for each target
 WORDS = {  # of PromQL, beside metrics
     *("absent", "and", "avg_over_time", "by", "changes", "count", "group_left", "increase", "last_over_time", "max"),
-    *("min_over_time", "on", "or", "predict_linear", "rate", "resets", "sum", "time", "unless"),
+    *("min_over_time", "offset", "on", "or", "predict_linear", "rate", "resets", "sum", "time", "unless"),
 }
 
 
@@ -92,7 +92,7 @@ GUARDS = {  # what keeps an alert silent in the harmless situation that is neare
     "StreamjobsRecoveryStuck": ("and streamjobs_recovery_remaining_records > 0", ""),
     "StreamjobsStateMisses": ("and on (job, instance) rate(streamjobs_keys_evicted_total[5m]) > 0", ""),
     "StreamjobsPopulationDrift": (">= 20", ">= 2"),
-    "StreamjobsDiskFilling": ("and predict_linear(streamjobs_state_disk_free_bytes[1h], 24 * 3600) < 0", ""),
+    "StreamjobsDiskFilling": ("and predict_linear(streamjobs_state_disk_free_bytes[1h] offset 90m, 24 * 3600) < 0", ""),
     "StreamjobsRestarting": ("> 2", "> 1"),
     "StreamjobsNotReady": ("and streamjobs_recovery_remaining_records == 0", ""),
 }

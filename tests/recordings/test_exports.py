@@ -108,7 +108,7 @@ def test_samples_that_go_back_in_time_are_left_out_and_counted(tmp_path):
     lines = (folder / "Gyroscope.csv").read_text().splitlines()
     (folder / "Gyroscope.csv").write_text("\n".join([*lines[:9], lines[5], *lines[9:]]))
     found, told = read(folder, ["gyroscope_x", "accelerometer_x"])
-    assert "Gyroscope: 1 samples are not later than the one before, and left out" in told
+    assert "Gyroscope: 1 sample not later than the one before, left out" in told
     assert found == read(sensor_logger(tmp_path / "walk-2"), ["gyroscope_x", "accelerometer_x"])[0]
 
 

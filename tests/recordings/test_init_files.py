@@ -1,7 +1,10 @@
 """`init --sample` on files of several kinds: how they are read, and the sentence for those that are not."""
 
+import json
+
 import pytest
 
+from streamjobs.recordings.files import rows_of
 from tests.recordings.init_told import as_csv, random, table
 
 
@@ -46,7 +49,7 @@ def test_a_file_without_a_header_is_refused(tmp_path, printed):
         ("a.jsonl", b"\n\n", "got no rows."),
         ("a.jsonl", b"not json\nneither\n", "got lines of something else."),
         ("a.jsonl", b'{"a": "caf\xe9"}\n', "got lines of something else."),
-        ("a.jsonl", b"[1, 2]\n", "line 1: expected a JSON object, got list."),
+        ("a.jsonl", b"[1, 2]\n", "got lines of something else."),
         (
             "a.csv",
             b"a,b\n1,caf\x81\n",
@@ -116,3 +119,41 @@ def test_a_column_of_few_remarks_is_no_candidate_for_the_key(tmp_path, printed):
     made = table(60, ts=lambda i: 1_700_000_000 + 50 * i, a=random, remark=lambda i: "service" if i == 9 else "")
     found = printed(as_csv(tmp_path / "a.csv", made))
     assert found.out.endswith("--key-is a\n") and not found.says("candidates: 'remark'")
+
+
+def test_a_list_among_objects_is_a_broken_line_and_both_are_counted(tmp_path, printed):
+    lines = [json.dumps(row) for row in table(60, ts=lambda i: 1_700_000_000 + 50 * i, device="p1", flow=random)]
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines[:30], "[1, 2]", '{"ts": 17', "7", *lines[30:]]) + "\n")
+    found = printed(tmp_path / "a.jsonl")
+    assert found.code == 0 and found.source["fields"] == ["flow"]
+    assert found.says("3 of 63 rows are not objects with fields; they would be dead letters") and not found.says(
+        "lack a number"
+    )
+
+
+@pytest.mark.parametrize("word", ["n/a", "-", "NULL"])
+def test_a_word_for_nothing_in_a_column_of_numbers_is_a_missing_number(tmp_path, printed, word):
+    rows = table(
+        60, ts=lambda i: 1_700_000_000 + 50 * i, device="p1", flow=lambda i: word if i % 9 == 8 else random(i), rpm=random
+    )
+    found = printed(as_csv(tmp_path / "a.csv", rows))
+    assert found.source["fields"] == ["flow", "rpm"] and found.source["missing"] == "skip"
+    assert found.says("6 of 60 rows lack a number in 'flow'")
+    labels = [row["label"] for row in rows_of(as_csv(tmp_path / "b.csv", [row | {"label": word} for row in rows]))]
+    assert {*labels} == {word}, "which may be the name of a class"
+
+
+def test_a_column_of_numbers_with_a_few_texts_is_kept_and_they_are_counted(tmp_path, printed):
+    rows = table(
+        60, ts=lambda i: 1_700_000_000 + 50 * i, device="p1", flow=lambda i: "fault" if i % 20 == 3 else random(i), b=random
+    )
+    jsonl = tmp_path / "a.jsonl"
+    jsonl.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for sample in (as_csv(tmp_path / "a.csv", rows), jsonl):
+        found = printed(sample)
+        assert found.source["fields"] == ["flow", "b"]
+        found.file.unlink()
+        assert found.says("3 of 60 rows have a text in 'flow', where others have a number") and not found.says("fault")
+
+    half = table(60, device="p1", flow=lambda i: "fault" if i % 2 else random(i), b=random)
+    assert printed(as_csv(tmp_path / "half.csv", half)).says("left out of x: flow: values of several kinds")

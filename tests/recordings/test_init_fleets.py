@@ -139,8 +139,8 @@ def test_keys_with_other_rates_than_the_window_are_named(tmp_path, printed):
     assert found.says("'pump' a sample every 0.1 s, 'bath' every 1 s; a [window] has one rate")
 
 
-def test_without_a_zone_it_says_why_nothing_was_tried(tmp_path, printed):
-    made = table(N, ts=lambda i: f"2026-01-01 00:{i // 60:02}:{i % 60:02}", ax=random)
-    assert printed(as_csv(tmp_path / "a.csv", made)).says(
-        "[drift] was not tried: the times have no zone; init with --time-zone"
-    )
+def test_without_a_zone_the_job_is_tried_with_utc_and_the_zone_stays_open(tmp_path, printed):
+    made = table(1500, ts=lambda i: f"2026-01-01 {i // 3600:02}:{i // 60 % 60:02}:{i % 60:02}", ax=random)
+    found = printed(as_csv(tmp_path / "a.csv", made))
+    assert found.says("the times have no zone; the job is tried with UTC") and found.says("on the sample, watch = ")
+    assert '# time_zone = "UTC"  # choose' in found.text and "still needs time_zone" in found.out

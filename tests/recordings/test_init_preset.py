@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -95,3 +96,22 @@ def test_a_newcomers_next_command_runs_as_it_is_printed(tmp_path: Path, capsys: 
     assert "--start: all 2 recordings begin then" in capsys.readouterr().err
     assert command(*asked, "--key-from", "file") == 0
     assert "begin then" not in capsys.readouterr().err
+
+
+def test_a_topic_that_does_not_exist_names_the_option_and_no_setting(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Empty:
+        """A consumer of a broker without topics."""
+
+        def __init__(self, settings: dict) -> None: ...
+
+        def list_topics(self, topic: str, timeout: float) -> SimpleNamespace:
+            return SimpleNamespace(topics={})
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr("streamjobs.kafka.reader.Consumer", Empty)
+    assert command("init", tmp_path / "job.toml", "--from-topic", "pumps", "--broker", "kafka://127.0.0.1:1") == 3
+    said = capsys.readouterr().err
+    assert said == "topic pumps: it does not exist on this broker; correct --from-topic or --broker.\n"

@@ -75,11 +75,13 @@ def test_check_names_times_of_a_sample_that_are_not_read(tmp_path, capsys):
     assert "the times in 'when_time' are not read, because [source] time is not set" in err
 
 
-def test_the_detector_is_tried_once_format_and_zone_are_known(tmp_path, printed, capsys):
+def test_the_detector_is_tried_in_the_zone_that_is_known(tmp_path, printed, capsys):
     sample = as_csv(tmp_path / "a.csv", table(1500, when_time=hours("%d.%m.%Y %H:%M"), pump="p1", flow=random))
-    for zone, tried in (((), False), (("--time-zone", "Europe/Berlin"), True)):
+    for zone, guessed in (((), True), (("--time-zone", "Europe/Berlin"), False)):
         assert command("init", tmp_path / "job.toml", "--sample", sample, "--key", "pump", "--force", *zone) == 0
-        assert ("on the sample, watch = " in capsys.readouterr().err) is tried
+        err = capsys.readouterr().err
+        assert "on the sample, watch = " in err and ("tried with UTC" in err) is guessed
+        assert ("choose: time_zone" in err) is guessed
 
 
 def test_a_later_day_of_the_file_tells_days_from_months(tmp_path, printed):

@@ -46,7 +46,7 @@ def test_the_job_of_a_fleet_with_a_falling_battery_keeps_its_false_alarms_and_fi
     sample = made.write(tmp_path / "fleet.jsonl")
     found = printed(sample)
     assert found.source["fields"] == ["temperature", "humidity"]
-    assert found.says(f"watch = {WATCH} raised", "more rows are the warm-up", "false_alarms allows")
+    assert found.says(f"watch = {WATCH} raised", "more rows of warm-up", "false_alarms allows")
     false, faulty = alarms_of(found.file, sample, made)
     assert false <= 2 * 25 * 3000 / STATED, "with the battery it has 437 and 387"
     assert len(faulty) >= 5
@@ -66,7 +66,7 @@ def test_the_job_of_a_fleet_with_few_rows_a_sensor_finds_its_faults(tmp_path, pr
     made = fleet(seed, sensors=100, rows=432, faults=12, cycle=cycle)
     sample = made.write(tmp_path / "fleet.jsonl")
     found = printed(sample)
-    assert found.says('watch = "columns" raised', "more rows are the warm-up")
+    assert found.says('watch = "columns" raised', "more rows of warm-up")
     drift = tomllib.loads(found.text)["drift"]
     assert drift["detector"] == {"name": "column_chart", "learn": 108, "smoothing": 0.5, "shares": True}
     assert drift["false_alarms"] == f"1 per {between} rows" and tomllib.loads(found.text)["alarms"]["stuck"] is True
@@ -151,7 +151,7 @@ def test_a_long_sample_is_counted_while_it_is_read(tmp_path, printed, monkeypatc
 
 def test_rows_of_the_warm_up_are_named():
     tried = Tried("columns", 15, 60, Counter(), 0.006, Counter(), warming=8580)
-    assert "of 15 keys and 60 rows (8,580 more rows are the warm-up); false_alarms" in str(tried)
+    assert "of 15 keys and 60 rows (8,580 more rows of warm-up); false_alarms" in str(tried)
 
 
 def test_rows_count_from_the_first_watch_that_can_alarm(tmp_path, printed):

@@ -59,6 +59,15 @@ def test_errors_stand_beside_those_of_the_last_label_and_a_worse_model_is_named(
     assert "warning: the model's error is larger than that of a repeat of the key's last label" in text.err
 
 
+def test_one_of_each_is_no_plural(tmp_path: Path, capsys) -> None:
+    (tmp_path / "job.toml").write_text(WATCHED)
+    one = tmp_path / "one.jsonl"
+    one.write_text('{"key": "x", "ts": 1.7e9, "a": 1.0, "b": 2.0}\n')
+    assert command("replay", tmp_path / "job.toml", "--input", one, "--key", "key") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("1 record of 1 key, 1 sample, 1 row in ") and "0 alarms in 1 row of 1 key" in out
+
+
 def test_a_label_that_is_learned_later_is_no_help_before() -> None:
     def judged(delay: float) -> dict | None:
         controls = Controls("classification", delay)
@@ -95,7 +104,8 @@ def test_a_key_that_learns_again_after_a_change_is_not_said_to_have_too_few_rows
     assert command("replay", tmp_path / "job.toml", "--input", rows, "--key", "key") == 0
     out, err = capsys.readouterr()
     assert "1 alarm" in out and "1 of 1 key cannot alarm yet: " in err
-    assert "rows, and again after a change that lasts; a key has 1,900 rows on average" in err
+    assert "from more where rows resemble the rows before them, such as over a day, and again after a change that" in err
+    assert "a change that lasts; a key has 1,900 rows on average" in err
 
 
 SEASON = JOB.format(

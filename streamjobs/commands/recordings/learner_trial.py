@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streamjobs.commands.console import note
-from streamjobs.commands.recordings.trial import records_to_try
+from streamjobs.commands.recordings.trial import environment, records_to_try
 from streamjobs.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ def best_learner(file: Path, sample: Path, guessed: "Guess", how: "How") -> Best
         tables[name] = {part: value for part, value in table.items() if part != "head"} | {"learner": dict(section)}
     errors: dict[str, float] = {}
     try:
-        records = list(records_to_try(read_job(file).settings, sample, guessed, how))
+        records = list(records_to_try(read_job(file, environment(guessed)).settings, sample, guessed, how))
         if len(records) < LEAST:
             return None
         note("trying learners on the sample ...")
         for name, one in tables.items():
-            done = compare(one, composing(file), records, (OWN,), lambda name: None)
+            done = compare(one, composing(file, environment(guessed)), records, (OWN,), lambda name: None)
             errors[name if name in CANDIDATES else done.learners[0].model] = done.learners[0].half or float("inf")
     except ConfigError as error:
         note(f"learners were not tried: {error}")

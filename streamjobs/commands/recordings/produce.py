@@ -11,6 +11,7 @@ import typer
 from streamjobs.commands.console import PROGRESS_EVERY, AsJson, JobFile, Pace, note, say, show
 from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, KeyIs, Separator, Start, how_of, with_rate
 from streamjobs.errors import ConfigError, SetupError
+from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
     from streamjobs.core.messages import Stored
@@ -92,7 +93,7 @@ def produce(
         done = {"topic": source.topic, "records": sender.sent, "acknowledged": sender.acknowledged}
         show({**done, "seconds": round(seconds, 3)})
         return
-    say(f"{sender.acknowledged:,} records in {source.topic}, all acknowledged, in {seconds:.1f} s")
+    say(f"{many(sender.acknowledged, 'record')} in {source.topic}, all acknowledged, in {seconds:.1f} s")
     if not sender.sent:
         note("no records: the files are empty")
 
@@ -101,7 +102,7 @@ def _looked_at(composition: "Composition", records: "Iterator[Stored]") -> "Iter
     """The records, after a warning if the job cannot use the first of them."""
     first = list(itertools.islice(records, LOOKED_AT))
     if (reason := _unusable(composition, first)) is not None:
-        note(f"warning: the job would make the first {len(first):,} records dead letters: {reason}")
+        note(f"warning: the job would make the first {many(len(first), 'record')} dead letters: {reason}")
     return itertools.chain(first, records)
 
 
@@ -111,7 +112,7 @@ def _paced(recordings: "list[Iterator[Stored]]", speed: float, sender: "Sender")
 
     played, count, keys = together(recordings)
     if count > 1:
-        note(f"{count:,} recordings of {keys:,} keys play at once, each key from its first record on")
+        note(f"{many(count, 'recording')} of {many(keys, 'key')} play at once, each key from its first record on")
     began = time.monotonic()
     for seconds, record in played:
         moment = began + seconds / speed

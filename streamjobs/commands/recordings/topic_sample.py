@@ -12,7 +12,9 @@ from streamjobs.errors import ConfigError
 from streamjobs.kafka.reader import newest
 from streamjobs.kafka.topics import connect
 from streamjobs.settings.broker import BrokerSection
+from streamjobs.settings.types import many
 
+MISSING = "it does not exist on this broker; correct --from-topic or --broker."
 LARGEST = 1 << 20  # bytes of a value, as [source] max_bytes has it unless set
 
 
@@ -34,7 +36,7 @@ def sample_of(broker: BrokerSection, topic: str, records: int, seconds: float) -
     Raises SetupError where the topic cannot be read, ConfigError where nothing in it is an object of JSON or MessagePack.
     """
     until = time.monotonic() + seconds
-    found = list(itertools.islice(newest(broker, topic, records, until, max_bytes=LARGEST), records))
+    found = list(itertools.islice(newest(broker, topic, records, until, max_bytes=LARGEST, missing=MISSING), records))
     if not found:
         raise ConfigError(f"topic {topic}: no record came within {seconds:g} s; start its producer, or raise --seconds.")
     for name, decode in (("json", msgspec.json.decode), ("msgpack", msgspec.msgpack.decode)):
@@ -72,7 +74,7 @@ def shares(sample: TopicSample) -> Iterator[str]:
     """What should be known of it, for people."""
     keys = list(filter(None, sample.owners))
     if keys:
-        yield f"{len(keys):,} of {len(sample.rows):,} records have a key, {len(set(keys)):,} different ones"
+        yield f"{len(keys):,} of {many(len(sample.rows), 'record')} have a key, {len(set(keys)):,} different ones"
     else:
         yield "no record has a key: [source] key names a field of the value instead"
     if sample.strange:

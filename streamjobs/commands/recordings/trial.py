@@ -3,8 +3,9 @@
 import itertools
 import json
 import math
+import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +14,7 @@ import msgspec
 from streamjobs.commands.console import compile_loops, counted, note
 from streamjobs.errors import ConfigError
 from streamjobs.settings.false_alarms import WITHOUT_RHYTHM
+from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -30,6 +32,7 @@ FAULTY = 4  # of so many keys one may have faults
 MOST_KEYS = 0.5  # of the keys: what more of them have is not a fault
 SENSORS = 10  # of so many keys one may have a sensor that stops
 PAUSES = 10, 100  # of the usual one, after which a key is silent
+IN_UTC = "STREAMJOBS_SOURCE__TIME_ZONE"
 MEANS = {
     "stuck": "a column repeats one number",
     "silent": "no sample for {} usual pauses",
@@ -56,13 +59,12 @@ class Tried(NamedTuple):
         return sum(usual) <= TOO_MANY * self.stated + MORE
 
     def __str__(self) -> str:
-        most = ", ".join(f"{name} of {count:,} keys" for name, count in self.named.most_common(MOST_NAMED))
-        alarms = f"{self.alarms.total():,} alarm{'s' * (self.alarms.total() != 1)}"
-        warm = f" ({self.warming:,} more rows are the warm-up)" if self.warming else ""
+        most = ", ".join(f"{name} of {many(count, 'key')}" for name, count in self.named.most_common(MOST_NAMED))
+        warm = f" ({many(self.warming, 'more row')} of warm-up)" if self.warming else ""
         return (
-            f"on the sample, watch = {json.dumps(self.watch)} raised {alarms} in {len(self.alarms):,} of {self.keys:,} keys "
-            f"and {self.rows:,} rows{warm}; false_alarms allows {self.stated:.2g}"
-            + (f"; columns in them: {most}" if most and not self.fits else "")
+            f"on the sample, watch = {json.dumps(self.watch)} raised {many(self.alarms.total(), 'alarm')} in "
+            f"{len(self.alarms):,} of {many(self.keys, 'key')} and {many(self.rows, 'row')}{warm}; "
+            f"false_alarms allows {self.stated:.2g}" + (f"; columns in them: {most}" if most and not self.fits else "")
         )
 
 
@@ -80,7 +82,7 @@ class Trial(NamedTuple):
         for way in self.tried:
             column, keys = next(iter(way.named.most_common(1)), ("", 0))
             if way.watch == [*WITHOUT_RHYTHM] and not way.fits and keys > max(MOST_KEYS * way.keys, FAULTY):
-                return column, f"in the alarms of {keys:,} of {way.keys:,} keys of the sample"
+                return column, f"in the alarms of {keys:,} of {many(way.keys, 'key')} of the sample"
         return None
 
     def lines(self) -> Iterator[str]:
@@ -95,27 +97,33 @@ class Trial(NamedTuple):
             )
 
 
-def is_tried(guessed: "Guess", zone: str | None) -> bool:
-    """Whether the job that `init` writes can run as it is, and has a [drift]. zone: of its times, where that is known."""
+def is_tried(guessed: "Guess") -> bool:
+    """Whether the job that `init` writes can be tried on its sample, and has a [drift]."""
     from streamjobs.recordings.survey import teaches
 
-    open_questions = {"fields", "time_format", *(("time_zone",) if zone is None else ())} & set(guessed.choose)
-    return not open_questions and not teaches(guessed)
+    return not {"fields", "time_format"} & set(guessed.choose) and not teaches(guessed)
+
+
+def environment(guessed: "Guess") -> Mapping[str, str]:
+    """Settings for a trial: times without a known zone are read in UTC, in which the pauses between them are the same."""
+    return {**({IN_UTC: "UTC"} if "time_zone" in guessed.choose else {}), **os.environ}
 
 
 def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: int) -> Trial:
     """The file's own [drift] first; where it alarms too often, columns and rows, columns, then errors of the learner."""
-    from streamjobs.job_files import job_from, job_of
+    from streamjobs.job_files import job_from, read_job
     from streamjobs.replay import alarm_rates
     from streamjobs.settings.composition import composition_of
     from streamjobs.settings.sections import SinksSection
 
     sinks = SinksSection(features="", predictions="", drift="rows", alarms="alarms")
     try:
-        own = job_of(file)
+        own = job_from(read_job(file, environment(guessed)), str(file))
         assert own.settings.drift is not None
         if most_rows < LEAST and own.settings.drift.detector is None:  # as `init` writes it for a short sample
-            return Trial([], f"the sample has at most {most_rows:,} rows of a key, and a detector needs {LEAST:,} or more")
+            return Trial(
+                [], f"the sample has at most {many(most_rows, 'row')} of a key, and a detector needs {LEAST:,} or more"
+            )
         note("trying [drift] on the sample ...")
         records = list(records_to_try(own.settings, sample, guessed, how))
     except ConfigError as error:
@@ -158,12 +166,15 @@ def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", wa
             break
     most = {"stuck": 1 if keys == 1 else keys // SENSORS, "silent": keys // SENSORS, "group": 0}  # keys
     quiet = [name for name in asked if len({*raised[name]}) <= most[name]]
-    lines = ["", f"{'' if quiet else '# '}[alarms]  # of sensors that stop; tried on {len(records):,} records of the sample"]
+    lines = [
+        "",
+        f"{'' if quiet else '# '}[alarms]  # of sensors that stop; tried on {many(len(records), 'record')} of the sample",
+    ]
     off = []
     for name, value in asked.items():
         line = f'{name} = "{value}s"' if name == "silent" else f"{name} = {json.dumps(value)}"
         on = name in quiet and (name != "group" or "silent" in quiet)
-        what = f"{MEANS[name].format(times)}; it raised {len(raised[name]):,} alarm{'s' * (len(raised[name]) != 1)}"
+        what = f"{MEANS[name].format(times)}; it raised {many(len(raised[name]), 'alarm')}"
         named = list(dict.fromkeys(filter(None, raised[name])))
         more = " ..." if len(named) > MOST_NAMED else ""
         what += f", of {', '.join(named[:MOST_NAMED])}{more}" if named else ""

@@ -10,13 +10,8 @@ if TYPE_CHECKING:
     from streamjobs.recordings.guess.result import Guess
 
 
-def what_next(
-    guessed: "Guess | None", file: Path, sample: Path | None, zone: str | None, from_topic: bool, copied: bool = False
-) -> str:
-    """The line that ends `init`.
-
-    zone: of times that name none, where it is known; from_topic: the sample is of one; copied: 'rekey' comes first.
-    """
+def what_next(guessed: "Guess | None", file: Path, sample: Path | None, from_topic: bool, copied: bool = False) -> str:
+    """The line that ends `init`. from_topic: the sample is of a topic; copied: 'rekey' comes first."""
     from streamjobs.recordings import survey
 
     if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
@@ -43,7 +38,7 @@ def what_next(
         first = "[source] still needs fields, or x and dim: look for 'choose' in it. Then"
     elif guessed is not None and "time_format" in guessed.choose:
         first = "[source] still needs time_format: look for 'choose' in it. Then"
-    elif guessed is not None and zone is None and "time_zone" in guessed.choose:
+    elif guessed is not None and "time_zone" in guessed.choose:
         first = "[source] still needs time_zone: look for 'choose' in it. Then"
     if copied:
         first += f": streamjobs rekey {shlex.quote(str(file))} --once; then"

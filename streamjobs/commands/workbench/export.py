@@ -8,6 +8,7 @@ import typer
 
 from streamjobs.commands.console import JobFile, compile_loops, counted, job_of, note, say, write_private
 from streamjobs.errors import ConfigError
+from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -65,7 +66,7 @@ def export(
         records = _of_replay(job, sink, replay, key, time_column, begin, end)
     rows = counted(table.rows(records), "rows")
     size = write_private(output, form(rows, table.fields, lengths(table.fields)), "--output")
-    say(f"{output}: {table.count:,} rows, {size:,} bytes")
+    say(f"{output}: {many(table.count, 'row')}, {size:,} bytes")
     if table.repeats.count:
         note(f"{table.repeats.count:,} repeats were dropped")
     if table.foreign:

@@ -7,6 +7,7 @@ import typer
 from streamjobs.commands.console import JobFile, counted, job_of, note, say
 from streamjobs.commands.state_read import entries_of, read_copy
 from streamjobs.errors import ConfigError, SnapshotError
+from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -42,7 +43,7 @@ def relearn(
     changes, unread = _changes(job, chosen, every)
     changelog_edit.write(job.settings, changes, read_at)
     done = sum(map(len, changes.values()))
-    who = f"key {keys[0]}" if keys and len(keys) == 1 else f"{done:,} keys"
+    who = f"key {keys[0]}" if keys and len(keys) == 1 else many(done, "key")
     reference = job.settings.drift.reference if job.settings.drift else None
     normal = f"the {reference}" if reference not in (None, POPULATION) else "the rows"
     if job.watches:

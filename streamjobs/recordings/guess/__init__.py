@@ -91,7 +91,8 @@ def guess_rows(
     the rows' records, where these have keys.
     """
     rows = [flattened(row) for row in rows]
-    read, times = read_times(rows, chosen.time_format)
+    owners = None if owners is None else [owner for owner, row in zip(owners, rows, strict=True) if row]
+    read, times = read_times([row for row in rows if row], chosen.time_format)
     columns = columns_of(read)
     if not columns:
         got = "lines of something else" if rows else "no rows"
@@ -101,7 +102,11 @@ def guess_rows(
     if header:
         require_names(where, columns)
     _require_chosen(where, columns, chosen)
-    return Columns(read, columns, times, chosen, preset, owners).guess()
+    guessed = Columns(read, columns, times, chosen, preset, owners).guess()
+    if len(read) == len(rows):
+        return guessed
+    broken = f"{len(rows) - len(read):,} of {len(rows):,} rows are not objects with fields; they would be dead letters"
+    return guessed._replace(remarks=[broken, *guessed.remarks])
 
 
 def _require_chosen(where: str, columns: Sequence[Column], chosen: Chosen) -> None:

@@ -321,6 +321,12 @@ class Columns:
         still = [c.name for c in self.columns if c.name in fields and c.distinct == 1 and len(self.rows) >= COUNTER_ROWS]
         if still:
             self.remarks.append(stands_still(still))
+        for column in self.columns:
+            if column.name in fields and column.texts:
+                self.remarks.append(
+                    f"{column.texts:,} of {len(self.rows):,} rows have a text in {column.name!r}, where others have a "
+                    "number; they would be dead letters"
+                )
         gaps = {column.name: column.missing for column in self.columns if column.name in fields and column.missing}
         count = sum(any(absent(row.get(name)) for name in gaps) for row in self.rows)
         if gaps:

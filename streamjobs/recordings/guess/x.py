@@ -22,7 +22,7 @@ def x_of(columns: Sequence[Column], times: Column | None, rows: int, left_out: d
     for column in columns:
         if column.name in left_out:
             continue
-        why = why_no_number(column)
+        why = None if column.texts else why_no_number(column)
         if not column.name or plain_name(column.name) in ASIDE or plain_name(column.name).endswith("_id"):
             why = "not a signal, by its name"
         elif column.depth:
