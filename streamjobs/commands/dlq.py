@@ -35,7 +35,7 @@ def list_command(
     letters, others = read_letters(job.settings, job.sinks["dlq"])
     _require_known(letters, reason)
     chosen = [letter for letter in letters if not reason or letter.reason in reason]
-    ordered = sorted(chosen, key=lambda letter: (letter.record.timestamp, letter.place))
+    ordered = sorted(chosen, key=lambda letter: (letter.timestamp, letter.place))
     listed = ordered[-limit:] if limit else ordered
     reasons = Counter(letter.reason for letter in chosen)
     if as_json:
@@ -68,7 +68,7 @@ def _row(letter: "Letter") -> tuple[Any, ...]:
     short = letter.message if len(letter.message) <= MOST_MESSAGE else letter.message[: MOST_MESSAGE - 3] + "..."
     source = f"{letter.source[0]}[{letter.source[1]}] {letter.source[2]}"
     key = "-" if letter.key is None else printable(letter.key)
-    time = moment(letter.record.timestamp)
+    time = moment(letter.timestamp)
     return letter.name, letter.reason, letter.attempt, source, time, key, printable(short.encode())
 
 
@@ -82,7 +82,7 @@ def _about(letter: "Letter") -> dict[str, Any]:
         "attempt": letter.attempt,
         "message": letter.message,
         "key": None if letter.key is None else printable(letter.key),
-        "timestamp": letter.record.timestamp,
+        "timestamp": letter.timestamp,
         "topic": letter.source[0],
         "topic_partition": letter.source[1],
         "topic_offset": letter.source[2],
@@ -119,7 +119,7 @@ def show_command(
         f"{letter.version}"
     )
     say(f"  why      {shortened(printable(letter.message.encode()), MOST_VALUE)}")
-    say(f"  record   {source[0]}[{source[1]}] offset {source[2]}, {moment(letter.record.timestamp)}")
+    say(f"  record   {source[0]}[{source[1]}] offset {source[2]}, {moment(letter.timestamp)}")
     say(f"  key      {'none' if letter.key is None else short_key(letter.key)}")
     for name, text in headers:
         say(f"  header   {short_key(name.encode())}: {shortened(text, MOST_VALUE)}")

@@ -51,6 +51,7 @@ class InputTopic(NamedTuple):
     growth: layout.Growth | None = None  # with `drain`
     unsent: str | None = None  # a topic of features that exists and gets none any more
     left: int = -1  # offsets that the group has not passed; -1 for a group without offsets
+    limits: topics.Limits = topics.NO_LIMITS
 
 
 def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopic:
@@ -86,7 +87,7 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
     origin = origin._replace(partitions=laid_out_for, time_unit=unit, life=life, settings=of_settings)
     unsent, ends = topics.unsent_features(settings, job.sinks, counts), _ends(admin, settings, counts[source])
     left = sum(ends.values()) - sum(one.offset for one in of_input.values()) if of_input else -1
-    return InputTopic(counts[source], ends, origin, pending, unsent, left)
+    return InputTopic(counts[source], ends, origin, pending, unsent, left, topics.limits(settings, job.sinks, admin))
 
 
 def _hash_of(settings: Settings, job: JobLike) -> str:
@@ -107,8 +108,7 @@ def obstacles(settings: Settings, job: JobLike) -> list[str]:
         return [str(error)]
     if problems := _obstacles(settings, job, admin, counts):
         return _of_another_input(settings, admin, counts) or problems
-    problems = topics.size_problems(settings, job.sinks, admin, job.state_bytes)
-    if problems := problems + topics.time_problems(settings, job.sinks, admin):
+    if problems := topics.size_problems(settings, job.sinks, admin, job.state_bytes):
         return problems
     commits = _commits(settings, admin)
     if problems := changelog_problems(settings, origin_of(settings, admin), commits):

@@ -6,6 +6,7 @@ snapshot to the same partition of the changelog.
 
 import time
 from collections.abc import Collection, Container, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -24,6 +25,9 @@ RECORD_BYTES = 512  # that a batch adds to a snapshot: the record's headers and 
 HEADER_BYTES = 64 << 10  # that the headers of a dead letter may add
 AFTER_MAX = "message.timestamp.after.max.ms"  # how far a record's timestamp may be ahead of the broker's clock
 KAFKA_AFTER_MAX = 3_600_000  # where a topic sets none, since Kafka 4
+BEFORE_MAX = "message.timestamp.before.max.ms"  # the same, behind it
+ANY = 2**63 - 1  # of both: no limit, as Kafka writes it
+SLACK = 300_000  # ms that a record may wait for a broker with another clock, at most half of a limit
 UNSENT = (
     "topic {0} exists and gets no features: they are sent only to a topic that is named. "
     "Set features = '{0}' to go on sending them, or features = '' to stop."
@@ -51,6 +55,26 @@ def changelog(settings: Settings) -> str:
 def writer_of(job: str, partition: int) -> str:
     """The transactional id of a partition's fenced producer."""
     return f"{job}-{partition}"
+
+
+class Span(NamedTuple):
+    """How far a record's timestamp may be behind and ahead of the clock, in milliseconds."""
+
+    behind: int
+    ahead: int
+
+    def accepts(self, timestamp: int, now: int) -> bool:
+        return now - self.behind <= timestamp <= now + self.ahead
+
+
+class Limits(NamedTuple):
+    """What the topics that a worker writes take."""
+
+    spans: Mapping[str, Span] = {}  # of outputs that may refuse timestamps which the input takes
+    batch_bytes: int = BATCH_BYTES  # that none of them refuses
+
+
+NO_LIMITS = Limits()
 
 
 def plan(settings: Settings, job_sinks: Mapping[str, str], partitions: int, state_bytes: int = 0) -> list[TopicPlan]:
@@ -128,10 +152,10 @@ def size_problems(settings: Settings, job_sinks: Mapping[str, str], admin: Any, 
     limits = {name: int(text) for name, text in texts.items() if text.isdecimal()}
     of_input = limits.get(plans[0].name, 0)
     for one in plans[1:]:
-        expected, why = BATCH_BYTES, "a batch of the worker"
-        if one.role == "state" and state_bytes + RECORD_BYTES > expected:
+        expected, why = 0, ""  # batches are as small as the smallest limit
+        if one.role == "state":
             expected, why = state_bytes + RECORD_BYTES, "a key's largest state"
-        elif one.role == "dlq" and of_input > expected:
+        elif one.role == "dlq":
             expected, why = of_input, f"a record of {plans[0].name}"
         limit = limits.get(one.name, expected)
         if limit < expected:
@@ -143,21 +167,21 @@ def size_problems(settings: Settings, job_sinks: Mapping[str, str], admin: Any, 
     return problems
 
 
-def time_problems(settings: Settings, job_sinks: Mapping[str, str], admin: Any) -> list[str]:
-    """A sentence for each output that refuses an event time which [source] future allows, where the broker tells its limit.
+def limits(settings: Settings, job_sinks: Mapping[str, str], admin: Any) -> Limits:
+    """Of a job's topics. Where this client may not ask, Kafka's own limits are assumed.
 
-    A worker ends at such an output, and at the same record after each start.
+    A refusal that the clock ends within SLACK is not a limit: the worker starts again.
     """
-    allowed, problems = int(1000 * settings.source.future), []
-    for sink, topic in job_sinks.items():
-        limit = "" if sink == "dlq" else setting_of(admin, topic, AFTER_MAX) or ""  # a letter has the time of its record
-        if limit.isdecimal() and int(limit) < allowed:
-            problems.append(
-                f"topic {topic} ({sink}): its {AFTER_MAX} is {limit}, and [source] future allows event times {allowed} ms "
-                "ahead of a record's timestamp; the broker would refuse such an output. Lower future, or "
-                f"{_to_set(settings, topic, AFTER_MAX, 2 * allowed)}."
-            )
-    return problems
+    source, outputs, state = settings.source.topic, list(job_sinks.values()), changelog(settings)
+    future = int(1000 * settings.source.future)
+    known = settings_of(admin, [source, state, *outputs], ("max.message.bytes", BEFORE_MAX, AFTER_MAX))
+    of_input, spans = known.get(source, (0, ANY, ANY)), {}
+    assumed = KAFKA_MAX_BYTES, ANY, max(KAFKA_AFTER_MAX, 2 * future)
+    for topic in outputs:
+        _, behind, ahead = known.get(topic, assumed)
+        if behind < of_input[1] or ahead < min(ANY, of_input[2] + max(0, future - SLACK)):
+            spans[topic] = Span(behind - min(SLACK, behind // 2), ahead - min(SLACK, ahead // 2))
+    return Limits(spans, min(BATCH_BYTES, *(known.get(topic, assumed)[0] for topic in (state, *outputs))))
 
 
 def _to_set(settings: Settings, topic: str, name: str, value: int) -> str:
@@ -296,6 +320,19 @@ def setting_of(admin: Any, topic: str, name: str) -> str | None:
         if client.forbidden(error):
             return None
         return f"an error ({client.reason_of(error)})"
+
+
+def settings_of(admin: Any, names: Sequence[str], wanted: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """These numeric settings of each topic of which the broker tells them; ANY for one that its release does not have."""
+    if is_mock(admin):
+        return dict.fromkeys(names, (ANY,) * len(wanted))
+    found = {}
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in dict.fromkeys(names)]
+    for resource, answer in admin.describe_configs(resources, request_timeout=timeouts.ADMIN).items():
+        with suppress(KafkaException, TimeoutError):
+            entries = answer.result(timeouts.ADMIN)
+            found[resource.name] = tuple(int(entries[one].value) if one in entries else ANY for one in wanted)
+    return found
 
 
 def _await_created(name: str, answer: Any) -> None:

@@ -23,6 +23,7 @@ class Letter(NamedTuple):
     version: str
     key: bytes | None  # key of the record: the record's own key, or the one inside its value where the job uses that
     life: str = ""  # of the original record's topic, see `topic_of_life`
+    timestamp: int = -1  # of the original record; the letter may have another or none
 
     @property
     def place(self) -> Place:
@@ -46,13 +47,13 @@ def parse_letter(record: Record) -> Letter | None:
 
     try:
         source = text("topic"), int(text("partition")), int(text("offset"))
-        attempt = int(text("attempt"))
+        attempt, timestamp = int(text("attempt")), int(text("timestamp"))
     except ValueError:
         return None
     place = record.partition, record.offset
     life = headers[ID].decode("utf-8", "backslashreplace").removeprefix(source[0]).removeprefix("~").partition("-")[0]
     why, version = (text("reason"), text("message"), text("stage")), text("version")
-    return Letter(*place, record, *why, source, attempt, version, record.key, life)
+    return Letter(*place, record, *why, source, attempt, version, record.key, life, timestamp)
 
 
 def original_headers(letter: Letter) -> list[tuple[str, bytes]]:
@@ -72,7 +73,7 @@ def redriven(letter: Letter, topic: str) -> Stored:
     headers = [(name, text) for name, text in original_headers(letter) if name not in (ATTEMPT, REDRIVEN)]
     headers += [(ATTEMPT, b"%d" % (letter.attempt + 1)), (REDRIVEN, letter_id(topic, letter.place))]
     record = letter.record
-    return Stored(letter.source[0], letter.source[1], -1, record.timestamp, record.key, record.value, tuple(headers))
+    return Stored(letter.source[0], letter.source[1], -1, letter.timestamp, record.key, record.value, tuple(headers))
 
 
 def letter_id(topic: str, place: Place) -> bytes:

@@ -112,7 +112,8 @@ class AppKafka:
 
     def changelog(self, partition: int) -> Changelog:
         app = self._app
-        return Changelog(app.client, self._name, app.changelog, partition, app.delivery.origin)
+        of_app = app.client, self._name, app.changelog
+        return Changelog(*of_app, partition, app.delivery.origin, batch_bytes=app.delivery.limits.batch_bytes)
 
     async def commit(self, partition: int, offset: int, progress: int = 0) -> bool:
         accepted: bool = await self._app.consumer.commit_offset(partition, offset, progress)
@@ -126,6 +127,7 @@ def build(
     partitions: int,
     origin: Origin = NO_ORIGIN,
     drained: layout.Growth | None = None,
+    limits: topics.Limits = topics.NO_LIMITS,
 ) -> WorkerApp:
     """The app, ready to be started in the running event loop. partitions: of the input, and of every other topic.
 
@@ -134,8 +136,7 @@ def build(
     """
     patches.apply()
     decompression.set_limit(settings.source.max_bytes)
-    name, broker = settings.job.name, settings.broker
-    folder = state_folder(settings)
+    name, broker, folder = settings.job.name, settings.broker, state_folder(settings)
     in_memory = settings.state.store == "memory"
     app = WorkerApp(
         name,
@@ -157,7 +158,7 @@ def build(
         broker_rebalance_timeout=max(REBALANCE_TIMEOUT, 2 * broker.session_timeout),
         consumer_auto_offset_reset="earliest",
         consumer_group_instance_id=broker.instance_id,
-        producer_max_batch_size=topics.BATCH_BYTES,
+        producer_max_batch_size=limits.batch_bytes,
         producer_linger=0.0,
     )
     app.boot_strategy.enable_sensors = False  # our own metrics instead
@@ -171,7 +172,6 @@ def build(
     table = app.Table("state", partitions=partitions, key_type=bytes, value_type=bytes, schema=raw)
     assert table.changelog_topic.get_topic_name() == app.changelog
     app.store = MemoryStore() if in_memory else RocksStore(table.data)
-    exactly_once = settings.job.guarantee == "exactly_once"
     app.lookup = lookup_of(settings, core.schemas, metrics.count_schema_request)
     app.delivery = Delivery(
         core,
@@ -179,9 +179,10 @@ def build(
         app.store,
         AppKafka(app, name),
         metrics,
-        exactly_once=exactly_once,
+        exactly_once=settings.job.guarantee == "exactly_once",
         origin=origin,
         ready=app.lookup.ready if app.lookup is not None else None,
+        limits=limits,
     )
     metrics.lookup = app.lookup
 

@@ -31,9 +31,19 @@ class Changelog:
     """Open it before reading the changelog and the committed offset: opening aborts what the previous owner left open.
 
     origin: the input topic of the committed offsets and the changelog's id, stored with every record.
+    batch_bytes: of a batch, unless a snapshot is larger.
     """
 
-    def __init__(self, client: Mapping[str, Any], name: str, topic: str, partition: int, origin: Origin = NO_ORIGIN) -> None:
+    def __init__(
+        self,
+        client: Mapping[str, Any],
+        name: str,
+        topic: str,
+        partition: int,
+        origin: Origin = NO_ORIGIN,
+        *,
+        batch_bytes: int = BATCH_BYTES,
+    ) -> None:
         self.name, self.topic, self.partition, self.origin = name, topic, partition, origin
         self._joined: float | None = None  # time.monotonic() when something joined the open transaction first
         self._producer = extend_batch_ttl(
@@ -41,7 +51,7 @@ class Changelog:
                 **client,
                 transactional_id=writer_of(name, partition),
                 transaction_timeout_ms=round(1000 * TRANSACTION_TIMEOUT),
-                max_batch_size=BATCH_BYTES,
+                max_batch_size=batch_bytes,
             )
         )
 

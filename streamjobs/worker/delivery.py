@@ -16,6 +16,7 @@ import structlog
 from streamjobs.core.interface import Core
 from streamjobs.core.messages import ASIDE, OF_SILENCE, Report
 from streamjobs.kafka.topic_id import Origin
+from streamjobs.kafka.topics import NO_LIMITS, Limits
 from streamjobs.process import return_free_memory
 from streamjobs.settings.sections import StateSection
 from streamjobs.worker.backpressure import Backpressure, Turns
@@ -75,15 +76,15 @@ class Delivery:
         metrics: Metrics,
         *,
         backpressure: Backpressure | None = None,
-        topics: Mapping[str, str] | None = None,
         exactly_once: bool = False,
         origin: Origin = NO_ORIGIN,
         ready: Ready | None = None,
+        limits: Limits = NO_LIMITS,
     ) -> None:
         self.core, self.state, self.store, self.kafka, self.metrics = core, state, store, kafka, metrics
         self.backpressure = backpressure or Backpressure()
-        self.topics = topics or core.job.sinks
-        self.exactly_once, self.origin, self.ready = exactly_once, origin, ready
+        self.topics = core.job.sinks
+        self.exactly_once, self.origin, self.ready, self.limits = exactly_once, origin, ready, limits
         self.held: dict[int, HeldPartition] = {}
         self.epoch, self.barrier = 0, True
         self.stopping = False
@@ -185,7 +186,8 @@ class Delivery:
             self.store.write(number, (), reached, marks={"replay": str(start)})
         changelog = self._changelogs[number]
         producer = changelog.producer if self.exactly_once else self.kafka.producer
-        outbox = Outbox(number, self.topics, producer, self.backpressure, on_sent=metrics.count_outputs)
+        to = self.topics, producer, self.backpressure
+        outbox = Outbox(number, *to, on_sent=metrics.count_outputs, spans=self.limits.spans)
         partition = Partition(
             number,
             start,

@@ -17,12 +17,14 @@ from faust.transport.drivers import aiokafka as driver
 
 from streamjobs.core.messages import Output
 from streamjobs.kafka import timeouts
-from streamjobs.kafka.topics import BATCH_BYTES
+from streamjobs.kafka.topics import BATCH_BYTES, Span
 from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.failures import FENCED, DeliveryError, FencedError, reason
 
 BATCH_TTL = 120.0  # seconds a batch waits for its partition to have a leader, before it counts as refused
 ZSTD = 4  # Kafka's number of the codec
+NO_TIMESTAMP = -1  # of a record, in Kafka: every topic takes it
+NO_SPANS: Mapping[str, Span] = {}
 
 _sink = itemgetter(0)  # of an `Output`
 
@@ -84,8 +86,17 @@ async def send_records(producer: Any, topic: str, partition: int, records: Itera
 
 
 async def send_dead_letters(producer: Any, topic: str, partition: int, records: Sequence[Fields]) -> list[SentBatch]:
-    """Like `send_records`, but a value larger than a batch is compressed: its input must have been, to pass the broker."""
+    """Like `send_records`, but a value larger than a batch is compressed: its input must have been, to pass the broker.
+
+    Records without a timestamp have batches of their own: aiokafka gives them the timestamp of the next record in a batch.
+    """
     sent: list[SentBatch] = []
+    if any([record[3] == NO_TIMESTAMP for record in records]):
+        parts = [list(run) for _, run in groupby(records, lambda record: record[3] == NO_TIMESTAMP)]
+        if len(parts) > 1:
+            for part in parts:
+                sent += await send_dead_letters(producer, topic, partition, part)
+            return sent
     begin = 0
     for at, (_, key, value, timestamp, headers) in enumerate(records):
         if value is not None and len(value) > BATCH_BYTES:
@@ -117,8 +128,24 @@ async def _send_batch(producer: Any, topic: str, partition: int, batch: Any, cou
                 raise
 
 
+def accepted(records: Sequence[Fields], span: Span) -> list[Fields]:
+    """The records, without timestamps that their topic would refuse: it would end the worker at every start.
+
+    >>> [one[3] for one in accepted([("drift", b"k", b"v", at, []) for at in (0, 2**62)], Span(2**62, 1000))]
+    [0, -1]
+    """
+    now = int(1000 * time.time())
+    return [
+        (sink, key, value, at if at is None or span.accepts(at, now) else NO_TIMESTAMP, headers)
+        for sink, key, value, at, headers in records
+    ]
+
+
 class Outbox:
-    """Sends the outputs of one partition to the sinks' topics, to the partition of the same number."""
+    """Sends the outputs of one partition to the sinks' topics, to the partition of the same number.
+
+    spans: of topics that may refuse timestamps.
+    """
 
     def __init__(
         self,
@@ -128,7 +155,9 @@ class Outbox:
         backpressure: Backpressure,
         *,
         on_sent: Callable[[str, int], None] = lambda topic, records: None,
+        spans: Mapping[str, Span] = NO_SPANS,
     ) -> None:
+        self.spans = spans
         self.partition, self.topics, self.producer, self.backpressure = partition, topics, producer, backpressure
         self._on_sent = on_sent
         self.on_refused: Callable[[], None] = lambda: None  # called for a refused batch
@@ -151,8 +180,10 @@ class Outbox:
             by_sink.setdefault(sink, []).extend(run)
         for sink, records in by_sink.items():
             topic = self.topics[sink]
+            if topic in self.spans:
+                records = accepted(records, self.spans[topic])
             try:
-                send = send_dead_letters if sink == "dlq" else send_records
+                send = send_dead_letters if sink == "dlq" or topic in self.spans else send_records
                 sent = await send(self.producer(), topic, self.partition, records)
             except FENCED as error:
                 raise self._taken_over(topic, error) from error

@@ -210,7 +210,7 @@ class _Worker:
         loop = asyncio.get_running_loop()
         for number in stop_signals():
             loop.add_signal_handler(number, self._on_signal)
-        app = build(self.settings, self.core, self.metrics, source.partitions, source.origin, source.growth)
+        app = build(self.settings, self.core, self.metrics, source.partitions, source.origin, source.growth, source.limits)
         if self.page is not None:
             self.page.connect(lambda: app.delivery.partitions, source.partitions)
         watchdog = Watchdog(

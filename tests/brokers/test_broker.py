@@ -1,5 +1,6 @@
 """The development broker, and the topics made on it."""
 
+import asyncio
 import stat
 import subprocess
 import sys
@@ -7,14 +8,19 @@ import time
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from confluent_kafka.admin import ConfigResource, NewTopic
 
 from streamjobs.core.job import Job
+from streamjobs.core.messages import Output
 from streamjobs.errors import SetupError
 from streamjobs.kafka import preflight, topics
 from streamjobs.kafka.devbroker import detached, jars
 from streamjobs.kafka.devbroker.broker import Broker, free_port, prepare
+from streamjobs.kafka.reader import topic_records
 from streamjobs.settings.load import settings_from
+from streamjobs.worker.backpressure import Backpressure
+from streamjobs.worker.outbox import Outbox
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.load import SOURCE, samples
 
@@ -34,6 +40,28 @@ def test_a_killed_broker_restarts_with_everything_it_acknowledged(broker: Broker
         assert len(job.inputs()) == count
         folder = own.folder
     assert not folder.exists()  # a temporary folder goes with the broker
+
+
+def test_a_topic_that_refuses_timestamps_takes_records_without_one(make_job: MakeJob) -> None:
+    job, now = make_job("unstamped", source=SOURCE), int(1000 * time.time())
+    topic = job.core.sinks["dlq"]
+    assert topics.limits(job.settings, {"dlq": topic}, job.admin).spans == {}  # the input refuses the same
+    job.alter(job.input, topics.AFTER_MAX, str(topics.ANY))
+    limits = topics.limits(job.settings, {"dlq": topic}, job.admin)
+    assert limits == ({topic: topics.Span(topics.ANY - topics.SLACK, 3_300_000)}, topics.BATCH_BYTES)
+    job.alter(job.changelog, "max.message.bytes", "70000")
+    assert topics.limits(job.settings, {"dlq": topic}, job.admin).batch_bytes == 70_000
+    outputs = [Output("dlq", b"k", b"v", at, []) for at in (now, now + 86_400_000, now)]
+
+    async def send() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=job.bootstrap) as producer:
+            outbox = Outbox(1, {"dlq": topic}, lambda: producer, Backpressure(), spans=limits.spans)
+            await outbox.send(outputs)
+            await outbox.wait_acknowledged(list(outbox.unacknowledged))
+
+    asyncio.run(send())
+    found = topic_records(job.settings.broker, topic)
+    assert [record.timestamp for record in found] == [now, -1, now]
 
 
 def test_a_taken_port_is_a_setup_error_that_names_it(broker: Broker) -> None:

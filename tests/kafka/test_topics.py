@@ -63,8 +63,8 @@ def test_nothing_is_asked_twice_where_nothing_is_wanted(monkeypatch: pytest.Monk
                 "=2065536'",
             ],
         ),
-        ({"wrist-state-changelog": "500000"}, 1_000, ["500,000, and a batch of the worker may have 1,000,000", "=1048588'"]),
-        ({"out": "999999"}, 0, ["topic out (predictions)", "--entity-name out --add-config max.message.bytes=1048588"]),
+        ({"wrist-state-changelog": "500000"}, 1_000, []),  # batches are smaller then
+        ({"wrist-state-changelog": "500000"}, 600_000, ["500,000, and a key's largest state may have 600,512", "=1048588'"]),
         ({"in": "3000000"}, 0, ["topic letters (dlq)", "a record of in may have 3,000,000 bytes", "=3000000'"]),
     ],
 )
@@ -80,15 +80,26 @@ def test_a_limit_below_what_a_worker_sends_is_a_problem_with_the_command_that_me
     assert len(problems) == bool(said) and all(text in problems[0] for text in said), problems
 
 
-def test_an_output_that_refuses_times_which_future_allows_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = {"topic": "in", "dim": 1, "time": "t", "future": "2h"}
-    settings = Settings.model_validate({"job": {"name": "wrist"}, "source": source, "learner": {"name": "lms"}})
-    sinks = {"predictions": "out", "dlq": "letters"}
-    limits = {"out": "3600000", "letters": "3600000"}
-    monkeypatch.setattr(topics, "setting_of", lambda admin, topic, name: limits[topic])
-    (problem,) = topics.time_problems(settings, sinks, None)
-    assert "topic out (predictions): its message.timestamp.after.max.ms is 3600000" in problem and "=14400000'" in problem
-    limits["out"] = {one.name: one.config for one in topics.plan(settings, sinks, 1)}["out"][
-        "message.timestamp.after.max.ms"
-    ]
-    assert not topics.time_problems(settings, sinks, None)
+def test_limits_are_those_of_the_topics_and_where_no_one_tells_them_kafkas(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings.model_validate(
+        {"job": {"name": "wrist"}, "source": {"topic": "in", "dim": 1}, "learner": {"name": "lms"}}
+    )
+    most = topics.ANY
+    known = {
+        "in": (1_048_588, most, 7_200_000),
+        "out": (500_000, most, most),
+        "old": (2_000_000, 60_000, most),
+        "letters": (1_048_588, most, 3_600_000),
+    }
+    monkeypatch.setattr(topics, "settings_of", lambda admin, names, wanted: known)
+    sinks = {"predictions": "out", "drift": "old", "dlq": "letters", "features": "secret"}
+    limits = topics.limits(settings, sinks, None)
+    assert limits.batch_bytes == 500_000
+    assert limits.spans == dict.fromkeys(("letters", "secret"), (most - 300_000, 3_300_000)) | {
+        "old": (30_000, most - 300_000)
+    }
+    known["in"] = (1_048_588, 60_000, 3_600_000)
+    assert topics.limits(settings, sinks, None).spans == {}
+    of_source = settings.source.model_copy(update={"time": "t", "future": 7_200.0})
+    far = settings.model_copy(update={"source": of_source})  # the outputs of a new job take such times
+    assert topics.limits(far, sinks, None).spans.keys() == {"letters"}

@@ -5,19 +5,22 @@ import asyncio
 import pytest
 from aiokafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
 
+from streamjobs.core.messages import Output
 from streamjobs.errors import SetupError
 from streamjobs.job_files import core_from
 from streamjobs.kafka import timeouts
 from streamjobs.kafka.client import for_aiokafka, servers
-from streamjobs.kafka.topics import BATCH_BYTES
+from streamjobs.kafka.topics import BATCH_BYTES, Span
 from streamjobs.settings.composition import composition_of
 from streamjobs.settings.load import settings_from
 from streamjobs.settings.sections import BrokerSection
 from streamjobs.worker.app import build
+from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.metrics import Metrics
-from streamjobs.worker.outbox import BATCH_TTL, send_records
+from streamjobs.worker.outbox import BATCH_TTL, Outbox, send_dead_letters, send_records
 from tests.worker.fakes import Broker, FakeProducer
 
 
@@ -57,6 +60,40 @@ def test_a_record_larger_than_a_batch_goes_alone_so_that_the_broker_decides():
         return [len(answer.value) for answer in broker.topics], producer.batches
 
     assert asyncio.run(body()) == ([1, 2 * BATCH_BYTES, 1], [1, 1, 1])
+
+
+def stamps_sent(send):
+    """Of each record in the order of sending."""
+    stamps = []
+
+    class Stamped(FakeProducer):
+        async def send_batch(self, batch, topic, *, partition):
+            records = MemoryRecords(bytes(batch._build()))
+            while records.has_next():
+                stamps.extend(record.timestamp for record in records.next_batch())
+            return await super().send_batch(batch, topic, partition=partition)
+
+    asyncio.run(send(Stamped(Broker())))
+    return stamps
+
+
+def test_letters_without_a_timestamp_keep_none_beside_others():
+    stamps = [-1, 7_000, -1, -1, 8_000, 9_000, -1]
+    letters = [("dlq", b"k", b"%d" % at, at, []) for at in stamps]
+    assert stamps_sent(lambda producer: send_dead_letters(producer, "dlq", 0, letters)) == stamps
+
+
+def test_outputs_have_no_timestamp_where_their_topic_would_refuse_it(monkeypatch):
+    monkeypatch.setattr("time.time", lambda: 1_000.0)
+    spans = {"out": Span(10_000, 5_000), "letters": Span(1 << 62, 5_000)}
+    topics = {"features": "out", "drift": "any", "dlq": "letters"}
+    stamps = [989_999, 990_000, 1_005_000, 1_005_001, 2**63 - 1]
+    outputs = [Output(sink, b"k", b"v", at, []) for sink in topics for at in stamps]
+
+    async def send(producer):
+        await Outbox(0, topics, lambda: producer, Backpressure(), spans=spans).send(outputs)
+
+    assert stamps_sent(send) == [-1, *stamps[1:3], -1, -1, *stamps, *stamps[:3], -1, -1]
 
 
 def test_the_builder_below_aiokafkas_own_is_the_one_we_know():
