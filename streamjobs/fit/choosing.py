@@ -13,8 +13,9 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.fit import directions as directions_of
-from streamjobs.fit.inner import Inner, head_of, served, sums_of
+from streamjobs.fit.inner import Inner, served
 from streamjobs.fit.learning import Learned, Recipe, convolved, scaling_from
+from streamjobs.fit.least_squares import head_of, sums_of
 from streamjobs.fit.recordings import Recordings, shuffled, worth
 from streamjobs.fit.transitions import filtered, learn_transitions
 from streamjobs.stages import statistics
@@ -159,13 +160,14 @@ def _left_out(
         counts: Sequence[int] = (0,)
         stream = own._replace(X=np.ascontiguousarray(seen[:, columns]))
         if few and classes <= few[-1] and len(columns) > max(few[0], 2 * few[-2]):
-            counts, Z = (0, *few), np.ascontiguousarray(whole[:, columns])
-            all_ = directions_of.learn(Z, others.activity, people, few[0], 1 / recipe.teacher.delta)
+            counts = (0, *few)
+            all_ = directions_of.learn(whole[:, columns], others.activity, people, few[0], 1 / recipe.teacher.delta)
+            turned = all_.rows(stream.X)
         for count in counts:
             part = sums.of(columns)
             if count:
-                less = Directions(np.ascontiguousarray(all_.matrix[:, :count]), all_.offset[:count])
-                part, stream = sums_of(less.rows(Z), others.activity, classes), own._replace(X=less.rows(seen[:, columns]))
+                part = sums.of(columns).through(Directions(all_.matrix[:, :count], all_.offset[:count]))
+                stream = own._replace(X=np.ascontiguousarray(turned[:, :count]))
             for delta in deltas if name == "linear" and not count else deltas[:1]:
                 ridge = replace(recipe, head=replace(recipe.head, delta=delta or recipe.head.delta))
                 learned = Learned(scaling, None, head_of(ridge.teacher, [part]), others.people)

@@ -3,7 +3,6 @@
 Changes are learned by a logistic regression of whether the activity changes on how far the scores move.
 """
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from algorithms.common.protocol import LEARN, Array
 from algorithms.common.triangle import packed
 from streamjobs.fit.inner import Inner
-from streamjobs.stages.smoothing import Changes, Smoothing, Transitions
+from streamjobs.stages.smoothing import Changes, Smoothing, Transitions, count_right
 from streamjobs.stages.stage import Shape
 
 SHARPNESS = (3.0, 5.0, 7.0, 9.0, 13.0, 18.0)
@@ -25,16 +24,14 @@ BINS = 10  # of probabilities, for the calibration
 
 def learn_transitions(people: Sequence[Inner], switch: float = 0.0) -> Transitions:
     """The pair with the most right windows, every person counted alike; switch: the job's own, where it states one."""
-    changes = learn_changes(people)
-    best, most = Transitions(sharpness=SHARPNESS[0], switch=switch or SWITCH[0], changes=changes), -1.0
-    for sharpness, chance in itertools.product(SHARPNESS, (switch,) if switch else SWITCH):
-        stage = Transitions(sharpness=sharpness, switch=chance, changes=changes)
-        right = float(
-            np.mean([(filtered(stage, one.scores).argmax(axis=1) == one.stream.activity).mean() for one in people])
-        )
-        if right > most:
-            best, most = stage, right
-    return best
+    changes, chances = learn_changes(people), np.array((switch,) if switch else SWITCH)
+    sizes = np.array([len(one.scores) for one in people])
+    scores, activity = np.vstack([one.scores for one in people]), np.concatenate([one.stream.activity for one in people])
+    person = np.repeat(np.arange(len(people)), sizes)
+    right = count_right(scores, activity, person, np.array(SHARPNESS), chances, changes)
+    shares = (right / sizes[:, None, None]).mean(axis=0)
+    sharpness, chance = np.unravel_index(shares.argmax(), shares.shape)
+    return Transitions(sharpness=SHARPNESS[sharpness], switch=float(chances[chance]), changes=changes)
 
 
 def learn_changes(people: Sequence[Inner]) -> Changes | None:

@@ -162,6 +162,18 @@ class Transitions(JobStage):
         return chances
 
 
+def count_right(
+    scores: Array, activity: Array, person: Array, sharpness: Array, switch: Array, changes: Changes | None
+) -> Array:
+    """(people, sharpness, switch) right rows of each person by each pair of numbers of `Transitions`, to choose one.
+
+    scores (n, classes), person (n,): its rows stand together, and people are numbered from 0.
+    """
+    right = np.zeros((int(person[-1]) + 1, len(sharpness), len(switch)), np.int64)
+    _count_right(np.ascontiguousarray(scores), activity, person, sharpness, switch, _numbers(changes), right)
+    return right
+
+
 @lru_cache(maxsize=64)
 def _numbers(changes: Changes | None) -> tuple[Array, int, float, float]:
     """What the loop takes, made once: whitening, classes, slope, offset; no classes: no changes."""
@@ -187,8 +199,8 @@ def _loop(work, slots, scores, learn, smoothed, smooth):
 
 
 @compiled
-def _raised(scores, before, changes, switch):
-    """The chance of a change between two rows with these scores, where that of an average row is `switch`."""
+def _raised(scores, before, changes):
+    """By how much the odds of a change between two rows with these scores exceed those of an average row."""
     whitening, classes, slope, offset = changes
     squares = 0.0
     for j in range(classes):
@@ -198,8 +210,36 @@ def _raised(scores, before, changes, switch):
         squares += along * along
     if not squares < FURTHEST:  # NaN of scores that leave the finite numbers too
         squares = FURTHEST
-    odds = np.exp(min(slope * np.log(1.0 + squares / classes) + offset, MOST_RAISED)) * switch / (1.0 - switch)
-    return odds / (1.0 + odds)
+    return np.exp(min(slope * np.log(1.0 + squares / classes) + offset, MOST_RAISED))
+
+
+@compiled
+def _weigh(scores, sharpness, now):
+    """What a row says for each class into `now`, 0 of a class that taught nothing; gives the number of others."""
+    highest, known, total = -np.inf, 0, 0.0
+    for t in range(now.size):
+        if scores[t] != 0.0:
+            known += 1
+            highest = max(highest, scores[t])
+    for t in range(now.size):
+        now[t] = np.exp(sharpness * (scores[t] - highest)) if scores[t] != 0.0 else 0.0
+        total += now[t]
+    for t in range(now.size):
+        if scores[t] != 0.0:
+            now[t] = max(now[t] / total, FLOOR)
+    return known
+
+
+@compiled
+def _follow(now, before, known, switch):
+    """From what a row says to the probabilities of its `known` classes; 1 for a row without one before it."""
+    summed = 0.0
+    for t in range(now.size):
+        if known > 1 and now[t] > 0.0:
+            now[t] *= before[t] * (1.0 - switch) + switch * (1.0 - before[t]) / (known - 1)
+        summed += now[t]
+    for t in range(now.size):
+        now[t] /= summed
 
 
 @compiled
@@ -210,38 +250,40 @@ def _filter(held, slots, scores, learn, chances, sharpness, usual, changes):
         key, before, now = slots[n], all_before[slots[n]], chances[n]
         if missing(scores[n]):
             continue
-        highest, known = -np.inf, 0
-        for t in range(now.size):
-            if scores[n, t] != 0.0:
-                known += 1
-                highest = max(highest, scores[n, t])
+        known = _weigh(scores[n], sharpness, now)
         if known == 0:  # a head that knows nothing: no class is likelier than another
-            for t in range(now.size):
-                now[t] = 0.0
             continue
-        total = 0.0
-        for t in range(now.size):
-            now[t] = np.exp(sharpness * (scores[n, t] - highest)) if scores[n, t] != 0.0 else 0.0
-            total += now[t]
-        summed, others, switch = 0.0, max(1, known - 1), usual
+        switch = usual
         if raises and rows[key] > 0:
-            switch = _raised(scores[n], all_latest[key], changes, usual)
-        for t in range(now.size):
-            if now[t] == 0.0 and scores[n, t] == 0.0:
-                continue
-            likely = max(now[t] / total, FLOOR)
-            if rows[key] == 0:
-                now[t] = likely
-            elif known == 1:
-                now[t] = 1.0
-            else:
-                now[t] = likely * (before[t] * (1.0 - switch) + switch * (1.0 - before[t]) / others)
-            summed += now[t]
-        for t in range(now.size):
-            now[t] /= summed
+            odds = _raised(scores[n], all_latest[key], changes) * usual / (1.0 - usual)
+            switch = odds / (1.0 + odds)
+        _follow(now, before, known if rows[key] > 0 else 1, switch)
         if learn[n] & LEARN_EXTRACTOR:
             rows[key] += 1
             for t in range(now.size):
                 before[t] = now[t]
                 if raises:
                     all_latest[key, t] = scores[n, t]
+
+
+@compiled
+def _count_right(scores, activity, person, sharpness, switch, changes, right):
+    """Adds to `right`, all pairs row by row."""
+    classes = scores.shape[1]
+    row, now, before = np.empty(classes), np.empty(classes), np.zeros((len(sharpness), len(switch), classes))
+    for n in range(len(scores)):
+        first, odds = n == 0 or person[n] != person[n - 1], 1.0
+        if changes[1] > 0 and not first:
+            odds = _raised(scores[n], scores[n - 1], changes)
+        for s in range(len(sharpness)):
+            known = _weigh(scores[n], sharpness[s], row)
+            for c in range(len(switch)):
+                chance = odds * switch[c] / (1.0 - switch[c])
+                for t in range(classes):
+                    now[t] = row[t]
+                _follow(now, before[s, c], 1 if first else known, chance / (1.0 + chance) if changes[1] > 0 else switch[c])
+                best = 0
+                for t in range(classes):
+                    before[s, c, t] = now[t]
+                    best = t if now[t] > now[best] else best
+                right[person[n], s, c] += best == activity[n]

@@ -11,6 +11,7 @@ from streamjobs.core.state.population import encode
 from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.fit.learning import Recipe, features, learned_from
+from streamjobs.fit.least_squares import sums_of
 from streamjobs.fit.recordings import Recordings, shuffled
 from streamjobs.job_files import job_of
 from tests.fit.people import JOB, as_csv, command, job_file, rows
@@ -40,6 +41,14 @@ def test_a_head_on_them_says_what_the_populations_head_says_and_sees_where_peopl
     matrix, differ = few.directions.matrix, np.eye(30)[:, :4]
     rest = differ - matrix @ np.linalg.lstsq(matrix, differ, rcond=None)[0]
     assert np.linalg.norm(rest, axis=0).max() < 0.6  # of 1: by chance it is the root of 22 of 30
+
+
+def test_sums_through_directions_are_sums_of_the_rows_in_them():
+    data = _people()
+    few = learned_from(shuffled(data, data.person >= 0, [0]), replace(RECIPE, directions=8), 3).directions
+    found, expected = sums_of(data.X, data.activity, 3).through(few), sums_of(few.rows(data.X), data.activity, 3)
+    np.testing.assert_allclose(found.gram, expected.gram, rtol=1e-9, atol=1e-8)
+    np.testing.assert_allclose(found.along, expected.along, rtol=1e-9, atol=1e-8)
 
 
 def test_any_split_of_rows_gives_the_same_bits():

@@ -1,5 +1,6 @@
 """[head] filter = "hmm" and boost: what `fit` chooses inside the population, what the file keeps, and what is refused."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -11,11 +12,12 @@ from algorithms.heads.gated_rls import GatedRls
 from streamjobs.core.state.population import encode
 from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import ConfigError
+from streamjobs.fit import inner, transitions
 from streamjobs.fit.evaluation import calibration, filter_learned, leave_one_out
 from streamjobs.fit.inner import left_out
 from streamjobs.fit.learning import Recipe, Way, decided, features, learned_from
 from streamjobs.fit.recordings import Recordings, shuffled
-from streamjobs.fit.transitions import calibration_error, filtered, learn_changes
+from streamjobs.fit.transitions import calibration_error, filtered, learn_changes, learn_transitions
 from streamjobs.job_files import job_of, load_job
 from streamjobs.stages.smoothing import Transitions
 from tests.fit.people import JOB, as_csv, command, job_file, rows
@@ -72,17 +74,36 @@ def test_changes_are_learned_where_scores_move(data):
     assert with_.argmax(axis=1).tolist().index(1) < without.argmax(axis=1).tolist().index(1)
 
 
-def test_heads_from_sums_over_people_are_those_of_one_pass(data):
-    everybody = shuffled(data, data.person >= 0, [0])
-    learned = learned_from(everybody, RECIPE, 3)
-    Z = features(learned, RECIPE, data.X)
-    for person, found in enumerate(left_out(data, RECIPE, learned, Z, 20)):
+@pytest.mark.parametrize("head", [{}, {"unlabelled": 0.0}, {"gate": False}])
+def test_heads_from_sums_and_rows_at_once_are_those_of_one_pass(data, head, monkeypatch):
+    monkeypatch.setattr(inner, "WINDOWS", 1000)
+    recipe = replace(RECIPE, head=replace(RECIPE.head, **head))
+    learned = learned_from(shuffled(data, data.person >= 0, [0]), recipe, 3)
+    Z = features(learned, recipe, data.X)
+    for person, found in enumerate(left_out(data, recipe, learned, Z, 20)):
         others = shuffled(data, data.person != person, [0])
-        alone = learned_from(others._replace(X=features(learned, RECIPE, others.X)), replace(RECIPE, scaling=None), 3)
+        begin, seen = recipe.teacher.init(dim=3, targets=3, seed=0), features(learned, recipe, others.X)
+        one_pass, _ = recipe.teacher.run(begin, seen, np.eye(3)[others.activity])
         own = shuffled(data, data.person == person, [1, person, 0])
-        raw = replace(RECIPE, filter=None)
-        expected = decided(raw, "gated", alone, own, features(learned, RECIPE, own.X))
+        rest = learned._replace(head=one_pass, people=5)
+        expected = decided(replace(recipe, filter=None), "gated", rest, own, features(learned, recipe, own.X))
         np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+
+
+def test_all_pairs_at_once_give_the_pair_of_one_after_the_other(data):
+    """As long as rows are those of `Transitions`, also where a class has taught nothing and where no change was learned."""
+    learned = learned_from(shuffled(data, data.person >= 0, [0]), RECIPE, 3)
+    people = list(left_out(data, RECIPE, learned, features(learned, RECIPE, data.X), 20))
+    absent = [one._replace(scores=one.scores * [1.0, 1.0, 0.0]) for one in people]
+    still = [one._replace(stream=one.stream._replace(activity=np.ones_like(one.stream.activity))) for one in people]
+    for group in (people, absent, still):
+        changes, shares = learn_changes(group), {}
+        for pair in itertools.product(transitions.SHARPNESS, transitions.SWITCH):
+            stage = Transitions(sharpness=pair[0], switch=pair[1], changes=changes)
+            right = [(filtered(stage, one.scores).argmax(axis=1) == one.stream.activity).mean() for one in group]
+            shares[stage] = np.mean(right)
+        assert learn_transitions(group) == max(shares, key=lambda stage: shares[stage])
+    assert learn_transitions(people, 0.04).switch == 0.04
 
 
 def test_boost_follows_the_people_unless_the_job_states_it(tmp_path, data):

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamjobs.fit.inner import head_of, served, sums_of
+from streamjobs.fit.inner import served
 from streamjobs.fit.learning import Learned, Recipe
+from streamjobs.fit.least_squares import head_of, sums_of
 from streamjobs.fit.recordings import Recordings, shuffled
 from streamjobs.fit.transitions import filtered
 from streamjobs.stages.smoothing import Smoothing
