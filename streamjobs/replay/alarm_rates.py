@@ -79,13 +79,20 @@ class DriftRow(msgspec.Struct):
     watch: str
     alarm: bool
     warming_up: bool = False
+    open: bool = False
     columns: dict[str, float] = {}
     beside: dict[str, _Verdict] = {}
 
     @property
     def alarms(self) -> int:
         """Of all that is watched, without controls."""
-        return self.alarm + sum(one.alarm for name, one in self.beside.items() if name in WATCHES)
+        return len(self.raised)
+
+    @property
+    def raised(self) -> list[str]:
+        """The watches that alarm."""
+        beside = [name for name, one in self.beside.items() if one.alarm and name in WATCHES]
+        return [self.watch, *beside] if self.alarm else beside
 
 
 class Way(NamedTuple):

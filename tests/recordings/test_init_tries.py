@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamjobs.commands.recordings.trial import Tried
+from streamjobs.commands.recordings.trial import Trial, Tried, _usual
 from streamjobs.job_files import job_of, load_job
 from streamjobs.recordings.files import records_of
 from streamjobs.recordings.profile import _is_daily
@@ -101,16 +101,23 @@ def test_the_rows_of_a_short_sample_are_counted_too(tmp_path, printed):
     assert found.says("[drift] was not tried: the sample has at most 30 rows of a key, and a detector needs 1,000 or more")
 
 
-@pytest.mark.parametrize(("loud", "chosen"), [("innovations", ["columns", "rows"]), ("rows", "columns")])
+@pytest.mark.parametrize(
+    ("loud", "chosen"),
+    [
+        ("innovations", ["columns", "rows"]),
+        ("rows", ["columns", "innovations"]),
+        ("columns", ["innovations", "rows"]),
+        ("innovations rows", "columns"),
+    ],
+)
 def test_where_a_watch_alarms_too_often_init_tries_without_it(tmp_path, printed, monkeypatch, loud, chosen):
     def tried(job: Any, way: Any, records: list[Any]) -> Tried:
-        return Tried(
-            way.drift.watch, 4, 9000, Counter(dict.fromkeys("abcd", 20) if loud in way.drift.watch else {}), 0.9, Counter()
-        )
+        usual = Counter({name: 20 for name in loud.split() if name in way.drift.watch})
+        return Tried(way.drift.watch, 4, 9000, Counter(a=usual.total()), usual, 0.9, Counter())
 
     monkeypatch.setattr("streamjobs.commands.recordings.trial._tried", tried)
     found = printed(jsonl(tmp_path / "a.jsonl", columns(2600)))
-    assert found.says(f"watch = {WATCH} raised 80 alarms in 4 of 4 keys")
+    assert found.says(f"watch = {WATCH} raised {20 * len(loud.split())} alarms in 1 of 4 keys")
     assert tomllib.loads(found.text)["drift"]["watch"] == chosen
 
 
@@ -150,7 +157,7 @@ def test_a_long_sample_is_counted_while_it_is_read(tmp_path, printed, monkeypatc
 
 
 def test_rows_of_the_warm_up_are_named():
-    tried = Tried("columns", 15, 60, Counter(), 0.006, Counter(), warming=8580)
+    tried = Tried("columns", 15, 60, Counter(), Counter(), 0.006, Counter(), warming=8580)
     assert "of 15 keys and 60 rows (8,580 more rows of warm-up); false_alarms" in str(tried)
 
 
@@ -250,18 +257,50 @@ def test_the_line_of_drift_has_what_it_would_have_done(tmp_path, printed):
     assert tomllib.loads(found.text)["drift"] == {"watch": json.loads(WATCH), "false_alarms": f"1 per {STATED} rows"}
 
 
-def test_levels_that_jump_are_reported_as_too_many_alarms(tmp_path, printed):
-    jumps = np.random.default_rng(4).normal(size=200) * 9
-    found = printed(jsonl(tmp_path / "a.jsonl", columns(8000, level=lambda i: jumps[i // 120] + 0.1 * np.cos(7.0 * i))))
-    assert found.says('watch = "columns" raised', "columns in them: level")
-    assert tomllib.loads(found.text)["drift"]["watch"] == "ls_error" or found.says("[drift] alarms too often")
+def test_columns_are_not_watched_where_a_level_jumps_all_the_time(tmp_path, printed):
+    jumps = np.random.default_rng(4).normal(size=80) * 9
+    made = columns(8000, level=lambda i: jumps[i // 120] * (4 if i // 1000 % 2 else 1) + 0.1 * np.cos(7.0 * i))
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
+    assert found.says(f"watch = {WATCH} raised", "columns in them: level", "they are open for more than 20% of the rows")
+    assert tomllib.loads(found.text)["drift"]["watch"] == ["innovations", "rows"]
+
+
+def test_where_every_way_alarms_too_often_init_says_what_to_do():
+    tried = Tried("columns", 1, 9000, Counter(a=40), Counter(columns=40), 0.9, Counter(level=1))
+    assert [*Trial([tried]).lines()][1].startswith("[drift] alarms too often: if the sample has no such faults")
 
 
 def test_a_few_keys_with_faults_do_not_decide_what_is_watched():
-    def tried(**alarms: int) -> Tried:
-        return Tried("columns", 8, 20_000, Counter(alarms), 2.0, Counter())
+    def usual(**alarms: int) -> int:
+        raised = [(key, 1234 * n % 2000, "columns") for key, count in alarms.items() for n in range(count)]
+        return _usual(raised, dict.fromkeys("abcdefgh", 2000), keys=8).total()
 
-    assert tried(a=30, b=40, c=5).fits and not tried(a=30, b=40, c=8).fits
+    assert usual(a=30, b=40, c=5) == 5 and usual(a=30, b=40, c=8) == 8 and usual(a=9, b=9, c=9, d=9) == 16
+
+
+def test_alarms_of_one_key_that_are_close_together_do_not_decide_what_is_watched():
+    def usual(*rows: int) -> Counter[str]:
+        return _usual([("m", row, "rows") for row in rows], {"m": 4000}, keys=1)
+
+    faults = 500, 1010, 1015, 1030, 1320, 2400, 2401, 2650, 3900
+    assert usual(*faults) == {"rows": 1}, "three of the twelve parts may have faults"
+    assert usual(*range(400, 4000, 300)) == {"rows": 8}
+
+
+@pytest.mark.parametrize(
+    ("faults", "watch"),
+    [(range(0), ["innovations", "rows"]), (range(900, 1000), json.loads(WATCH))],
+    ids=["trend", "faults"],
+)
+def test_faults_of_one_machine_drop_no_watch_and_a_level_that_keeps_rising_does(tmp_path, printed, faults, watch):
+    random = np.random.default_rng(12)
+    x = random.normal(size=4000) + (0 if faults else 0.012 * np.arange(4000))
+    for begin in (1300, 2700) if faults else ():
+        x[begin : begin + 60] += 12.0
+    made = [{"device": "d", "ts": START + 300 * n, "a": round(value, 3)} for n, value in enumerate(x.tolist())]
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
+    assert tomllib.loads(found.text)["drift"]["watch"] == watch, found.lines
+    assert found.says("most are close together, as those of faults are") == bool(faults)
 
 
 @pytest.mark.parametrize(("pause", "length"), [(300, "100m"), (1, "20s"), (7200, "40h")])

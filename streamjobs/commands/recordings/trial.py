@@ -28,7 +28,8 @@ KEYS, RECORDS = 20, 100_000  # most keys of the sample, and of their records, th
 LEAST = 1000  # rows of a key; a detector of columns needs more
 LOOK_AT = 1_000_000  # records of the sample
 MOST_NAMED = 3  # columns, or keys, in alarms that are printed
-FAULTY = 4  # of so many keys one may have faults
+PARTS = 12  # least parts of the sample that are judged: keys, or of few keys equal parts of their rows
+FAULTY = 4  # of so many parts one may have faults
 MOST_KEYS = 0.5  # of the keys: what more of them have is not a fault
 SENSORS = 10  # of so many keys one may have a sensor that stops
 PAUSES = 10, 100  # of the usual one, after which a key is silent
@@ -38,7 +39,10 @@ MEANS = {
     "silent": "no sample for {} usual pauses",
     "group": "this share of the keys alarms at once",
 }
-TOO_MANY, MORE = 2.0, 3  # alarms are too many beyond so many times the stated number, and so many more
+OPEN = (
+    0.2  # most of the rows in which a watch may have an open alarm: of a level that keeps moving it learns again and again
+)
+TOO_MANY, MORE = 2.0, 2  # alarms are too many beyond so many times the stated number, and so many more
 
 
 class Tried(NamedTuple):
@@ -48,15 +52,26 @@ class Tried(NamedTuple):
     keys: int  # with a detector that could alarm
     rows: int  # of these keys, since then
     alarms: Counter[str]  # by key
+    usual: Counter[str]  # by watch, without the parts of the sample that may have faults
     stated: float  # alarms that false_alarms allows on so many rows
     named: Counter[str]  # columns in the alarms, by the number of keys with such alarms
     warming: int = 0  # rows of all keys before that
+    opened: int = 0  # rows with an open alarm of the first watch
 
     @property
     def fits(self) -> bool:
-        """Whether alarms are as rare as stated, except in a quarter of the keys, which may have faults."""
-        usual = sorted(self.alarms.values(), reverse=True)[self.keys // FAULTY :]
-        return sum(usual) <= TOO_MANY * self.stated + MORE
+        """Whether alarms are as rare as stated, except in a quarter of the sample, which may have faults."""
+        return self.usual.total() <= self.most and not self.lasts
+
+    @property
+    def lasts(self) -> bool:
+        """Whether alarms of the first watch are open for too many rows."""
+        return self.opened > OPEN * (self.rows + self.warming)
+
+    @property
+    def most(self) -> float:
+        """Alarms outside that quarter, beyond which there are too many."""
+        return TOO_MANY * self.stated + MORE
 
     def __str__(self) -> str:
         most = ", ".join(f"{name} of {many(count, 'key')}" for name, count in self.named.most_common(MOST_NAMED))
@@ -64,7 +79,10 @@ class Tried(NamedTuple):
         return (
             f"on the sample, watch = {json.dumps(self.watch)} raised {many(self.alarms.total(), 'alarm')} in "
             f"{len(self.alarms):,} of {many(self.keys, 'key')} and {many(self.rows, 'row')}{warm}; "
-            f"false_alarms allows {self.stated:.2g}" + (f"; columns in them: {most}" if most and not self.fits else "")
+            f"false_alarms allows {self.stated:.2g}"
+            + (f"; columns in them: {most}" if most and not self.fits else "")
+            + (f"; they are open for more than {OPEN:.0%} of the rows" if self.lasts else "")
+            + ("; most are close together, as those of faults are" if self.fits and self.alarms.total() > self.most else "")
         )
 
 
@@ -110,17 +128,20 @@ def environment(guessed: "Guess") -> Mapping[str, str]:
 
 
 def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: int) -> Trial:
-    """The file's own [drift] first; where it alarms too often, columns and rows, columns, then errors of the learner."""
+    """The file's own [drift] first; where it alarms too often, without its loudest watch, then others."""
     from streamjobs.job_files import job_from, read_job
+    from streamjobs.recordings.profile import may_leave_out
     from streamjobs.replay import alarm_rates
     from streamjobs.settings.composition import composition_of
+    from streamjobs.settings.events import DriftSection
     from streamjobs.settings.sections import SinksSection
 
     sinks = SinksSection(features="", predictions="", drift="rows", alarms="alarms")
     try:
         own = job_from(read_job(file, environment(guessed)), str(file))
-        assert own.settings.drift is not None
-        if most_rows < LEAST and own.settings.drift.detector is None:  # as `init` writes it for a short sample
+        drift = own.settings.drift
+        assert drift is not None
+        if most_rows < LEAST and drift.detector is None:  # as `init` writes it for a short sample
             return Trial(
                 [], f"the sample has at most {many(most_rows, 'row')} of a key, and a detector needs {LEAST:,} or more"
             )
@@ -129,12 +150,11 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
     except ConfigError as error:
         return Trial([], str(error))
     found: list[Tried] = []
-    watches = own.settings.drift.watch, [*WITHOUT_RHYTHM], "columns", "ls_error"
-    for way in alarm_rates.ways(own.settings, predicts=False):
-        if way.drift.watch not in watches or not way.stated or way.drift.reference:
-            continue
-        if any(one.watch == way.drift.watch for one in found):
-            continue
+    for watch in _watches(drift.watch, found, may_leave_out(guessed)):
+        one = drift
+        if watch != drift.watch:
+            one = DriftSection(watch=watch, false_alarms=drift.false_alarms, idle=drift.idle)  # type: ignore[arg-type]
+        way = alarm_rates.Way("", one, True)
         try:
             settings = alarm_rates.watching(own.settings, way).model_copy(update={"sinks": sinks})
             job = job_from(composition_of(settings), str(file))
@@ -142,13 +162,26 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
             continue
         found.append(_tried(job, way, records))
         if not found[-1].rows and len(found) == 1:
-            return Trial([], f"no key of the sample has enough rows for watch = {way.drift.watch!r} to learn what is normal")
+            return Trial([], f"no key of the sample has enough rows for watch = {watch!r} to learn what is normal")
         if not found[-1].rows or found[-1].fits:
             break
     found = [one for one in found if one.rows]
-    found.sort(key=lambda one: (one.fits, -one.alarms.total()))
+    found.sort(key=lambda one: (one.fits, -one.usual.total()))
     rows_alone = guessed.label is None and own.settings.window is None
     return Trial(found, None, *(_sensors(own.settings, records, guessed, found[-1].watch) if rows_alone else ()))
+
+
+def _watches(own: str | Sequence[str], tried: Sequence[Tried], several: bool) -> Iterator[str | Sequence[str]]:
+    """What to try in turn; tried: the first is the file's own. several: columns that alarm often may be left out."""
+    yield own
+    if isinstance(own, str):
+        yield from ([*WITHOUT_RHYTHM], *(name for name in ("columns", "ls_error") if name != own))
+        return
+    first = tried[0]
+    order = sorted(own, key=lambda name: (not (first.lasts and name == own[0]), -first.usual[name]))
+    pairs = [[name for name in own if name != left] for left in order]
+    yield from sorted(pairs, key=lambda pair: several and pair != [*WITHOUT_RHYTHM])
+    yield from ("columns", "ls_error")
 
 
 def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", watch: object) -> tuple[list[str], list[str]]:
@@ -215,12 +248,13 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
     from streamjobs.replay import alarm_rates
     from streamjobs.replay.engine import Replay
 
-    ready, alarms = dict[str, set[str]](), Counter[str]()  # ready: watches of a key that can alarm
+    ready, seen = dict[str, set[str]](), Counter[str]()  # watches of a key that can alarm; rows of a key
+    raised = list[tuple[str, int, str]]()  # key, row of the key, and watch of each alarm
     named = set[tuple[str, str]]()  # columns in the alarms of a key
-    rows, watched, warming = 0, 0, 0
+    rows, watched, warming, opened = 0, 0, 0, 0
 
     def take(output: "Output") -> None:
-        nonlocal rows, watched, warming
+        nonlocal rows, watched, warming, opened
         if output.sink == "alarms" and output.value is not None:
             alarm = msgspec.json.decode(output.value)
             named.update((moved["column"], alarm["key"]) for moved in alarm["columns"][:1])
@@ -231,17 +265,29 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
         of_key.update(name for name, one in row.beside.items() if one.statistic and name in alarm_rates.WATCHES)
         of_key.update(() if row.warming_up else {row.watch})
         rows, watched = rows + bool(of_key), watched + len(of_key)
-        warming += not of_key
-        if row.alarms:
-            alarms[row.key] += row.alarms
+        warming, opened = warming + (not of_key), opened + row.open
+        raised.extend((row.key, seen[row.key], name) for name in row.raised)
+        seen[row.key] += 1
 
     compile_loops(job)
     Replay(job).run(records, take, lambda tally: None)
     between = alarm_rates.stated_by(job.composition)
     assert between is not None
     stated = watched / (between * sum(not watch.control for watch in job.composition.watches))
-    columns = Counter(column for column, _ in named)
-    return Tried(way.drift.watch, sum(map(bool, ready.values())), rows, alarms, stated, columns, warming)
+    columns, alarms = Counter(column for column, _ in named), Counter(key for key, _, _ in raised)
+    keys = sum(map(bool, ready.values()))
+    return Tried(way.drift.watch, keys, rows, alarms, _usual(raised, seen, keys), stated, columns, warming, opened)
+
+
+def _usual(raised: Sequence[tuple[str, int, str]], rows: Mapping[str, int], keys: int) -> Counter[str]:
+    """Watches of the alarms outside the parts of the sample with the most: a fault is in one part, a broken promise in all.
+
+    raised: key, row of the key, and watch. keys: that can alarm.
+    """
+    each = math.ceil(PARTS / max(keys, 1))
+    part_of = [(key, row * each // rows[key]) for key, row, _ in raised]
+    faulty = {part for part, _ in Counter(part_of).most_common(keys * each // FAULTY)}
+    return Counter(watch for (_, _, watch), part in zip(raised, part_of, strict=True) if part not in faulty)
 
 
 def records_to_try(settings: "Settings", sample: Path, guessed: "Guess", how: "How") -> Iterator["Stored"]:
