@@ -104,8 +104,8 @@ def fit(
     started, windows, chosen = time.monotonic(), None, dict[str, Any]()
     if better is not None:
         ready(asked)  # before the choice takes its time
-        proposed = _proposed(asked, better, as_json)
-        asked, windows, chosen = replace(asked, job=better), proposed.windows, {"chosen": _choice(proposed, better)}
+        proposed, printed = choose(asked, better, as_json)
+        asked, windows, chosen = replace(asked, job=better), proposed.windows, {"chosen": printed}
     fitted = fit_job(asked, note if as_json else say, _doubt, windows)
     if fitted.picture is not None and not _drawn(fitted, fitted.picture):
         fitted = fitted._replace(picture=None)
@@ -115,34 +115,31 @@ def fit(
         _print_result(fitted, asked.job, time.monotonic() - started)
 
 
-def _proposed(asked: "Asked", path: Path, as_json: bool) -> "Proposed":
-    """Choose, print the table, and write the job with the best."""
+def choose(asked: "Asked", path: Path | None, as_json: bool) -> tuple["Proposed", dict[str, Any]]:
+    """Compare settings on people left out, print the table, and write the job with the best; gives it as JSON too."""
     from streamjobs.fit.choosing import as_text
     from streamjobs.fit.proposing import propose
 
-    if path.exists() and not asked.force:
+    if path is not None and path.exists() and not asked.force:
         raise ConfigError(f"{path}: the file for the chosen job already exists; name a new file.")
-    tell = note if as_json else say
-    proposed = propose(asked, tell, _doubt)
+    proposed = propose(asked, note if as_json else say, _doubt)
     choice = proposed.choice
-    write_private(path, [proposed.text.encode()], "the chosen job")
+    if path is not None:
+        write_private(path, [proposed.text.encode()], "the chosen job")
     if not as_json:
         say("\n" + as_text(choice) + f"\n\nBest: {choice.best.candidate.name}\n\n{proposed.best}")
         if proposed.cheapest is not None:
             say(f"\nThe smallest within .01 of it: {choice.cheapest.candidate.name}\n\n{proposed.cheapest}")
-        say(f"\nwrote {path}, the job with the best.")
-    return proposed
-
-
-def _choice(proposed: "Proposed", path: Path) -> dict[str, Any]:
-    choice = proposed.choice
+        if path is not None:
+            say(f"\nwrote {path}, the job with the best.")
     figures = [
         {**one.candidate._asdict(), "all": float(one.every.mean()), "fresh": float(one.fresh.mean())}
         | {"worst": float(one.every.min()), "numbers": one.width, "state_bytes": one.state_bytes}
         for one in choice.judged
     ]
     best = {"best": choice.best.candidate._asdict(), "cheapest": choice.cheapest.candidate._asdict()}
-    return {"file": str(path), "candidates": figures, **best, "estimate": float(choice.estimate.mean())}
+    file = None if path is None else str(path)
+    return proposed, {"file": file, "candidates": figures, **best, "estimate": float(choice.estimate.mean())}
 
 
 def _doubt(doubt: str) -> None:

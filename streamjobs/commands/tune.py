@@ -54,7 +54,8 @@ def tune(
     row is predicted before it is learned, from the file's first record to its last. For comparison, a linear head is
     tuned in the same way, and controls without a model are scored: the last label and the most frequent one.
 
-    With [forecast] it first compares the forecasts with the last value, averages and an autoregression.
+    With [forecast] it first compares the forecasts with the last value, averages and an autoregression. With [population] it
+    compares what 'fit --choose' does, on people left out, and ignores --share, --candidates, --seconds and --records.
     """
     from streamjobs.commands.recordings.options import has_key, how_of
     from streamjobs.job_files import composing, job_from, read_job, read_table
@@ -66,6 +67,15 @@ def tune(
     settings, how = composition.settings, how_of(key_from=key_from, key_is=key_is)
     if not has_key(key, settings, how):
         raise ConfigError("tune needs --key, the column with the key, --key-from, or --key-is with the only key.")
+    if settings.population is not None:
+        from streamjobs.commands.fit import choose
+        from streamjobs.fit.fitting import Asked
+
+        asked = Asked(job=job_file, sources=[str(source)], key=key, time=time_column, label_delay=delay, how=how)
+        _, chosen_of_people = choose(asked, write, as_json)
+        if as_json:
+            show(chosen_of_people)
+        return
     recorded = first_records(source, settings, key, time_column, how, records)
     if composition.forecasts is not None and _forecasts(job_from(composition, str(job_file)), recorded, as_json):
         return

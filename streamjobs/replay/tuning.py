@@ -80,15 +80,11 @@ def tune(
 ) -> Tuned:
     """Try the settings of a job file's contents. `made` composes a job file's contents, `tell` hears of each trial.
 
-    share: of each key's labelled rows, the first part. Raises ConfigError for a job without labels, or with a population.
+    share: of each key's labelled rows, the first part. Raises ConfigError for a job without labels.
     """
     tuner = _Tuner(made, records, share, time.monotonic() + seconds, most, tell)
     plain = {name: copy.deepcopy(dict(section)) for name, section in table.items() if name not in ("drift", "sinks")}
     job = made(plain)
-    if job.settings.population is not None:
-        raise ConfigError(
-            "tune needs a job without [population]; 'streamjobs fit --choose' compares settings on people left out."
-        )
     require_labels(job, "tune")
     finished = tuner.search(OWN, plain, job)
     linear = _linear(plain, job)

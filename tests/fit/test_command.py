@@ -278,5 +278,3 @@ def test_a_job_with_a_population_is_compared_with_learners_that_know_no_one(fitt
     assert "people who taught the population" in said.err
     assert command("compare", folder / "job.toml", *asked[:2], "--key-from", "column", "--learners", "job") == 2
     assert "--key-from must be 'file' or 'folder'" in capsys.readouterr().err
-    assert command("tune", folder / "job.toml", *asked) == 2
-    assert "fit --choose" in capsys.readouterr().err
