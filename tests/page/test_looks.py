@@ -221,3 +221,11 @@ def test_alarms_of_sensors_are_seen_in_a_job_without_drift(browser: Any) -> None
         in_alarm = str(made.health.metrics.stats().drifting)
         assert in_alarm != "0" and viewer.ask(TILE.format("Open alarms"))[0] == in_alarm
         viewer.loop.run_until_complete(viewer.tab.close())
+
+
+def test_predictions_have_those_without_a_model_beside_them(people: Viewer) -> None:
+    right, note = people.ask(TILE.format("Predicted right"))
+    assert right == "17 %" and note == "of 5,400 labels; last label 83 %, most frequent 6 %"
+    assert people.ask("document.getElementById('confusion-note').textContent").startswith(
+        "5,394 labelled rows so far, 17 % right; last label 83 %, most frequent 6 %. 6 more arrived before"
+    )

@@ -127,6 +127,21 @@ def test_labels_by_predictions_count_labelled_rows_alone() -> None:
     assert sum(group.confusion.values()) == 2 and group.shown["p"].cells[-1][:2] == [-1, -1]
 
 
+def test_predictions_stand_beside_a_repeat_of_the_last_label() -> None:
+    names = ["a", "a", "b", "b", "b", None]
+    group = People()
+    group.take([BatchRows(["k"] * 6, np.arange(6.0), np.ones(6), [None, *"bbbbb"], names)], (), 1)
+    assert (group.repeated, group.repeated_right) == (4, 3)
+    late = People(repeats=False)  # labels that come later are not known before the next row
+    late.take([BatchRows(["k"] * 6, np.arange(6.0), np.ones(6), ["b"] * 6, names)], (), 1)
+    assert late.repeated == 0
+    box = Feed()
+    figures = Figures(box, Health(Metrics("in", "okfeb")), {"job": "j"})
+    box.take(Report(batches=[BatchRows(["k"] * 3, np.arange(3.0), np.ones(3), [0.0] * 3, [1.0, 2.0, 4.0])], measured=3))
+    figures.look(0.0)
+    assert json.loads(figures.full().partition(b"data: ")[2])["confusion"]["repeated"] == round(math.sqrt(2.5), 3)
+
+
 class OpenAlarms:
     """States with these open alarms in every partition."""
 

@@ -46,6 +46,7 @@ class Page:
             "model": self._core.job.model,
             "alarms": settings.drift is not None or settings.alarms is not None,
             "labels": settings.source.label is not None,
+            "repeats": not (settings.labels.wait or settings.labels.delay),
             "partitions": None,
         }
         return Looks(Figures(feed, health, self._about, self._states), self._access, self._asker)

@@ -37,7 +37,7 @@ class Figures:
 
     def __init__(self, feed: Feed, health: Health, about: dict[str, Any], states: States | None = None) -> None:
         """about: the job's name and the like; states: reads open alarms from live states."""
-        self.people = People()
+        self.people = People(about.get("repeats", True))
         self.number = 0  # of the last look
         self._feed, self._health, self._about, self._states = feed, health, about, states
         self._open: list[ShownAlarm] = []  # the newest open alarms, as the states have them
@@ -182,7 +182,16 @@ class Figures:
         counted, feed = sum(self.people.confusion.values()), self._feed
         rmse = math.sqrt(feed.squared / feed.measured) if feed.measured else None
         totals = {"counted": counted, "labels": self._labels, "unpredicted": self.people.unpredicted, "rmse": _short(rmse)}
-        return {"pairs": pairs, "classes": names, **totals}
+        return {"pairs": pairs, "classes": names, **totals, "repeated": self._repeated()}
+
+    def _repeated(self) -> float | None:
+        """What repeating each key's last label gets: the share that is right, or the root mean squared error."""
+        people = self.people
+        if not people.repeated:
+            return None
+        if self._feed.measured:
+            return _short(math.sqrt(people.repeated_squared / people.repeated))
+        return people.repeated_right / people.repeated
 
     def _status(self) -> dict[str, Any]:
         """How the worker is, and small tables that may change at every look."""

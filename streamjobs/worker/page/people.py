@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from streamjobs.core.messages import BatchRows
 
 MOST_PEOPLE = 24
@@ -16,6 +18,7 @@ MOST_CLASSES = 24  # shown one by one; further ones are OTHER together
 OTHER = "(other)"
 IDLE = 60.0  # seconds without a row after which a key makes room for another
 ALARM_HOLDS = 300.0  # seconds that a key keeps its place after an alarm
+MOST_LABELS = 10_000  # keys with a label that are remembered
 SWAPS = 4  # keys without an alarm that make room for keys that raised one, at a look
 
 Cell = list[Any]  # number of the predicted class, of the label (-1: none), alarm (0 or 1), LS error or None
@@ -39,12 +42,18 @@ class Person:
 class People:
     """At most MOST_PEOPLE keys, and those that were asked for. Keys with an open alarm stay until it ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, repeats: bool = True) -> None:
+        """repeats: a label is known before the next row, so that repeating it is a prediction to compare with."""
         self.shown: dict[str, Person] = {}
         self.chosen: Counter[str] = Counter()  # by how many viewers
         self.classes: list[str] = []
         self.confusion: Counter[tuple[str, str]] = Counter()  # (label, predicted)
         self.unpredicted = 0  # labelled rows without a prediction
+        self.repeated = 0  # rows with a prediction and a label, of keys with an earlier label
+        self.repeated_right = 0  # of classes
+        self.repeated_squared = 0.0  # of numbers: the sum of the squared differences
+        self._repeats = repeats
+        self._last: dict[str, Any] = {}  # label of each key
         self._number: dict[str, int] = {}
 
     def choose(self, key: str) -> bool:
@@ -114,6 +123,8 @@ class People:
     def _count(self, batch: BatchRows) -> None:
         if batch.labels is None or batch.predicted is None:
             return
+        if self._repeats:
+            self._repeat(batch)
         if any(isinstance(one, (float, list)) for one in (batch.labels[0], batch.predicted[0])):  # of a regression
             return
         for (label, predicted), rows in Counter(zip(batch.labels, batch.predicted, strict=True)).items():
@@ -121,6 +132,24 @@ class People:
                 self.confusion[self._name(label), self._name(predicted)] += rows
             elif label is not None:
                 self.unpredicted += rows
+
+    def _repeat(self, batch: BatchRows) -> None:
+        """Compare the labels with each key's last one, as `replay` does."""
+        last = self._last
+        for key, label, predicted in zip(batch.keys, batch.labels or (), batch.predicted or (), strict=True):
+            if label is None:
+                continue
+            before = last.get(key)
+            if before is None and len(last) >= MOST_LABELS:
+                del last[next(iter(last))]
+            last[key] = label
+            if predicted is None or type(before) is not type(label):
+                continue
+            self.repeated += 1
+            if isinstance(label, str):
+                self.repeated_right += label == before
+            else:
+                self.repeated_squared += float(np.mean((np.asarray(label) - np.asarray(before)) ** 2))
 
     def _name(self, name: str) -> str:
         return name if self.number(name) < MOST_CLASSES else OTHER

@@ -104,7 +104,7 @@ function header() {
   place("job").textContent = about.job;
   const held = health.partitions, all = about.partitions;
   const mine = all == null || !held.length ? "no partitions yet"
-    : held.length === all ? `all ${all} partitions`
+    : held.length === all ? (all > 1 ? `all ${all} partitions` : "the one partition")
     : `partition${held.length > 1 ? "s" : ""} ${held.join(", ")} of ${all}; other workers have pages of their own`;
   place("about").textContent = `topic ${about.topic} · ${about.model} · this worker: ${mine} · up ${seconds(totals.uptime)}`;
   place("version").textContent = `streamjobs ${about.version}`;
@@ -136,13 +136,13 @@ function figures() {
   const figure = {
     "Open alarms": about.alarms && [count(totals.in_alarm), `keys; ${count(totals.alarms)} raised in ${count(totals.rows)} rows${warming}`, totals.in_alarm ? "bad" : ""],
     "Lag": [optional(newest.lag, count), totals.silent > OLD ? `as of ${seconds(Math.round(totals.silent))} ago: no broker answers`
-      : newest.recovery ? `${count(newest.recovery)} to recover` : `committed ${optional(commit, (age) => seconds(Math.max(0.1, age)))} ago${behind}`],
+      : newest.recovery ? `${count(newest.recovery)} to recover` : commit == null ? "nothing committed yet" : `committed ${seconds(Math.max(0.1, commit))} ago${behind}`],
     "Event delay": tile("delay", seconds, ""),
     "Skipped": [count(skipped), reasons(totals.skipped) || "no sample is late or missing", store.doubts.length ? "bad" : ""],
     "Dead letters": [count(totals.letters), reasons(totals.reasons) || `of ${count(totals.records)} records`, totals.letters ? "bad" : ""],
     "Records per second": [optional(newest.records, count), `${optional(newest.rows, count)} rows per second`],
-    "Predicted right": about.labels && (confusion?.rmse != null ? [ratio(confusion.rmse), "root mean squared error"]
-      : [confusion?.counted ? percent(right, confusion.counted) : "–", `${count(confusion?.labels ?? 0)} labels so far`]),
+    "Predicted right": about.labels && (confusion?.rmse != null ? [ratio(confusion.rmse), `root mean squared error${tables.controls(confusion)}`]
+      : [confusion?.counted ? percent(right, confusion.counted) : "–", `of ${count(confusion?.labels ?? 0)} labels${tables.controls(confusion)}`]),
     "LS error": errors && tile("error", ratio, "median; "),
     "Keys": [count(totals.keys), `in memory; cpu ${Math.round(100 * (newest.cpu ?? 0))} %`],
   };

@@ -23,10 +23,21 @@ export function keyButton(key, choose) {
   return button;
 }
 
+// What predictions without a model get on the same labels: each key's last label, and the most frequent one.
+export function controls(told) {
+  const { pairs, counted, rmse, repeated } = told ?? {}, found = [];
+  if (repeated != null) found.push(`last label ${rmse != null ? ratio(repeated) : percent(repeated, 1)}`);
+  if (counted) {
+    const sums = pairs.reduce((all, [label, , rows]) => all.set(label, (all.get(label) ?? 0) + rows), new Map());
+    found.push(`most frequent ${percent(Math.max(...sums.values()), counted)}`);
+  }
+  return found.length ? `; ${found.join(", ")}` : "";
+}
+
 export function confusion(place, note, told) {
-  const { pairs, classes, labels, rmse, counted, unpredicted } = told;
+  const { pairs, classes, labels, rmse, counted, unpredicted } = told, without = controls(told);
   if (rmse != null) {
-    note.textContent = `Root mean squared error of ${count(labels)} labelled rows.`;
+    note.textContent = `Root mean squared error of ${count(labels)} labelled rows${without}.`;
     place.replaceChildren(make("p", { class: "value" }, ratio(rmse)));
     return;
   }
@@ -38,7 +49,7 @@ export function confusion(place, note, told) {
   const left = labels - counted - unpredicted;
   const missed = left > 0 ? ` ${count(left)} arrived too fast to be counted.` : "";
   const right = pairs.reduce((sum, [label, predicted, rows]) => sum + (label === predicted ? rows : 0), 0);
-  note.textContent = `${count(counted)} labelled rows so far, ${percent(right, counted)} right.${early}${missed} A row is a label, a column a prediction.`;
+  note.textContent = `${count(counted)} labelled rows so far, ${percent(right, counted)} right${without}.${early}${missed} A row is a label, a column a prediction.`;
   const used = [...new Set(pairs.flatMap(([label, predicted]) => [label, predicted]))].sort((a, b) => a - b);
   const cells = new Map(pairs.map(([label, predicted, rows]) => [`${label} ${predicted}`, rows]));
   const head = make("tr", {}, make("td"), ...used.map((at) => make("th", { scope: "col", class: used.length > 8 || classes[at].length > 5 ? "long" : "" }, classes[at])));
