@@ -19,9 +19,7 @@ class BrokerSection(Section):
         "security protocol; absent: sasl_ssl with a username or token, ssl with ca_file or certificate_file, "
         "else plaintext; sasl_plaintext is refused"
     )
-    ca_file: str | None = optional(
-        "CA certificates (PEM) for the broker's certificate; absent: the CA certificates of this machine"
-    )
+    ca_file: str | None = optional("CA certificates (PEM) for the broker; absent: those of this machine")
     certificate_file: str | None = optional("client certificate (PEM) of the worker")
     key_file: str | None = optional("private key (PEM) of certificate_file; absent: in the same file")
     key_password: Secret | None = secret("password of an encrypted key_file")
@@ -67,9 +65,7 @@ class RegistrySection(Section):
         "/apis/ccompat/v7"
     )
     timeout: Seconds = setting(10.0, "longest time an answer may take before the next attempt (duration, or seconds)", gt=0)
-    ca_file: str | None = optional(
-        "CA certificates (PEM) for the registry's certificate; absent: the CA certificates of this machine"
-    )
+    ca_file: str | None = optional("CA certificates (PEM) for the registry; absent: those of this machine")
     certificate_file: str | None = optional("client certificate (PEM) of the worker")
     key_file: str | None = optional("private key (PEM) of certificate_file; absent: in the same file")
     key_password: Secret | None = secret("password of an encrypted key_file")

@@ -34,18 +34,16 @@ class SourceSection(Section):
     )
     topic: Topic = Field(description="input topic")
     key: FieldName | None = optional(
-        "field with the key, or a path as in `fields`, such as device.id: a text, a whole number or a boolean; "
-        "absent: the record's own key"
+        "field with the key, or a path, such as device.id: a text, a whole number or a boolean; absent: the record's own key"
     )
     rekeyed: bool = setting(
         False,
-        "with `key`: the job reads the topic TOPIC.by-key, to which 'streamjobs rekey' copies the input topic's "
-        "records with their keys",
+        "with `key`: the job reads the topic TOPIC.by-key, to which 'streamjobs rekey' copies records with their keys",
     )
     partitioner: Literal["murmur2", "crc32", "fnv1a"] = setting(
         "murmur2",
-        "how producers choose a key's partition; with `key` unless rekeyed, and with [alarms] expected: a record (of "
-        "an expected key) in another partition stops the worker",
+        "how producers choose a key's partition; with `key` unless rekeyed, and for [alarms] expected, a record in another "
+        "one stops the worker",
     )
     format: Literal["json", "msgpack", "raw", "avro", "protobuf"] = setting(
         "json", "encoding of record values; avro and protobuf take their schemas from [registry] or from schema_file"
@@ -57,17 +55,17 @@ class SourceSection(Section):
     message: str | None = optional("message type of the values in a Protobuf schema_file; absent: the first one in it")
     envelope: Literal["none", "cloudevents"] = setting(
         "none",
-        "cloudevents: values are the data of CloudEvents, binary or structured; paths such as ce.time lead to "
-        "the attributes of the event, and to a field of the data that is called ce: '\"ce\".time'",
+        "cloudevents: values are the data of CloudEvents, binary or structured; ce.time leads to an attribute of the event, "
+        "'\"ce\".time' to a field of the data",
     )
     compression: Literal["none", "gzip"] = setting(
         "none",
-        "gzip: values are compressed one by one, by the application (compression by producers needs no "
-        "setting); max_bytes also limits the unpacked value",
+        "gzip: the application compresses values one by one (producers' compression needs no setting); max_bytes "
+        "also limits the unpacked value",
     )
     fields: list[FieldName] | None = optional(
-        "fields with the numbers of x, in this order; a path such as readings.temp, acc[0] or "
-        "sensors[name=temp].value leads into objects and lists, and a name that contains a dot is quoted: '\"value.x\"'"
+        "fields with the numbers of x, in this order; paths such as readings.temp, acc[0] or sensors[name=temp].value lead "
+        "into objects and lists; a name with a dot is quoted: '\"value.x\"'"
     )
     x: FieldName = setting("x", "without `fields`: the field that holds x as a list")
     dim: int | None = optional("length of x; may be left out with `fields`", ge=1, le=MOST_NUMBERS)
@@ -111,9 +109,9 @@ class SourceSection(Section):
     )
     missing: Missing = setting(
         "dlq",
-        "what to do with a sample that lacks a number of x (null, NaN or absent): dlq: the record is a dead "
-        "letter; skip: leave the sample out; hold: the key's newest number of the field; mean: the mean of the key's numbers"
-        " so far; or a table for some fields, such as { temp = 'hold' }: all others have dlq",
+        "a sample that lacks a number of x (null, NaN or absent): dlq: the record is a dead letter; skip: the sample is left "
+        "out; hold: the field has the key's newest number; mean: the mean of the key's numbers so far; or a table for some "
+        "fields, such as { temp = 'hold' }: the others have dlq",
     )
     hold_for: Seconds | None = optional(
         "with hold: event time after which a number is too old to be filled in, and the sample is left out "
@@ -137,6 +135,12 @@ class SourceSection(Section):
     sensors: SensorsSection | None = optional(
         "several sensors in one topic, each with its own rate: a table with the field of the sensor's name, and the "
         "fields and rate of each sensor, in place of `fields`"
+    )
+    linger: Seconds = setting(
+        0.0,
+        "how long the broker may hold a fetch below 64 KB: single records of many keys cost a fraction of the processor, "
+        "and outputs are up to that much later (duration, or seconds)",
+        le=1,
     )
     max_bytes: Bytes = setting(1 << 20, "largest record value (size, or bytes)")
     max_samples: int = setting(10_000, "most samples in one record", ge=1)

@@ -45,6 +45,7 @@ class WorkerApp(faust.App):  # type: ignore[misc]
     client: Mapping[str, Any]  # for aiokafka
     broker_section: BrokerSection
     lookup: Lookup | None  # of schemas
+    linger: float  # seconds, [source] linger
     waiting: frozenset[int]  # input partitions that are not processed here, see `build`
 
     async def fence_and_restore(self, partitions: set[int]) -> bool:
@@ -164,6 +165,7 @@ def build(
     app.boot_strategy.enable_sensors = False  # our own metrics instead
     app.transport = app.producer_transport = WorkerTransport(app.conf.broker_consumer, app)
     app.source, app.changelog, app.metrics = settings.source.topic, topics.changelog(settings), metrics
+    app.linger = settings.source.linger
     app.client, app.broker_section = client.for_aiokafka(broker), broker
     app.waiting = frozenset() if drained is None else frozenset(range(partitions)) - drained.waiting
 

@@ -9,7 +9,7 @@ What Faust 0.15.3 and aiokafka 0.14.0 do that loses or repeats records here, and
 - aiokafka takes an empty set of partitions for all of them: it is never passed on.
 - `commit` may return without committing: `commit_exactly` calls the consumer itself.
 - Faust asks aiokafka about partitions that another rebalance took meanwhile: `perform_seek` expects that.
-- `fetch_max_wait_ms` is fixed at 1,500: offset requests would wait behind an empty fetch on the same connection.
+- Faust fixes `fetch_max_wait_ms` at 1,500: offset requests would wait behind an empty fetch on the same connection.
 """
 
 import asyncio
@@ -37,7 +37,8 @@ from streamjobs.worker.partition import FetchedRecords
 
 log = structlog.get_logger("streamjobs")
 
-FETCH_WAIT_MS = 100  # an empty fetch stays at the broker this long
+FETCH_WAIT_MS = 100  # an empty fetch stays at the broker this long, with [source] linger: a small one as long as that says
+LINGER_BYTES = 64 << 10  # of a small fetch; less than the least that one partition may give, or a backlog would wait too
 FETCH_BYTES = 16 << 20  # at most, of one fetch over all its partitions
 WAIT = 0.25  # seconds one call waits for records, or for backpressure to end
 BARRIER_POLL = 0.02  # seconds between two looks at the barrier
@@ -49,6 +50,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
         consumer._fetch_max_wait_ms = FETCH_WAIT_MS
+        if linger := self.app.linger:
+            consumer._fetch_max_wait_ms, consumer._fetch_min_bytes = round(1000 * linger), LINGER_BYTES
         consumer._fetch_max_bytes = FETCH_BYTES
         consumer._max_poll_records = MAX_RECORDS
         consumer._isolation_level = "read_committed"  # a transactional input may hold aborted records

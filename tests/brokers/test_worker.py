@@ -1,6 +1,8 @@
 """The worker on a quiet day: everything answered once, stopped cleanly."""
 
 import json
+import re
+import time
 import urllib.request
 
 from tests.brokers.fixtures import MakeJob
@@ -20,6 +22,24 @@ def test_a_stopped_worker_has_answered_committed_and_stored_everything_once(make
         assert worker.stop() == 0
     assert job.committed() == job.ends()
     verify(job, repeats=False, expect=count)
+
+
+def test_records_that_linger_at_the_broker_are_processed_together(make_job: MakeJob, fork_server: ForkServer) -> None:
+    """100 records, 10 ms apart: one by one a batch each, but for those that a busy machine lets come together."""
+    job = make_job("linger", source=SOURCE | {"linger": "500ms"}, head={"name": "rls"})
+    with running_worker(job, fork_server=fork_server) as worker:
+        worker.ready()
+        producer = new_producer(job.bootstrap, **{"linger.ms": 0})
+        for record in samples(100):
+            send(producer, job.input, record, lambda error, _: None)
+            time.sleep(0.01)
+        producer.flush(30)
+        until(lambda: job.committed() == job.ends(), "every record is committed")
+        (serving,) = worker.events("serving /metrics and /health")
+        with urllib.request.urlopen(f"http://127.0.0.1:{serving['port']}/metrics", timeout=10) as answer:
+            (batches,) = re.findall(rb"^streamjobs_processing_delay_seconds_count (\S+)", answer.read(), re.MULTILINE)
+        assert 0 < float(batches) <= 30
+        assert worker.stop() == 0
 
 
 def test_markers_of_a_transactional_input_are_no_lag(make_job: MakeJob, fork_server: ForkServer) -> None:

@@ -114,6 +114,12 @@ def test_the_spans_of_a_window_follow_the_pause_of_a_slow_sensor(tmp_path, print
     assert '# length = "20m"\n# hop = "10m"\n' in found.text
 
 
+@pytest.mark.parametrize(("pause", "linger"), [(30, "100ms"), (0.5, None)])
+def test_records_of_slow_keys_wait_for_each_other(tmp_path, printed, pause, linger):
+    made = table(60, line=lambda i: f"l{i % 3}", ts=lambda i: 1_767_225_600 + pause * (i // 3), a=random)
+    assert printed(as_csv(tmp_path / "a.csv", made)).source.get("linger") == linger
+
+
 def test_a_column_of_few_remarks_is_no_candidate_for_the_key(tmp_path, printed):
     """As a key it would make dead letters of all rows without a remark."""
     made = table(60, ts=lambda i: 1_700_000_000 + 50 * i, a=random, remark=lambda i: "service" if i == 9 else "")

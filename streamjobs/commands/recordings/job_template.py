@@ -22,6 +22,7 @@ USUAL_NAME = "job"  # of a job file, which says nothing about the job
 USUAL_CLASSES = 16  # [head] max_classes without the setting
 WINDOW_ROWS = 20  # of a proposed window, where samples are rows of their own
 MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are not part of x
+SLOW = 1.0  # seconds between two samples of a key
 _NO_CONTROLS = {code: "?" for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}  # of a text that stays in one line
 
 
@@ -148,7 +149,7 @@ def job_file_text(
         x=x,
         time=_time(guessed, written.time_zone),
         label=_label(guessed),
-        missing=_missing(guessed, written.missing) + _most(guessed),
+        missing=_missing(guessed, written.missing) + _most(guessed) + _linger(guessed),
         left_out=_left_out(guessed),
         window=_window_of(starter)
         if starter is not None
@@ -238,6 +239,14 @@ def _most(guessed: "Guess | None") -> str:
         return ""
     limit = 10.0 ** (math.ceil(math.log10(guessed.largest)) + 2)
     return f"max_abs = {limit:g}  # numbers beyond it are errors; the sample has some up to {guessed.largest:.3g}\n"
+
+
+def _linger(guessed: "Guess | None") -> str:
+    """A line where keys are so slow that a tenth of a second is nothing to them."""
+    if guessed is None or guessed.key is None or guessed.pause is None or guessed.pause < SLOW:
+        return ""
+    why = f"a key sends every {guessed.pause:g} s: records of many keys may wait for each other, which saves processor"
+    return f'linger = "100ms"  # {why}\n'
 
 
 def _x(guessed: "Guess | None") -> tuple[int, str]:
