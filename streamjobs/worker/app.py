@@ -165,8 +165,7 @@ def build(
     app.boot_strategy.enable_sensors = False  # our own metrics instead
     app.transport = app.producer_transport = WorkerTransport(app.conf.broker_consumer, app)
     app.source, app.changelog, app.metrics = settings.source.topic, topics.changelog(settings), metrics
-    app.linger = settings.source.linger
-    app.client, app.broker_section = client.for_aiokafka(broker), broker
+    app.client, app.broker_section, app.linger = client.for_aiokafka(broker), broker, settings.source.linger
     app.waiting = frozenset() if drained is None else frozenset(range(partitions)) - drained.waiting
 
     raw = faust.Schema(key_type=bytes, value_type=bytes)
@@ -194,11 +193,20 @@ def build(
 
     metrics.end_of = end_of
 
-    async def subscribe(stream: Any) -> None:  # Faust subscribes to the topics of its agents; the consumer keeps the records
+    _subscribe(app, source)
+    return app
+
+
+def _subscribe(app: WorkerApp, source: Any) -> None:
+    """Faust subscribes to the topics of its agents; the consumer keeps the records.
+
+    Not with `app.agent`: it looks for its caller in every loaded module, 70 ms of a start.
+    """
+
+    async def subscribe(stream: Any) -> None:
         async for _ in stream.noack().events():
             pass
 
-    # not `app.agent`: it looks for its caller in every loaded module, 70 ms of a start
-    agent = app.conf.Agent(subscribe, name="subscribe", app=app, channel=source, on_error=app._on_agent_error)
-    app.agents[agent.name] = agent
-    return app
+    app.agents["subscribe"] = app.conf.Agent(
+        subscribe, name="subscribe", app=app, channel=source, on_error=app._on_agent_error
+    )
