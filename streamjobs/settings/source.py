@@ -109,9 +109,9 @@ class SourceSection(Section):
     )
     missing: Missing = setting(
         "dlq",
-        "a sample that lacks a number of x (null, NaN or absent): dlq: the record is a dead letter; skip: the sample is left "
-        "out; hold: the field has the key's newest number; mean: the mean of the key's numbers so far; or a table for some "
-        "fields, such as { temp = 'hold' }: the others have dlq",
+        "a sample that lacks a number of x (null, NaN or absent): dlq: the record is a dead letter; skip: the sample is "
+        "left out; hold: the field has the key's newest number; mean: the mean of the key's numbers so far; or a table for "
+        "some fields, such as { temp = 'hold' }: the others have dlq",
     )
     hold_for: Seconds | None = optional(
         "with hold: event time after which a number is too old to be filled in, and the sample is left out "
