@@ -46,7 +46,7 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
     """
     records = job.keyed(records)
     advanced = careful(job, live, records, _apply)
-    if live.silence is not None:
+    if live.silence is not None and job.steps.silent is not None:
         from streamjobs.core.sensor_alarms import watch_silence
 
         advanced = watch_silence(job, live, records, advanced)

@@ -29,6 +29,9 @@ class JobLike(Protocol):
     def time_unit_of(self, record: Record) -> str | None: ...  # that its time must be in; None: it does not tell
     def in_time_unit(self, unit: str) -> "JobLike": ...  # decided, with [source] time_unit = "auto"
     def in_life(self, life: str) -> "JobLike": ...  # of an input topic that was recreated, for the ids of outputs
+    @property
+    def sections(self) -> Mapping[str, str]: ...  # those that may be added to a job with states: hashes of their settings
+    def without(self, sections: Collection[str]) -> "JobLike": ...  # for records from before they were added
     def on_partitions(self, partitions: int) -> "JobLike": ...  # refuses keys inside values on other partitions than theirs
 
 

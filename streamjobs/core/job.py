@@ -1,7 +1,7 @@
 """A job: the stages a key's rows pass, made once from its composition, and what identifies its snapshots."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,8 @@ from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.core.job_stages import Steps, described_by, steps_of
 from streamjobs.core.messages import Record, Stored
 from streamjobs.core.state import snapshot
+from streamjobs.core.state.held_stages import BEHIND
+from streamjobs.core.state.other_drift import of_drift
 from streamjobs.core.state.population import Convolved, Population
 from streamjobs.core.state.population_reader import decode as decode_population
 from streamjobs.core.state.snapshot import LeftOut, Snapshot
@@ -148,6 +150,26 @@ class Job(NamedTuple):
         stages = steps.by_name()
         own = {name: stages[name] for name in self.own}
         return self._replace(steps=steps, stages=stages, own=own, check=StateCheck(own, self.template))
+
+    @property
+    def sections(self) -> dict[str, str]:
+        """By the name of a section that may be added to a job with states: a hash of its settings."""
+        texts = {name: self.own[name].description() or "" for name in BEHIND if name in self.own}
+        if drift := [(name, text) for name, text in self.described.items() if of_drift(name)]:
+            texts["drift"] = json.dumps(drift)
+        if self.steps.alarms is not None:
+            texts["alarms"] = ""
+        return {name: blake2b(text.encode(), digest_size=3).hexdigest() for name, text in texts.items()}
+
+    def without(self, sections: Collection[str]) -> "Job":
+        """The job for records from before these sections were added: states keep their stages, no record reaches them."""
+        none: dict[str, Any] = dict.fromkeys(name for name in sections if name in Steps._fields)
+        if "drift" not in sections:
+            return self._replace(steps=self.steps._replace(**none))
+        none |= dict.fromkeys(("idle", "reference", "reference_scaling", "alarms", "pauses"))
+        steps = self.steps._replace(**none, watches=())
+        sinks = {sink: topic for sink, topic in self.sinks.items() if sink != "drift"}
+        return self._replace(steps=steps, watches=(), sinks=sinks)
 
     def on_partitions(self, partitions: int) -> "Job":
         """The job that refuses a record on another partition than its key's, see `decoding.keys`."""

@@ -237,7 +237,6 @@ LETTER_HEADERS = (  # of a dead letter, before those the record came with
     "streamjobs-error-version",
 )
 ASIDE = "state"  # reason of the dead letters of keys that are set aside, see `core.live.aside`
-OF_SILENCE = ("silent", "missing", "group")  # what alarms of [alarms] silent watch
 ATTEMPT = "streamjobs-attempt"  # header of a record sent back from the dead letters
 ATTEMPT_DIGITS = 6
 

@@ -28,6 +28,7 @@ from streamjobs.kafka.topic_id import (
     life_of,
     progress_of,
     recreated_changelog,
+    text_of_sections,
     topic_ids,
 )
 from streamjobs.settings.broker import BrokerSection
@@ -84,7 +85,8 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
     of_input = _of_input(settings, commits)
     life = life_of(one.metadata for one in of_input.values())
     unit, of_settings = _time_unit(settings, commits), _hash_of(settings, job)
-    origin = origin._replace(partitions=laid_out_for, time_unit=unit, life=life, settings=of_settings)
+    sections = text_of_sections(job.sections)
+    origin = origin._replace(partitions=laid_out_for, time_unit=unit, life=life, settings=of_settings, sections=sections)
     unsent, ends = topics.unsent_features(settings, job.sinks, counts), _ends(admin, settings, counts[source])
     left = sum(ends.values()) - sum(one.offset for one in of_input.values()) if of_input else -1
     return InputTopic(counts[source], ends, origin, pending, unsent, left, topics.limits(settings, job.sinks, admin))

@@ -36,6 +36,7 @@ TIME_UNIT = "time-unit="  # the same, before the unit that was decided
 LIFE = "input-life="  # the same, before the input's life
 PROGRESS = "progress="  # the same, before the offset up to which outputs are out
 SETTINGS = "settings="  # the same, before a hash of the settings that decide what becomes of a record
+SECTIONS = "sections="  # the same, before the sections of the job that has sent outputs up to PROGRESS
 LIFE_BYTES = 4
 RESTORE = (
     "Stop all workers, then run 'streamjobs state restore JOB --from-local' where their [state] directories are; without "
@@ -53,6 +54,7 @@ class Origin(NamedTuple):
     time_unit: str = ""  # that was decided for [source] time_unit = "auto"
     life: str = ""  # of the input, if it was recreated under the job: see `life_of_topic`
     settings: str = ""  # a hash of those that decide what becomes of a record
+    sections: str = ""  # of the job, as `text_of_sections` gives them
 
     @classmethod
     def of(cls, marks: Mapping[str, str]) -> "Origin":
@@ -88,7 +90,10 @@ class Origin(NamedTuple):
 
     def metadata_of(self, offset: int, progress: int) -> str:
         """Of a committed offset; with the progress, see `worker.pace`, where it is beyond the offset."""
-        return f"{self.metadata} {PROGRESS}{progress}".lstrip() if progress > offset else self.metadata
+        if progress <= offset:
+            return self.metadata
+        sections = f" {SECTIONS}{self.sections}" if self.sections else ""
+        return f"{self.metadata} {PROGRESS}{progress}{sections}".lstrip()
 
 
 def topic_ids(admin: Any, topics: Collection[str]) -> dict[str, str]:
@@ -144,6 +149,28 @@ def time_unit_of(metadata: str | None) -> str:
 def settings_of(metadata: str | None) -> str:
     """The hash of the settings in the metadata of a committed offset; "" where an older release or a tool committed it."""
     return _word(metadata, SETTINGS)
+
+
+def sections_of(metadata: str | None) -> str:
+    """The sections in the metadata of a committed offset, as `text_of_sections` gives them; "" where they are unknown."""
+    return _word(metadata, SECTIONS)
+
+
+def text_of_sections(sections: Mapping[str, str]) -> str:
+    """
+    >>> text_of_sections({"stuck": "5e1f0a", "bouts": "77d2c1"}), text_of_sections({})
+    ('stuck.5e1f0a,bouts.77d2c1', '-')
+    """
+    return ",".join(f"{name}.{text}" for name, text in sections.items()) or "-"
+
+
+def added_sections(present: str, former: str) -> set[str]:
+    """Sections, as `text_of_sections` gives them, that the former ones lack, or have with other settings.
+
+    >>> added_sections("stuck.5e1f0a,bouts.77d2c1,alarms.0", "stuck.a0f1e5,bouts.77d2c1") == {"stuck", "alarms"}
+    True
+    """
+    return {one.partition(".")[0] for one in set(present.split(",")) - set(former.split(","))} - {"-"}
 
 
 def progress_of(offset: int, metadata: str | None) -> int:

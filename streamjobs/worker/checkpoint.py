@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from streamjobs.kafka.topic_id import Origin
+from streamjobs.core.interface import JobLike
+from streamjobs.kafka.topic_id import Origin, added_sections
 from streamjobs.worker.partition import Cut, Partition
 from streamjobs.worker.store import NO_MARKS, Store
 
@@ -36,6 +37,34 @@ class ChangelogLike(Protocol):
     async def join(self, offset: int, progress: int = 0) -> None: ...
     async def commit(self) -> None: ...
     async def close(self) -> None: ...
+
+
+class FormerSections(dict[int, str]):
+    """By partition: the sections of the job that has sent the outputs of records that are applied again, by its commit.
+
+    Sections that were added since begin behind these outputs, as after a clean stop.
+    """
+
+    def origin_of(self, number: int, present: Origin) -> Origin:
+        """For a commit of the partition."""
+        former = self.get(number)
+        return present._replace(sections=former) if former else present
+
+    def job_before(
+        self, number: int, job: JobLike, changelog: ChangelogLike, present: Origin
+    ) -> tuple[JobLike, Callable[[], None]] | None:
+        """See `Partition.take_over`; None where no section was added."""
+        former = self.get(number)
+        if not former or not (added := added_sections(present.sections, former)):
+            self.pop(number, None)
+            return None
+
+        def caught_up() -> None:
+            del self[number]
+            changelog.origin = present
+
+        changelog.origin = self.origin_of(number, present)
+        return job.without(added), caught_up
 
 
 class Checkpoints:

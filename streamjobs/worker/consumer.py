@@ -28,7 +28,7 @@ from streamjobs.core.state import snapshot
 from streamjobs.errors import SetupError, SnapshotError, StreamjobsError
 from streamjobs.kafka.layout import Commit, growth, require_laid_out, require_same_count
 from streamjobs.kafka.patches.connections import UnknownTopic
-from streamjobs.kafka.topic_id import Origin, changelog_of, decided_time_unit, progress_of, require_same_input
+from streamjobs.kafka.topic_id import Origin, changelog_of, decided_time_unit, progress_of, require_same_input, sections_of
 from streamjobs.worker.backpressure import MAX_RECORDS
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.failures import DeliveryError
@@ -74,11 +74,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     async def commit_exactly(self, offsets: Mapping[TP, int], progress: int = 0) -> bool:
         """Commit these offsets; False when the group is rebalancing, other refusals raise. progress: see `worker.pace`."""
-        origin = self.app.delivery.origin
+        delivery = self.app.delivery
         try:
             await self._ensure_consumer().commit(
                 {
-                    TopicPartition(*tp): OffsetAndMetadata(offset, origin.metadata_of(offset, progress))
+                    TopicPartition(*tp): OffsetAndMetadata(
+                        offset, delivery.former.origin_of(tp.partition, delivery.origin).metadata_of(offset, progress)
+                    )
                     for tp, offset in offsets.items()
                 }
             )
@@ -221,7 +223,9 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                     f"topic {tp.topic}[{tp.partition}]: this job has read up to offset {upto}, but the topic ends at "
                     f"{ends[partition]}; it was deleted or recreated. Give the job a new [job] name, or restore the topic."
                 )
-            log_new_settings(tp, commits[tp.partition].metadata, self._delivery.origin.settings, (committed, upto))
+            metadata = commits[tp.partition].metadata
+            log_new_settings(tp, metadata, self._delivery.origin.settings, (committed, upto))
+            self._delivery.former[tp.partition] = sections_of(metadata) if committed < upto else ""
             if committed < first[partition]:
                 self._count_deleted(tp, committed, first[partition])
                 overtaken[tp] = first[partition]

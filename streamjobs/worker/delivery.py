@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import structlog
 
 from streamjobs.core.interface import Core
-from streamjobs.core.messages import ASIDE, OF_SILENCE, Report
+from streamjobs.core.messages import ASIDE, Report
 from streamjobs.kafka.topic_id import Origin
 from streamjobs.kafka.topics import NO_LIMITS, Limits
 from streamjobs.process import return_free_memory
 from streamjobs.settings.sections import StateSection
 from streamjobs.worker.backpressure import Backpressure, Turns
 from streamjobs.worker.changelog import NO_ORIGIN
-from streamjobs.worker.checkpoint import ChangelogLike, Checkpoints, CommitOffset
+from streamjobs.worker.checkpoint import ChangelogLike, Checkpoints, CommitOffset, FormerSections
 from streamjobs.worker.failures import DeliveryError, FencedError
 from streamjobs.worker.idle_keys import Expiry
 from streamjobs.worker.logs import CacheMisses, Notices
@@ -86,6 +86,7 @@ class Delivery:
         self.topics = core.job.sinks
         self.exactly_once, self.origin, self.ready, self.limits = exactly_once, origin, ready, limits
         self.held: dict[int, HeldPartition] = {}
+        self.former = FormerSections()
         self.epoch, self.barrier = 0, True
         self.stopping = False
         self.dropped = 0  # batches of an older epoch
@@ -207,7 +208,8 @@ class Delivery:
             self.core.meet(partition.live, partial(self.store.scan, number))
         if self.core.read_open is not None:
             partition.reading = self.core.read_open(self.core.job, partition.live, partial(self.store.scan, number))
-        partition.take_over(held, self._pace(start), self._on_replayed(number, held))
+        before = self.former.job_before(number, self.core.job, changelog, self.origin)
+        partition.take_over(held, self._pace(start), self._on_replayed(number, held), before)
         outbox.on_refused = partition.due.set
         checkpoints = Checkpoints(
             partition,
@@ -252,10 +254,8 @@ class Delivery:
             seconds += took
             self.metrics.count_replayed(report.records, took)
             letters = report.dead_lettered.get(ASIDE, 0)
-            alarms = {kind: count for kind, count in report.watch_events.items() if kind in OF_SILENCE}
-            if report.set_aside or letters or alarms:
-                new = Report(set_aside=report.set_aside, dead_lettered={ASIDE: letters}, watch_events=alarms)
-                self._on_advance(number)(new, 0.0)
+            if report.set_aside or letters:
+                self._on_advance(number)(Report(set_aside=report.set_aside, dead_lettered={ASIDE: letters}), 0.0)
             one = self.held.get(number)
             if one is not None and one.partition.next >= held:
                 log.info("records applied again", partition=number, up_to=held, seconds=round(seconds, 2))

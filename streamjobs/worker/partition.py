@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from streamjobs.core.interface import Core
+from streamjobs.core.interface import Core, JobLike
 from streamjobs.core.live.live_stats import LiveStats
-from streamjobs.core.messages import ASIDE, LETTER_HEADERS, OF_SILENCE, Output, Record, Report
+from streamjobs.core.messages import ASIDE, LETTER_HEADERS, Output, Record, Report
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.process import return_free_memory
 from streamjobs.worker.backpressure import Backpressure, Turns
@@ -95,6 +95,7 @@ class Partition:
         self.pace: Pace | None = None  # of writing states; None: every checkpoint writes all
         self.reading: Iterator[bool] | None = None  # each step reads some of the stored keys that are in alarm
         self._on_replayed = on_advance
+        self._before: JobLike | None = None  # see `take_over`
         self._write_all = False  # with the next cut, because a key was set aside or a learner failed
         self._passing = 0  # bytes that were remembered at the last cut
         self.unstored: dict[bytes, bytes | None] = {}  # snapshots of the last cut until they are in the store
@@ -120,10 +121,21 @@ class Partition:
         self._cut_since: float | None = None  # time.monotonic() of a cut that is not stored yet
         self._sending = False
 
-    def take_over(self, held: int, pace: "Pace | None", on_replayed: Callable[[Report, float], None]) -> None:
-        """held: outputs of records before this offset are out, and held back. on_replayed: gets the reports of these."""
+    def take_over(
+        self,
+        held: int,
+        pace: "Pace | None",
+        on_replayed: Callable[[Report, float], None],
+        before: "tuple[JobLike, Callable[[], None]] | None" = None,
+    ) -> None:
+        """held: outputs of records before this offset are out, and held back. on_replayed: gets the reports of these.
+
+        before: the job for these records, if it differs, and what is called when a cut has all states as of `held`. Until
+        then no record from there on is applied: a takeover would apply it with the former job.
+        """
         self.held = self.committed = max(self.next, held)
         self.pace, self._on_replayed = pace, on_replayed
+        self._before, self._on_caught_up = before or (None, lambda: None)
 
     @property
     def waiting_since(self) -> float:
@@ -177,7 +189,7 @@ class Partition:
                 async with self.lock:
                     applied = await self._apply(self._taken)
                     self._taken = self._taken[applied:]
-                if not applied and self._leaving and not self.closing:
+                if not applied and (self._leaving or self._before) and not self.closing:
                     self._stored.clear()
                     await self._stored.wait()
                 await asyncio.sleep(0)  # a long queue must not starve the other tasks
@@ -230,9 +242,13 @@ class Partition:
                 again = part[0].offset < self.held
                 if again:
                     part = list(takewhile(lambda record: record.offset < self.held, part))
+                elif self._before is not None:
+                    self.next = max(self.next, self.held)  # where nothing is left of the records before
+                    self.due.set()
+                    break
                 spent = 0.0 if self.pace is None else time.thread_time()
                 started = time.perf_counter()
-                made, report = self.core.advance(self.core.job, self.live, part)
+                made, report = self.core.advance(self._before or self.core.job, self.live, part)
                 ended = time.perf_counter()
                 outputs += made if not again else filter(_is_new, made)
                 at += len(part)
@@ -276,7 +292,12 @@ class Partition:
             )
         self.due.clear()
         self._read_open()
+        caught_up = self._before is not None and self.next >= self.held
+        if caught_up:
+            self._before, self._write_all = None, True
+            self._on_caught_up()
         if self.next == self.committed == self.replay_from:
+            self._stored.set()
             return None
         if (size := self.live.nbytes) > self._live_bytes:  # larger arrays took the place of others
             self._live_bytes = size
@@ -355,10 +376,8 @@ def _is_new(output: Output) -> bool:
     """Whether an output of a record that is applied again was not sent before.
 
     It is a dead letter of a key that is set aside, because a checkpoint with such letters writes all states, so R passes
-    their records. Or it is an alarm of a silent key: with [alarms] silent R is P, so the section was added since.
+    their records.
     """
-    if output.sink == "alarms":
-        return any(b'"watch":"%s"' % kind.encode() in (output.value or b"") for kind in OF_SILENCE)
     if output.sink != "dlq":
         return False
     return dict(output.headers[: len(LETTER_HEADERS)])["streamjobs-error-reason"] == ASIDE.encode()

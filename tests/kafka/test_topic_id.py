@@ -15,12 +15,16 @@ from streamjobs.kafka.preflight import changelog_problems
 from streamjobs.kafka.topic_id import (
     MISSING,
     Origin,
+    added_sections,
     changelog_of,
     life_of,
     newest_input,
+    progress_of,
     require_same_changelog,
     require_same_input,
+    sections_of,
     settings_of,
+    text_of_sections,
 )
 from streamjobs.settings.load import settings_from
 
@@ -123,3 +127,22 @@ def test_a_commit_has_a_hash_of_the_settings_that_decide_what_becomes_of_a_recor
     assert same == hash_of(broker={"url": "kafka://other:9092"}, metrics={"port": 0}, state={"replay": 1.0})
     assert len({same, hash_of(source={"max_abs": 7.0}), hash_of(source={"future": 7.0}), hash_of(drift={})}) == 4
     assert settings_of(Origin("in", settings=same).metadata_of(3, 9)) == same
+
+
+def test_a_commit_has_the_sections_of_the_job_while_states_lack_records() -> None:
+    base = {"source": {"topic": "in", "fields": ["x"]}, "learner": {"name": "lms"}}
+    drift = {"watch": "columns", "false_alarms": "1 per 1000 rows"}
+
+    def sections(**added: dict[str, Any]) -> str:
+        return text_of_sections(Job.from_settings(settings_from({**base, **added})).sections)
+
+    former = sections()
+    assert former == "-" and Origin("in", sections=former).metadata_of(9, 9) == ""
+    metadata = Origin("in", sections=former).metadata_of(3, 9)
+    assert (progress_of(3, metadata), sections_of(metadata)) == (9, former)
+    several = sections(alarms={"stuck": True}, drift=drift, sinks={"alarms": "in.alarms"})
+    assert added_sections(several, former) == {"stuck", "drift", "alarms"}
+    other = sections(
+        alarms={"stuck": True}, drift={**drift, "false_alarms": "1 per 900 rows"}, sinks={"alarms": "in.alarms"}
+    )
+    assert added_sections(other, several) == {"drift"} and not added_sections(former, several)

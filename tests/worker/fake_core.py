@@ -27,6 +27,7 @@ class HashJob:
     fingerprint: bytes = b"hash-job"
     model: str = "hash"
     compiled: list[int] = field(default_factory=list)
+    sections: Mapping[str, str] = field(default_factory=dict)
 
     def keyed(self, records: Sequence[Record]) -> Sequence[Record]:
         return records

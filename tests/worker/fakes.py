@@ -12,9 +12,11 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from streamjobs.core.interface import Core
 from streamjobs.core.messages import Stored
+from streamjobs.kafka.topic_id import Origin, text_of_sections
 from streamjobs.kafka.topics import BATCH_BYTES
 from streamjobs.settings.sections import StateSection
 from streamjobs.worker.backpressure import Backpressure
+from streamjobs.worker.changelog import NO_ORIGIN
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.partition import FetchedRecords
@@ -46,6 +48,7 @@ class Broker:
         self.changelog: dict[int, list[tuple[bytes, bytes | None]]] = {}
         self.committed: dict[int, int] = {}  # R of each partition
         self.progress: dict[int, int] = {}  # P, as the metadata of the commit
+        self.sections: dict[int, str] = {}  # of the same metadata
         self.steps: list[str] = []
         self.at: Callable[[str], None] = lambda step: None
 
@@ -101,6 +104,8 @@ class FakeProducer:
 class FakeChangelog:
     """A partition's fenced changelog: only the one opened last may write."""
 
+    origin = NO_ORIGIN
+
     def __init__(self, broker: Broker, partition: int, error: Exception | None = None) -> None:
         self.broker, self.partition, self.error = broker, partition, error
         self.opened = self.closed = False
@@ -143,7 +148,7 @@ class FakeTransactions(FakeChangelog):
 
     async def join(self, offset: int, progress: int = 0) -> None:
         self.broker.step("before offset")
-        self.upto, self.progress = offset, progress
+        self.upto, self.progress, self.sections = offset, progress, self.origin.sections
         self.broker.step("after offset")
 
     async def commit(self) -> None:
@@ -155,6 +160,7 @@ class FakeTransactions(FakeChangelog):
         assert self.upto is not None
         broker.committed[self.partition], self.upto = self.upto, None
         broker.progress[self.partition] = self.progress
+        broker.sections[self.partition] = self.sections
         apart.topics.clear()
         self.broker.step("after commit")
 
@@ -181,6 +187,7 @@ class FakeKafka:
         self.transactional = False
         self.takes = True  # whether the group takes offsets
         self.opened: list[FakeChangelog] = []
+        self.origin_of: Callable[[int], Origin] = lambda partition: NO_ORIGIN
 
     def producer(self) -> FakeProducer:
         return self.out
@@ -188,12 +195,14 @@ class FakeKafka:
     def changelog(self, partition: int) -> FakeChangelog:
         made = FakeTransactions if self.transactional else FakeChangelog
         self.opened.append(made(self.broker, partition, self.changelog_error))
+        self.opened[-1].origin = self.origin_of(partition)
         return self.opened[-1]
 
     async def commit(self, partition: int, offset: int, progress: int = 0) -> bool:
         self.broker.step("before commit")
         if self.takes:
             self.broker.committed[partition], self.broker.progress[partition] = offset, progress
+            self.broker.sections[partition] = self.origin_of(partition).sections
         self.broker.step("after commit")
         return self.takes
 
@@ -215,16 +224,19 @@ class Worker:
         self.kafka = FakeKafka(self.broker)
         self.kafka.transactional = exactly_once
         self.store = store or WatchedStore(self.broker)
+        core = core or hash_core("in")
         section = StateSection(**{"store": "memory", "checkpoint": 60, "replay": 0, **state})
         self.delivery = Delivery(
-            core or hash_core("in"),
+            core,
             section,
             self.store,
             self.kafka,
             Metrics("in"),
             backpressure=backpressure,
             exactly_once=exactly_once,
+            origin=Origin(sections=text_of_sections(core.job.sections)),
         )
+        self.kafka.origin_of = lambda number: self.delivery.former.origin_of(number, self.delivery.origin)
 
     async def begin(self, *partitions: int) -> Delivery:
         """Fence, restore from the changelog, take on at the committed offsets."""
@@ -237,6 +249,9 @@ class Worker:
             if records[begin:]:
                 MemoryStore.write(self.store, number, dict(records[begin:]).items(), len(records) - 1)  # type: ignore[arg-type]
         delivery.mark_restored(fenced)
+        for number in partitions:  # as `Consumer._start_offsets` does
+            again = broker.committed.get(number, 0) < broker.progress.get(number, 0)
+            delivery.former[number] = broker.sections.get(number, "") if again else ""
         delivery.assign({number: broker.committed.get(number, 0) for number in partitions}, broker.progress)
         delivery.lower_barrier()
         return delivery

@@ -23,6 +23,7 @@ class Delivery:
     def __init__(self) -> None:
         self.barrier, self.failed = False, None
         self.started: list[dict[int, int]] = []
+        self.former: dict[int, str] = {}
 
     def raise_barrier(self) -> None:
         self.barrier = True
@@ -144,7 +145,7 @@ def test_a_job_file_that_changed_while_states_lacked_records_is_logged_with_thei
         consumer = Rebalancing()
         consumer._thread = Thread(
             {
-                0: Commit(50, "partitions=3 settings=old progress=90"),
+                0: Commit(50, "partitions=3 settings=old progress=90 sections=stuck.5e1f0a"),
                 1: Commit(50, "partitions=3 settings=new progress=90"),
                 2: Commit(60, "partitions=3 settings=old"),
             }
@@ -154,6 +155,7 @@ def test_a_job_file_that_changed_while_states_lacked_records_is_logged_with_thei
         delivery.origin, delivery.store = NO_ORIGIN._replace(settings="new"), MemoryStore()
         with structlog.testing.capture_logs() as lines:
             await Consumer._start_offsets(consumer)
+        assert delivery.former == {0: "stuck.5e1f0a", 1: "", 2: ""}
         return [line for line in lines if line["event"] == "the job file changed while states lacked records"]
 
     (line,) = asyncio.run(begun())

@@ -1,0 +1,98 @@
+"""Sections added to a job that was killed with states that lacked records: they begin where its outputs end."""
+
+import asyncio
+import json
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamjobs.core.advance import advance
+from streamjobs.core.interface import Core
+from streamjobs.core.job import Job
+from streamjobs.core.live import live as live_module
+from streamjobs.core.live.live import Live
+from streamjobs.core.live.stored import decode_snapshot, last_event
+from streamjobs.core.messages import Stored
+from tests.core.alarm_jobs import CHART, DRIFT, NAMES, job
+from tests.core.streams import START, TOPIC, record
+from tests.worker.fakes import Broker, Worker
+
+P = 900  # outputs of records before it are out
+SINKS = {"alarms": f"{TOPIC}.alarms"}
+CHARTED = {**DRIFT, "detector": {**CHART, "learn": 60}}
+STUCK, SILENT = {"stuck": True}, {"stuck": True, "silent": "30s", "expected": ["s9"]}
+ADDED = {  # (sections before, after, what is watched then)
+    "stuck": ({"alarms": None}, {"alarms": STUCK, "sinks": SINKS}, {"stuck"}),
+    "silent": ({"alarms": STUCK, "sinks": SINKS}, {"alarms": SILENT, "sinks": SINKS}, {"stuck", "silent", "missing"}),
+    "drift": ({"alarms": STUCK, "sinks": SINKS}, {"alarms": STUCK, "drift": CHARTED, "sinks": SINKS}, {"stuck", "columns"}),
+    "alarms": ({"drift": CHARTED, "alarms": None}, {"drift": CHARTED, "alarms": None, "sinks": SINKS}, {"columns"}),
+}
+
+
+def records() -> list[Stored]:
+    """s0 and s1 send each second. s0 repeats a number and jumps from before P on, both do later, at last s1 is silent."""
+    rng, sent = np.random.default_rng(5), list[Stored]()
+    for second in range(1_200):
+        for number in (0, 1) if second < 1_120 else (0,):
+            level = 30.0 if 430 < second < 446 or second > 1_000 else 0.0
+            body = {name: level + float(rng.normal()) for name in NAMES} | {"ts": START + second}
+            if (number == 0 and 380 <= second < 520) or (number == 1 and 600 < second < 790):
+                body["ax"] = 4.0
+            sent.append(record(len(sent), b"s%d" % number, body))
+    return sent
+
+
+def core_of(one: Job) -> Core:
+    def meet(live: Any, scan: Any) -> None:
+        live.meet(scan)
+
+    return Core(one, lambda job, read, _: Live(job, read_many=read), advance, last_event, meet=meet)
+
+
+async def stopped(worker: Worker, some: list[Stored]) -> None:
+    delivery = await worker.begin(0)
+    worker.fetch(0, some)
+    await worker.settle()
+    delivery.raise_barrier()
+    await delivery.revoke("stop")
+
+
+async def killed(worker: Worker, some: list[Stored], at_once: int) -> None:
+    await worker.begin(0)
+    await worker.apply_and_crash(0, some, at_once)
+
+
+def alarms(broker: Broker) -> list[dict[str, Any]]:
+    return [json.loads(one.value or b"") for one in broker.topics if one.topic == SINKS["alarms"]]
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize(("at_once", "crashes"), [(60, (300, P - 30, P + 70)), (1_000, (P, P + 1)), (1_000, ())])
+@pytest.mark.parametrize("section", ADDED)
+def test_a_section_added_after_a_kill_gives_the_alarms_of_one_added_after_a_clean_stop(
+    section: str, at_once: int, crashes: tuple[int, ...], exactly_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """crashes: where workers with the added section end, while they apply records again and later."""
+    before, after, kinds = ADDED[section]
+    replay = "0s" if section == "silent" else "1h"  # as the settings make it
+    sent, found = records(), []
+    if section == "drift":  # as after 'drift relearn', which needs a clean stop
+        monkeypatch.setattr(live_module, "decode_snapshot", partial(decode_snapshot, drift_anew=True))
+        monkeypatch.setattr(Job, "seed_of", lambda self, key: 0)  # that of states made so
+    for clean in (True, False):
+        broker = Broker()
+        options = {"exactly_once": exactly_once, "replay": "1h"}
+        worker = Worker(broker, core=core_of(job(**before)), **options)
+        asyncio.run(stopped(worker, sent[:P]) if clean else killed(worker, sent[:P], at_once))
+        assert broker.progress == {0: P} and (broker.committed == {0: P}) == clean
+        told = len(alarms(broker))
+        for until in () if clean else crashes:
+            worker = Worker(broker, core=core_of(job(**after)), **{**options, "replay": replay})
+            asyncio.run(killed(worker, sent[broker.committed[0] : until], at_once))
+        worker = Worker(broker, core=core_of(job(**after)), **{**options, "replay": replay})
+        asyncio.run(stopped(worker, sent[broker.committed[0] :]))
+        seen = alarms(broker)[told:]
+        found.append(seen if exactly_once else [one for at, one in enumerate(seen) if one not in seen[:at]])
+    assert found[0] == found[1] and {one["watch"] for one in found[0]} == kinds
