@@ -94,8 +94,8 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
 
 def _hash_of(settings: Settings, job: JobLike) -> str:
     """Of what decides what becomes of a record. Defaults that a release adds do not change it."""
-    others = {"broker", "registry", "sinks", "state", "metrics"}
-    text = settings.model_dump_json(exclude=others, exclude_defaults=True)
+    others = dict.fromkeys(("broker", "registry", "sinks", "state", "metrics"), True)
+    text = settings.model_dump_json(exclude={**others, "source": {"linger"}}, exclude_defaults=True)
     return blake2b(job.fingerprint + text.encode(), digest_size=4).hexdigest()
 
 

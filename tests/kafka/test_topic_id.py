@@ -124,7 +124,9 @@ def test_a_commit_has_a_hash_of_the_settings_that_decide_what_becomes_of_a_recor
         return preflight._hash_of(settings, Job.from_settings(settings))
 
     same = hash_of()
-    assert same == hash_of(broker={"url": "kafka://other:9092"}, metrics={"port": 0}, state={"replay": 1.0})
+    assert same == hash_of(
+        broker={"url": "kafka://b:9092"}, metrics={"port": 0}, state={"replay": 1.0}, source={"linger": 1}
+    )
     assert len({same, hash_of(source={"max_abs": 7.0}), hash_of(source={"future": 7.0}), hash_of(drift={})}) == 4
     assert settings_of(Origin("in", settings=same).metadata_of(3, 9)) == same
 
