@@ -37,6 +37,7 @@ LIFE = "input-life="  # the same, before the input's life
 PROGRESS = "progress="  # the same, before the offset up to which outputs are out
 SETTINGS = "settings="  # the same, before a hash of the settings that decide what becomes of a record
 SECTIONS = "sections="  # the same, before the sections of the job that has sent outputs up to PROGRESS
+FIELDS = "fields="  # the same, before a hash of the columns' names in their order
 LIFE_BYTES = 4
 RESTORE = (
     "Stop all workers, then run 'streamjobs state restore JOB --from-local' where their [state] directories are; without "
@@ -55,6 +56,7 @@ class Origin(NamedTuple):
     life: str = ""  # of the input, if it was recreated under the job: see `life_of_topic`
     settings: str = ""  # a hash of those that decide what becomes of a record
     sections: str = ""  # of the job, as `text_of_sections` gives them
+    fields: str = ""  # a hash of the columns' names in their order
 
     @classmethod
     def of(cls, marks: Mapping[str, str]) -> "Origin":
@@ -85,6 +87,7 @@ class Origin(NamedTuple):
             TIME_UNIT + self.time_unit if self.time_unit else "",
             LIFE + self.life if self.life else "",
             SETTINGS + self.settings if self.settings else "",
+            FIELDS + self.fields if self.fields else "",
         )
         return " ".join(filter(None, known))
 
@@ -149,6 +152,17 @@ def time_unit_of(metadata: str | None) -> str:
 def settings_of(metadata: str | None) -> str:
     """The hash of the settings in the metadata of a committed offset; "" where an older release or a tool committed it."""
     return _word(metadata, SETTINGS)
+
+
+def require_same_fields(place: tuple[str, int], metadata: str | None, present: str) -> None:
+    """Raises SetupError if outputs up to a committed offset are of other columns. present: a hash of them."""
+    known = _word(metadata, FIELDS)
+    if known and present and known != present:
+        raise SetupError(
+            f"topic {place[0]}[{place[1]}]: this job's states have learned from other fields than [source] names, or in "
+            f"another order (expected hash {known}, got {present}). Restore [source] as it was; if only the name of a field "
+            "has changed, set [source] renamed = { NEW = 'FORMER' }; to start over, run 'streamjobs state reset JOB --all'."
+        )
 
 
 def sections_of(metadata: str | None) -> str:

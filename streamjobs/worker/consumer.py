@@ -28,7 +28,15 @@ from streamjobs.core.state import snapshot
 from streamjobs.errors import SetupError, SnapshotError, StreamjobsError
 from streamjobs.kafka.layout import Commit, growth, require_laid_out, require_same_count
 from streamjobs.kafka.patches.connections import UnknownTopic
-from streamjobs.kafka.topic_id import Origin, changelog_of, decided_time_unit, progress_of, require_same_input, sections_of
+from streamjobs.kafka.topic_id import (
+    Origin,
+    changelog_of,
+    decided_time_unit,
+    progress_of,
+    require_same_fields,
+    require_same_input,
+    sections_of,
+)
 from streamjobs.worker.backpressure import MAX_RECORDS
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.failures import DeliveryError
@@ -224,6 +232,8 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                     f"{ends[partition]}; it was deleted or recreated. Give the job a new [job] name, or restore the topic."
                 )
             metadata = commits[tp.partition].metadata
+            if self._has_nameless_states(tp.partition):
+                require_same_fields(tp, metadata, self._delivery.origin.fields)
             log_new_settings(tp, metadata, self._delivery.origin.settings, (committed, upto))
             self._delivery.former[tp.partition] = sections_of(metadata) if committed < upto else ""
             if committed < first[partition]:
@@ -264,6 +274,13 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                 names = {topic for topic, _ in snapshot.decode(data).offsets}
                 known = known._replace(topic=min(names, default=""))
         return known
+
+    def _has_nameless_states(self, partition: int) -> bool:
+        """Whether the first stored state is from before states had the names of their fields: it cannot refuse others."""
+        for _, data in self._delivery.store.scan(partition, None, 1):
+            with suppress(SnapshotError):
+                return snapshot.FIELDS not in snapshot.described_by(data)
+        return False
 
     async def committed_changelogs(self, partitions: Collection[int]) -> dict[int, str]:
         """The ids of the changelog that the group's offsets of these partitions were committed with, where known."""

@@ -1,14 +1,18 @@
 """The consumer between two rebalances: partitions that are taken away while it is busy with them."""
 
 import asyncio
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import structlog
 from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
+from streamjobs.core.state import snapshot
+from streamjobs.errors import SetupError
 from streamjobs.kafka.layout import Commit
 from streamjobs.worker.changelog import NO_ORIGIN
 from streamjobs.worker.consumer import Consumer
@@ -160,3 +164,27 @@ def test_a_job_file_that_changed_while_states_lacked_records_is_logged_with_thei
 
     (line,) = asyncio.run(begun())
     assert (line["partition"], line["first"], line["end"]) == (0, 50, 90)
+
+
+@pytest.mark.parametrize(("described", "refused"), [('{"dim":"3"}', True), ('{"dim":"3","fields":"AbcDefGhi"}', False)])
+def test_other_fields_are_refused_for_states_without_names_too(described: str, refused: bool) -> None:
+    """Else records would be learned by some keys in one order and by others in another, and neither could be read."""
+    old = snapshot.encode(snapshot.Snapshot(bytes(16), described, {("in", 0): 40}, [], []))
+
+    async def begun(fields: str) -> None:
+        consumer = Rebalancing()
+        consumer._thread = Thread({0: Commit(60, "partitions=3 fields=5e1f0a"), 1: Commit(60, "partitions=3 fields=5e1f0a")})
+        consumer.app.conf = SimpleNamespace(topic_partitions=3, id="job")
+        delivery = consumer.app.delivery
+        delivery.origin, delivery.store = NO_ORIGIN._replace(fields=fields), MemoryStore()
+        delivery.store.write(0, [(b"k", old)], 7)  # 1 has had dead letters only
+        await Consumer._start_offsets(consumer)
+
+    asyncio.run(begun("5e1f0a"))
+    asyncio.run(begun(""))
+    with (
+        pytest.raises(SetupError, match=r"^topic in\[0\]: .* other fields .*5e1f0a, got 77d2c1")
+        if refused
+        else nullcontext()
+    ):
+        asyncio.run(begun("77d2c1"))
