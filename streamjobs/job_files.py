@@ -3,7 +3,7 @@
 import os
 import tomllib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,8 @@ from algorithms import SettingError
 from streamjobs.core.interface import Core, ReadMany
 from streamjobs.core.job import Job
 from streamjobs.core.live.stored import last_event, starting_from
-from streamjobs.errors import ConfigError, SnapshotError
+from streamjobs.core.messages import Record
+from streamjobs.errors import ConfigError, SetupError, SnapshotError
 from streamjobs.own_learners import load_own_learners
 from streamjobs.schema_registry.files import definition_of
 from streamjobs.settings.broker import BrokerSection
@@ -23,7 +24,7 @@ from streamjobs.settings.types import MOST_NUMBERS, readable
 MOST_STATE = (1 << 31) - (1 << 20)  # bytes; a record's length is a signed 32-bit number, and has some overhead
 FILES = {("population", "file"), ("state", "start_from")}  # settings that name files, besides those ending in _file
 LARGEST = 512 << 10  # bytes of a job file; a second of parsing
-BROKER = "STREAMJOBS_BROKER__"  # variables of the environment
+BROKER, REGISTRY = "STREAMJOBS_BROKER__", "STREAMJOBS_REGISTRY__"  # variables of the environment
 LOWER = "Lower the settings that decide its size, such as the learner's budget or rank."
 
 
@@ -177,8 +178,32 @@ def broker_of(url: str | None) -> BrokerSection:
 
     Raises ConfigError for settings that are wrong.
     """
-    named = {name: value for name, value in os.environ.items() if name.startswith(BROKER)}
-    if url is not None:
-        named[f"{BROKER}URL"] = url
+    return _without_file({f"{BROKER}URL": url} if url is not None else {}, BROKER, "--broker").broker
+
+
+def avro_of(records: Sequence[Record]) -> tuple[str, list[tuple[Record, dict[str, Any]]], str] | None:
+    """The registry of the environment, the records that it reads as Avro with their fields, and why not the first other one.
+
+    None where the environment has no [registry]. Raises ConfigError for settings that are wrong, and SetupError.
+    """
+    from streamjobs.core.decoding.samples import Problem
+    from streamjobs.core.decoding.with_schema.schemas import Schemas
+    from streamjobs.schema_registry.lookup import ready_now
+
+    if f"{REGISTRY}URL" not in os.environ:
+        return None
+    settings = _without_file({"STREAMJOBS_SOURCE__FORMAT": "avro"}, REGISTRY, f"{REGISTRY}URL")
+    schemas, rows, why = Schemas(settings.source, ()), list[tuple[Record, dict[str, Any]]](), ""
+    for record in ready_now(settings, schemas, records):
+        try:
+            rows.append((record, schemas.message(record.value or b"", record.headers)))
+        except (Problem, SetupError) as problem:
+            why = why or str(problem).rstrip(".")
+    return os.environ[f"{REGISTRY}URL"], rows, why
+
+
+def _without_file(named: dict[str, str], prefix: str, origin: str) -> Settings:
+    """named: variables, in addition to those of the environment with this prefix. origin: for messages."""
     smallest = {"source": {"topic": "none", "dim": 1}, "learner": {"name": "scaling"}}
-    return composition_from(smallest, named, "--broker").settings.broker
+    known = {name: value for name, value in os.environ.items() if name.startswith(prefix)}
+    return composition_from(smallest, known | named, origin).settings

@@ -74,7 +74,7 @@ def init(
     guessed, chosen = None, Chosen(key=key, label=label, time_format=time_format)
     if from_topic is not None:
         found = _topic(from_topic, broker, records, seconds)
-        written = written._replace(format=found.format, partitions=found.keyless_partitions)
+        written = written._replace(format=found.format, partitions=found.keyless_partitions, registry=found.registry)
         guess_with = found.guess
     elif sample is not None:
         guess_with = _file(sample, how_of(separator, decimal))
@@ -222,6 +222,7 @@ class _Topic(NamedTuple):
     keyless_partitions: int = 0  # of a topic with records without keys
     rows: "Sequence[dict[str, Any]]" = ()
     owners: "Sequence[Any] | None" = None  # the keys of the rows' records
+    registry: str | None = None
 
 
 def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
@@ -239,7 +240,7 @@ def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
         return _Topic(sample.format, lambda chosen: guess_of_preset(live.name, sample.rows))
     owners = sample.owners if sample.has_keys else None
     guess = lambda chosen: guess_rows(sample.rows, f"topic {topic}", chosen, owners=owners)  # noqa: E731
-    return _Topic(sample.format, guess, 0 if sample.has_keys else sample.partitions, sample.rows, owners)
+    return _Topic(sample.format, guess, 0 if sample.has_keys else sample.partitions, sample.rows, owners, sample.registry)
 
 
 def _completed(written: Written, guessed: "Guess", asks: bool) -> "tuple[Guess, Written]":

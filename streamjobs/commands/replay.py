@@ -130,13 +130,13 @@ def replay(
             if output.sink == "dlq" and not errors:
                 errors.append(dict(output.headers)["streamjobs-error-message"].decode())
 
-        tally = run.run(rates.spanning(records), take, progress)
+        tally = run.run(records, take, progress)
     if not as_json:
         progress.line(tally)
     summary = summary_of(job.task, tally, time.monotonic() - started, run.controls.summary())
     summary |= {"first_error": errors[0] if errors else None, **of_forecasts(job, tally)}
     if "alarms" in job.sinks:
-        summary["alarms"] = rates.summary() | run.warming_up()
+        summary["alarms"] = rates.summary(run.hours) | run.warming_up()
     if minutes is not None:
         summary["minutes"] = minutes.summary(job, run)
     if scores is not None and nothing_learned(job, tally, errors) is None:

@@ -1,20 +1,18 @@
 """How often keys alarm: in a replay, and of several ways to watch a job's rows before and after a known time."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, NamedTuple
 
 import msgspec
 
-from streamjobs.core.messages import Output, Record
+from streamjobs.core.messages import Output
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.events import DriftSection
 from streamjobs.settings.false_alarms import FORESEEN, THRESHOLDS, WITHOUT_RHYTHM
 from streamjobs.settings.sections import Settings, SinksSection
 from streamjobs.settings.types import POPULATION
-from streamjobs.stages.event_time import END_OF_TIME
 
 HOUR = 3600.0
 STATED = "1 per 10000 rows"  # where the job states nothing
@@ -25,20 +23,10 @@ WATCHES = (*TOGETHER, "ls_error", "loss")
 
 @dataclass(slots=True)
 class Rates:
-    """Alarms that were raised, by key, and the time that each key's records span."""
+    """Alarms that were raised, by key."""
 
     alarms: Counter[str] = field(default_factory=Counter)
     watches: Counter[str] = field(default_factory=Counter)  # alarms by what was watched
-    first: dict[bytes | None, int] = field(default_factory=dict)  # milliseconds
-    last: dict[bytes | None, int] = field(default_factory=dict)
-
-    def spanning(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records, unchanged."""
-        for record in records:
-            if record.timestamp < END_OF_TIME * 1000:  # others are dead letters
-                self.first.setdefault(record.key, record.timestamp)
-                self.last[record.key] = record.timestamp
-            yield record
 
     def take(self, output: Output) -> None:
         if output.sink == "alarms" and output.value is not None:
@@ -46,13 +34,9 @@ class Rates:
             self.alarms[alarm.key or "(group)"] += alarm.open
             self.watches[alarm.watch] += alarm.open
 
-    @property
-    def hours(self) -> float:
-        """Of all keys together."""
-        return sum(self.last[key] - first for key, first in self.first.items()) / 1000.0 / HOUR
-
-    def summary(self) -> dict[str, Any]:
-        total, hours = self.alarms.total(), self.hours
+    def summary(self, hours: float) -> dict[str, Any]:
+        """hours: that the rows of all keys span together."""
+        total = self.alarms.total()
         by_key = dict(self.alarms.most_common())
         rate = total / hours if hours > 0 else None
         return {"total": total, "key_hours": hours, "per_key_hour": rate, "by_key": by_key, "by_watch": dict(self.watches)}

@@ -63,6 +63,8 @@ class Replay:
         self.partitions: dict[tuple[str, int], Live] = {}
         self.stored: dict[bytes, bytes] = {}  # snapshots by partition and key, as in a worker's store
         self.tally, self.controls = Tally(), Controls(job.task, job.settings.labels.delay)
+        self.first: dict[str, float] = {}  # event time of each key's first row
+        self.last: dict[str, float] = {}
 
     def run(self, records: Iterable[Record], take: Callable[[Output], None], progress: Callable[[Tally], None]) -> Tally:
         """Apply all records in order. `take` gets every output, `progress` the tally after each batch."""
@@ -74,10 +76,20 @@ class Replay:
                     take(output)
                 self.tally.add(report)
                 self.controls.add(report)
+                for rows in report.batches:
+                    times = rows.times.tolist()
+                    self.last.update(zip(rows.keys, times, strict=True))
+                    for key, moment in zip(rows.keys, times, strict=True):
+                        self.first.setdefault(key, moment)
                 progress(self.tally)
                 if live.dirty_bytes > self.job.settings.state.checkpoint_bytes:
                     self.store(partition)
         return self.tally
+
+    @property
+    def hours(self) -> float:
+        """Of event time, from the first row of each key to its last, of all keys together."""
+        return sum(self.last[key] - first for key, first in self.first.items()) / 3600.0
 
     def live(self, partition: tuple[str, int]) -> Live:
         """The live states of a partition; of all partitions if the model is pooled."""

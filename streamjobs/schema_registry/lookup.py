@@ -6,8 +6,10 @@ a failed stage, has the same one.
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import structlog
 
@@ -18,8 +20,6 @@ from streamjobs.core.messages import Record, Refused
 from streamjobs.errors import SetupError
 from streamjobs.schema_registry.client import Client, NotFoundError, RegistryError
 from streamjobs.settings.sections import Settings
-
-log = structlog.get_logger("streamjobs")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 15.0  # seconds between two attempts; each pause is twice the one before
 ABSENT_FOR = 30.0  # seconds after which a registry is asked again for a schema that it did not have
@@ -32,9 +32,14 @@ class Lookup:
     """on_answer: gets `found`, `unusable`, `not_found` or `failed` for each attempt."""
 
     def __init__(
-        self, settings: Settings, schemas: Schemas, on_answer: Callable[[str], None] = lambda outcome: None
+        self,
+        settings: Settings,
+        schemas: Schemas,
+        on_answer: Callable[[str], None] = lambda outcome: None,
+        log: Any = None,
     ) -> None:
         assert settings.registry is not None
+        self._log = log or structlog.get_logger("streamjobs")
         self.source, self.schemas, self.client = settings.source, schemas, Client(settings.registry)
         self._on_answer = on_answer
         self._absent: dict[SchemaId, float] = {}  # when the registry said so, time.monotonic()
@@ -103,21 +108,21 @@ class Lookup:
                 except NotFoundError:
                     self._absent[schema] = time.monotonic()
                     self._answered("not_found")
-                    log.warning("schema not found", schema=schema, registry=self.client.place)
+                    self._log.warning("schema not found", schema=schema, registry=self.client.place)
                     return
                 problem = self.schemas.add(schema, definition)
                 self._absent.pop(schema, None)
                 self._answered("unusable" if problem else "found")
                 if problem:
-                    log.warning("schema unusable", schema=schema, registry=self.client.place, problem=f"it {problem}")
+                    self._log.warning("schema unusable", schema=schema, registry=self.client.place, problem=f"it {problem}")
                 else:
-                    log.info("schema read", schema=schema, registry=self.client.place, kind=definition.kind)
+                    self._log.info("schema read", schema=schema, registry=self.client.place, kind=definition.kind)
                 return
 
     def _answered(self, outcome: str) -> None:
         self._on_answer(outcome)
         if self._since is not None:
-            log.info("schema registry answers again", registry=self.client.place)
+            self._log.info("schema registry answers again", registry=self.client.place)
         self._since, self._tell_again = None, 0.0
 
     def _failed(self, schema: SchemaId, problem: str) -> None:
@@ -127,7 +132,7 @@ class Lookup:
         self._since = now if self._since is None else self._since
         if now >= self._tell_again:
             self._tell_again = now + TELL_EVERY
-            log.warning(
+            self._log.warning(
                 "waiting for schema registry",
                 registry=self.client.place,
                 schema=schema,
@@ -162,7 +167,7 @@ def ready_now(settings: Settings, schemas: Schemas | None, records: Sequence[Rec
 
 
 async def _ready(settings: Settings, schemas: Schemas, records: Sequence[Record]) -> list[Record]:
-    lookup = Lookup(settings, schemas)
+    lookup = Lookup(settings, schemas, log=structlog.wrap_logger(structlog.PrintLogger(sys.stderr)))  # stdout has results
     try:
         return await asyncio.wait_for(lookup.ready(records), COMMANDS_WAIT)
     except TimeoutError:

@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from streamjobs import install_line
+from streamjobs.core.messages import Stored
+from streamjobs.job_files import job_of
+from streamjobs.replay.engine import Replay
 from tests.commands.jobs import command
 from tests.core.streams import START
 
@@ -50,6 +53,15 @@ def test_replay_tells_alarms_by_key_and_hour(tmp_path: Path, capsys) -> None:
     hours = 2 * (ROWS - 1) / 3600
     assert told["by_key"] == {"a": 1}
     assert (told["total"], told["key_hours"], told["per_key_hour"]) == (1, hours, 1 / hours)
+
+
+def test_hours_are_those_of_event_time_whenever_the_records_were_written(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(JOB)
+    run = Replay(job_of(tmp_path / "job.toml"))
+    values = [json.dumps({"t": START + 600 * n, "flow": n, "rms": 1}).encode() for n in range(7)]
+    records = [Stored("pumps", 0, n, 2_000_000_000_000, b"a", value) for n, value in enumerate(values)]  # all of one moment
+    run.run(records, lambda output: None, lambda tally: None)
+    assert run.hours == 1.0
 
 
 def test_a_pooled_reference_is_that_of_new_keys_and_an_alarm_that_lasts_begins_another(tmp_path: Path, capsys) -> None:

@@ -39,6 +39,7 @@ class Written(NamedTuple):
     rows: int = 0  # of a key in a sample that is too short for the usual detector
     daily: bool = False  # a number has a daily cycle
     best: "Best | None" = None  # learner of a number, on the sample
+    registry: str | None = None  # address of the registry with the records' schemas
 
 
 TEMPLATE = """\
@@ -59,7 +60,7 @@ format = "{format}"  # json | msgpack | raw | avro | protobuf
 {time}
 {label}
 {missing}late = "learn"  # learn | predict_only | drop | dlq; of samples with a time
-{left_out}
+{left_out}{registry}
 {window}
 
 {model}
@@ -78,6 +79,10 @@ checkpoint = "1s"  # a crash repeats at most this much input
 port = 9108  # /metrics and /health on 127.0.0.1
 """
 
+REGISTRY = """
+[registry]
+url = {url}  # of the records' schemas; credentials are settings too, 'streamjobs schema' describes them
+"""
 OF_KEYS = """\
 [scaling]
 method = "standard"  # running mean and variance of every key
@@ -151,6 +156,7 @@ def job_file_text(
         label=_label(guessed),
         missing=_missing(guessed, written.missing) + _most(guessed) + _linger(guessed),
         left_out=_left_out(guessed),
+        registry="" if written.registry is None else REGISTRY.format(url=_quoted(written.registry)),
         window=_window_of(starter)
         if starter is not None
         else _window(rate or 50.0, windowed, guessed) + ("" if taught is None else _statistics(taught)),

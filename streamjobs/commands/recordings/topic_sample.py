@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streamjobs.core.decoding.with_schema.wire_format import ID, ID_END
+from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.kafka.reader import newest
 from streamjobs.kafka.topics import connect
@@ -20,10 +21,11 @@ LARGEST = 1 << 20  # bytes of a value, as [source] max_bytes has it unless set
 
 class TopicSample(NamedTuple):
     rows: list[dict[str, Any]]
-    format: str  # json | msgpack
+    format: str  # json | msgpack | avro
     owners: list[bytes | None]  # the keys of the rows' records
     strange: int  # records that are not objects in this format
     partitions: int = 1  # of the topic
+    registry: str | None = None  # address of the registry that has the records' schemas
 
     @property
     def has_keys(self) -> bool:
@@ -46,15 +48,31 @@ def sample_of(broker: BrokerSection, topic: str, records: int, seconds: float) -
             owners = [record.key for record, _ in rows]
             return TopicSample([row for _, row in rows], name, owners, len(found) - len(rows), partitions)
     if 2 * sum(_names_schema(record.value) for record in found) > len(found):
-        raise ConfigError(
-            f"topic {topic}: most of {len(found):,} values begin as those with a schema id do, and init reads JSON and "
-            "MessagePack; without --from-topic, init writes a job file in which [source] format = 'avro' or 'protobuf', "
-            "you then set fields, time and [registry] url yourself."
-        )
+        return _with_schemas(broker, topic, found)
     raise ConfigError(
         f"topic {topic}: expected records that are objects in JSON or MessagePack, got others in most of {len(found):,} "
         "records; see [source] format for what else can be read."
     )
+
+
+def _with_schemas(broker: BrokerSection, topic: str, found: list[Stored]) -> TopicSample:
+    """Of Avro, with the schemas of a registry. Raises ConfigError where the registry is not known, or has others."""
+    from streamjobs.job_files import avro_of
+
+    if (read := avro_of(found)) is None:
+        raise ConfigError(
+            f"topic {topic}: most of {len(found):,} values begin as those with a schema id do; set "
+            "STREAMJOBS_REGISTRY__URL=https://REGISTRY, and init reads Avro with the schemas of this registry."
+        )
+    registry, rows, why = read
+    if 2 * len(rows) <= len(found):
+        raise ConfigError(
+            f"topic {topic}: most of {len(found):,} values cannot be read as Avro ({why}); for Protobuf, init "
+            "without --from-topic writes a job file in which you set format, fields, time and [registry] url yourself."
+        )
+    partitions, strange = connect(broker, [topic])[1][topic], len(found) - len(rows)
+    owners, values = [record.key for record, _ in rows], [row for _, row in rows]
+    return TopicSample(values, "avro", owners, strange, partitions, registry)
 
 
 def _names_schema(value: bytes | None) -> bool:
