@@ -72,7 +72,7 @@ format = "{format}"  # json | msgpack | raw | avro | protobuf
 
 [state]
 directory = "state"
-checkpoint = "1s"  # a crash repeats at most this much input
+{checkpoint}
 # start_from = "pooled.state"  # new keys start from it; written by 'streamjobs replay --pool --export'
 
 [metrics]
@@ -154,6 +154,7 @@ def job_file_text(
         x=x,
         time=_time(guessed, written.time_zone),
         label=_label(guessed),
+        checkpoint=_checkpoint(trial),
         missing=_missing(guessed, written.missing) + _most(guessed) + _linger(guessed),
         left_out=_left_out(guessed),
         registry="" if written.registry is None else REGISTRY.format(url=_quoted(written.registry)),
@@ -193,6 +194,13 @@ def _window_of(starter: "Starter") -> str:
 
 def _sensors(trial: "Trial | None") -> str:
     return "".join(f"\n{one_line(line)}" for line in trial.sensors) if trial is not None else ""
+
+
+def _checkpoint(trial: "Trial | None") -> str:
+    """With `silent` each checkpoint writes all changed states, so it comes less often."""
+    if trial is not None and any(line.startswith("silent") for line in trial.sensors):
+        return 'checkpoint = "10s"  # a crash repeats at most this much input; with silent each writes all changed states'
+    return 'checkpoint = "1s"  # a crash repeats at most this much input'
 
 
 def name_of(text: str) -> str:
