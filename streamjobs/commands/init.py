@@ -207,7 +207,7 @@ def _surveyed(sample: Path, guessed: "Guess", written: Written, how: "How") -> t
         sample, survey(sample, guessed, how), how, lambda rows: counted(rows, "rows of the sample read")
     )
     short = found.most_rows if SHORT <= found.most_rows < USUAL else 0
-    return guessed, found.most_rows, written._replace(rows=short, daily=bool(found.daily))
+    return guessed, found.most_rows, written._replace(rows=short, daily=bool(found.daily), alone=found.keys == 1)
 
 
 def _of_preset(name: str) -> "Callable[[Chosen], Guess]":

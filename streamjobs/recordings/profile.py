@@ -41,6 +41,7 @@ class Profile(NamedTuple):
     following: dict[str, str]  # field -> the earlier field with the same course
     counts: list[str]  # never below 0, and often there
     most_rows: int  # of a key
+    keys: int  # of the file, at most KEYS
 
 
 def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) -> tuple[Guess, Profile]:
@@ -49,7 +50,7 @@ def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) ->
     count: passes the rows on, and may report how many there were.
     """
     if not guessed.fields or "fields" in guessed.choose:
-        return guessed, Profile([], {}, [], {}, [], 0)
+        return guessed, Profile([], {}, [], {}, [], 0, 0)
     wanted = [*guessed.fields, *guessed.candidates.get("key", ()), *filter(None, (guessed.key, guessed.time))]
     found = profile_of(count(rows_of(path, how, wanted)), guessed)
     return without_unsteady(guessed, found), found
@@ -122,7 +123,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
             following[fields[n]] = fields[first]
     counts = [fields[n] for n in moving if numbers and _counts(np.concatenate([key[:, n] for key in numbers]))]
     names = [fields[n] for n in still], trending, [fields[n] for n in cycles], following, counts
-    return Profile(*names, max(map(len, of_keys), default=0))
+    return Profile(*names, max(map(len, of_keys), default=0), len(of_keys))
 
 
 def _by_key(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None) -> dict[Any, Array]:

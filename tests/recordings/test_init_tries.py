@@ -287,6 +287,14 @@ def test_alarms_of_one_key_that_are_close_together_do_not_decide_what_is_watched
     assert usual(*range(400, 4000, 300)) == {"rows": 8}
 
 
+@pytest.mark.parametrize(("keys", "between"), [(1, 3_000), (2, 10_000)])
+def test_one_machine_may_alarm_more_often_than_each_of_many(tmp_path, printed, keys, between):
+    made = columns(2400) if keys == 2 else [{**row, "device": "d", "ts": START + n} for n, row in enumerate(columns(1200))]
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
+    assert tomllib.loads(found.text)["drift"]["false_alarms"] == f"1 per {between} rows"
+    assert ("; with many keys, state fewer" in found.text) == (keys == 1)
+
+
 @pytest.mark.parametrize(
     ("faults", "watch"),
     [(range(0), ["innovations", "rows"]), (range(900, 1000), json.loads(WATCH))],

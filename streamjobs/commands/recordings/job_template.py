@@ -38,6 +38,7 @@ class Written(NamedTuple):
     name: str = "job"  # of the job, where its file has the usual name
     rows: int = 0  # of a key in a sample that is too short for the usual detector
     daily: bool = False  # a number has a daily cycle
+    alone: bool = False  # the sample has one key
     best: "Best | None" = None  # learner of a number, on the sample
     registry: str | None = None  # address of the registry with the records' schemas
 
@@ -92,7 +93,7 @@ clip = 5.0  # a single outlier does not move the model
 
 [drift]
 {tried}watch = {watch}  # columns | innovations | rows | ls_error | loss: numbers of a row, what a forecast missed, errors
-{detector}false_alarms = "1 per {between} rows"  # most that a key may have while nothing changes{per_time}
+{detector}false_alarms = "1 per {between} rows"  # most that a key may have while nothing changes{many}{per_time}
 # reference = "first 2h"  # normal permanently, such as for a machine; absent: a change that lasts becomes normal{after}"""
 
 OF_KERNEL = """\
@@ -117,6 +118,7 @@ detector = {{ name = "column_chart", learn = {learn}, smoothing = 0.5, shares = 
 """
 LEAST_LEARN, LEARN_FROM = 60, 4  # rows, or this part of a key's, that teach the scale; chosen on fleets of seeds 1 to 3
 USUAL_LIMIT, SHORT_LIMIT = 10_000, 50_000  # rows from one false alarm to the next; of keys without days, which are many
+ALONE_LIMIT = 3_000  # of one key, at which people look more often; chosen on series of seeds 0 to 4
 AHEAD = """
 
 # [forecast]  # each number some rows ahead, with intervals; 'streamjobs tune' prints what that is worth on a recording
@@ -139,6 +141,7 @@ def job_file_text(
     rank = max(2, min(20, width))
     short = written.rows if not (windowed or labelled) else 0
     watch: str | Sequence[str] = "columns" if windowed or labelled or short else ["columns", "innovations", "rows"]
+    alone = written.alone and watch != "columns"
     watch = trial.tried[-1].watch if trial is not None and trial.tried else watch
     taught = guessed if survey.teaches(guessed) else None
     stem = written.name if file.stem == USUAL_NAME else file.stem
@@ -182,7 +185,8 @@ def job_file_text(
             detector=SHORT.format(learn=max(LEAST_LEARN, short // LEARN_FROM), rows=short)
             if short and watch == "columns"
             else "",
-            between=SHORT_LIMIT if short and not written.daily else USUAL_LIMIT,
+            between=ALONE_LIMIT if alone else SHORT_LIMIT if short and not written.daily else USUAL_LIMIT,
+            many="; with many keys, state fewer" if alone else "",
         ),
     )
 
