@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
-from numba.core.caching import UserProvidedCacheLocator
+from numba.core.caching import FunctionCache, UserProvidedCacheLocator
 from numba.extending import overload
 from numba.np import arrayobj
 
@@ -64,9 +64,34 @@ def _kept(loop: Loop, *, counts: bool) -> Loop:
 
 def _compiled(loop: Loop, counts: bool, *, cache: bool) -> Loop:
     # No loop is called by its address as a C function.
-    return numba.njit(  # type: ignore[no-any-return]
-        cache=cache, nogil=True, fastmath=False, error_model="numpy", _nrt=counts, no_cfunc_wrapper=True
-    )(loop)
+    made = numba.njit(nogil=True, fastmath=False, error_model="numpy", _nrt=counts, no_cfunc_wrapper=True)(loop)
+    if cache:
+        made._cache = LoopCache(loop)
+    return made  # type: ignore[no-any-return]
+
+
+class LoopCache(FunctionCache):  # type: ignore[misc]
+    """Loops on disk. Where the disk is full they are not kept; where a crash cut a file short they are compiled again."""
+
+    warned = damaged = False
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # noqa: BLE001 - whatever the bytes of a damaged file give
+            self.damaged = True
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            if self.damaged:
+                self.flush()
+            super().save_overload(sig, data)
+        except OSError as error:
+            if LoopCache.warned:
+                return
+            LoopCache.warned = True
+            warnings.warn(f"loops are not kept in {self.cache_path}: {error.strerror}.", CacheWarning, 2)
 
 
 def _refuse_shapes(source: Any, target: Any) -> None:

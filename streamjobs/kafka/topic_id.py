@@ -130,11 +130,12 @@ def present_ids(broker: BrokerSection, topics: Collection[str]) -> dict[str, str
 def newest_input(headers: Iterable[Headers], known: Origin | None = None) -> Origin | None:
     """The input's name, id and life in the last of these records that has them, or else `known`."""
     for of_record in filter(None, headers):  # few records have any, and recovery reads many
-        marks = {name: value for name, value in of_record if name in (HEADER, NAME_HEADER, LIFE_HEADER)}
-        if HEADER in marks:
-            input_id = marks[HEADER].decode()
+        wanted = HEADER, NAME_HEADER, LIFE_HEADER
+        marks = {name: (value or b"").decode(errors="replace") for name, value in of_record if name in wanted}
+        if marks.get(HEADER):
+            input_id = marks[HEADER]
             same = known if known is not None and known.input_id == input_id else Origin()
-            named, life = marks.get(NAME_HEADER, b"").decode(), marks.get(LIFE_HEADER, b"").decode()
+            named, life = marks.get(NAME_HEADER, ""), marks.get(LIFE_HEADER, "")
             known = Origin(named or same.topic, input_id, life=life or same.life)  # older releases write neither
     return known
 

@@ -117,6 +117,13 @@ def test_another_or_no_changelog_names_the_command(present: str) -> None:
         require_same_changelog("wrist-state-changelog", "c1", present)
 
 
+def test_a_header_of_the_changelog_that_another_program_wrote_is_no_error() -> None:
+    found = newest_input([[("streamjobs-input", b"i1")], [("streamjobs-input", None)], [("streamjobs-input-life", b"\xff")]])
+    assert found == Origin("", "i1")
+    spoiled = newest_input([[("streamjobs-input", b"\xff\xfe")]])
+    assert spoiled is not None and spoiled.input_id == "\ufffd\ufffd"
+
+
 def test_a_commit_has_a_hash_of_the_settings_that_decide_what_becomes_of_a_record() -> None:
     def hash_of(**sections: dict[str, Any]) -> str:
         source = {"topic": "in", "fields": ["x"], **sections.pop("source", {})}

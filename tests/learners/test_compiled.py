@@ -1,5 +1,6 @@
 """The compile cache: a loop is never older than anything it is made from."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -9,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba.core.caching import IndexDataCacheFile
 
 from algorithms.common import compiled
+from algorithms.common.cache_folder import CacheWarning
 from tests.layers.imports import CHECKOUT, imported, modules
 
 LOOP = """
@@ -96,3 +99,28 @@ def test_a_slice_of_another_length_is_refused_without_compiling_the_formatting_o
     with pytest.raises(ValueError, match="cannot assign slice from input of different size"):
         loop(np.zeros(2), np.zeros(3))
     assert "unicode" not in "".join(loop.inspect_llvm().values())  # type: ignore[attr-defined]
+
+
+def test_a_damaged_file_and_a_full_disk_cost_only_a_compilation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(x: float) -> float:
+        return x / 2.0
+
+    def hits(x: float) -> int:
+        loop: Any = compiled.compiled(half)
+        assert loop(x) == 1.5
+        return sum(loop.stats.cache_hits.values())
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setenv("STREAMJOBS_CACHE", str(tmp_path / "cache"))
+    assert (hits(3.0), hits(3.0)) == (0, 1)
+    for pattern, left in (("*.nbc", 99), ("*.nbc", 0), ("*.nbi", 99), ("*.nbi", 0)):
+        (damaged,) = tmp_path.rglob(pattern)  # as a crash of the machine leaves it
+        damaged.write_bytes(damaged.read_bytes()[:left])
+        assert (hits(3.0), hits(3.0)) == (0, 1), pattern
+    monkeypatch.setattr(IndexDataCacheFile, "_save_data", full)
+    monkeypatch.setattr(compiled.LoopCache, "warned", False)
+    with pytest.warns(CacheWarning, match=r"^loops are not kept in .*: No space left on device\.$"):
+        assert hits(3) == 0
+    assert hits(3) == 0  # without a second warning
