@@ -49,6 +49,10 @@ NO_NEW_RECORD = (
     "group {0.job.name} has already passed all {1:,} offsets of topic {0.source.topic}; "
     "a job with another [job] name begins at the first record"
 )
+NEW_GROUP = (
+    "group {0.job.name} has no offsets yet: it begins at the first of {1:,} offsets of topic {0.source.topic}; states of "
+    "another [job] name are not used"
+)
 GC_THRESHOLDS = (50_000, 20, 50)  # a fetched batch is thousands of tuples, and none of them part of a cycle
 CHECK_EVERY = 0.1  # seconds between two checks of the worker, see `_Worker._monitor`
 
@@ -146,6 +150,8 @@ def _work(
         core, source = _with_time_unit(settings, core, source, once=once)
     if source.unsent is not None:
         log.warning("features are not sent", reason=f"[sinks]: {UNSENT.format(source.unsent)}")
+    if source.left < 0 and (there := sum(source.ends.values())):
+        log.info("new group", reason=NEW_GROUP.format(settings, there))
     if not once and source.left == 0 and (passed := sum(source.ends.values())):
         log.info("waiting for new records", reason=NO_NEW_RECORD.format(settings, passed))
     started = time.perf_counter()

@@ -30,6 +30,8 @@ def test_once_stops_when_everything_there_at_the_start_is_done(make_job: MakeJob
         assert (code, lines) == (0, [])
         passed = f"group {job.name} has already passed all 5,000 offsets of topic {job.input}; "
         assert [one["reason"].startswith(passed) for one in worker.events("no new record")] == ([] if left else [True])
+        first = f"group {job.name} has no offsets yet: it begins at the first of 5,000 offsets"
+        assert [one["reason"].startswith(first) for one in worker.events("new group")] == ([True] if left else [])
         assert job.committed() == job.ends() and states(job) == expected(job)
     assert len(job.sink("predictions")) == 5_000
 

@@ -92,7 +92,7 @@ def test_another_model_is_still_another_job() -> None:
     worker.apply(RECORDS[:400])
     worker.checkpoint()
     other = job("columns", head={"name": "rls", "task": "classification", "delta": 3.0})
-    with pytest.raises(SnapshotError, match="Restore those settings, or reset the state"):
+    with pytest.raises(SnapshotError, match="Restore those settings; or give the job another"):
         load_snapshot(other, next(iter(worker.store.values())), drift_anew=True)
 
 

@@ -72,5 +72,6 @@ def test_the_message_says_what_differs():
     text = snapshot.difference({"learner": "Okfeb(rank=20)", "dim": "3"}, {"learner": "Okfeb(rank=30)", "dim": "3"})
     assert text == (
         "snapshot was written with learner=Okfeb(rank=20); this job runs learner=Okfeb(rank=30). "
-        "Restore those settings, or reset the state."
+        "Restore those settings; or give the job another [job] name, which begins with new states and keeps these; or "
+        "delete these with 'streamjobs state reset JOB --all'."
     )

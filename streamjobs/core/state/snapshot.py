@@ -301,7 +301,10 @@ def _unflatten(like: Any, arrays: Sequence[Any], at: int) -> tuple[Any, int]:
     return type(like)(*values), at
 
 
-RESTORE = "Restore those settings, or reset the state."
+RESTORE = (
+    "Restore those settings; or give the job another [job] name, which begins with new states and keeps these; or delete "
+    "these with 'streamjobs state reset JOB --all'."
+)
 
 
 def difference(written: Mapping[str, Any], now: Mapping[str, Any], then: str = RESTORE) -> str:
