@@ -144,3 +144,11 @@ def test_without_a_zone_the_job_is_tried_with_utc_and_the_zone_stays_open(tmp_pa
     found = printed(as_csv(tmp_path / "a.csv", made))
     assert found.says("the times have no zone; the job is tried with UTC") and found.says("on the sample, watch = ")
     assert '# time_zone = "UTC"  # choose' in found.text and "still needs time_zone" in found.out
+
+
+def test_a_label_that_was_chosen_is_no_candidate_for_the_key(tmp_path, capsys):
+    rows = table(300, ts=lambda i: START + i, ax=random, state=lambda i: "run" if i % 90 < 60 else "idle")
+    sample = as_csv(tmp_path / "press.csv", rows)
+    assert command("init", tmp_path / "job.toml", "--sample", sample, "--label", "state") == 0
+    out, err = capsys.readouterr()
+    assert "--key-is press" in out and "--key state" not in out and "candidates: 'state'" not in err

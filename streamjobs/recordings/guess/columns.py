@@ -214,7 +214,8 @@ class Columns:
         if self.owners is not None:
             self.because["key"] = "the records have keys"
             return None
-        there = [column for column in self.columns if column.missing <= MOST_WITHOUT_KEY * len(self.rows)]
+        most = MOST_WITHOUT_KEY * len(self.rows)
+        there = [column for column in self.columns if column.missing <= most and column.name != self.chosen.label]
         texts = [c for c in there if c.kind == "text" and c.distinct <= len(self.rows) / 2 and not c.has_clocks]
         some = [column.name for column in sorted(texts, key=lambda column: -column.distinct)]
         some = [name for name in some if not says_time(name) and plain_name(name) not in LABELS]
