@@ -118,7 +118,8 @@ detector = {{ name = "column_chart", learn = {learn}, smoothing = 0.5, shares = 
 """
 LEAST_LEARN, LEARN_FROM = 60, 4  # rows, or this part of a key's, that teach the scale; chosen on fleets of seeds 1 to 3
 USUAL_LIMIT, SHORT_LIMIT = 10_000, 50_000  # rows from one false alarm to the next; of keys without days, which are many
-ALONE_LIMIT = 3_000  # of one key, at which people look more often; chosen on series of seeds 0 to 4
+# Of one slow key, at least, where that is one false alarm in so many seconds; chosen on series of seeds 0 to 4
+ALONE_LIMIT, ALONE_SECONDS = 3_000, 10 * 86_400
 AHEAD = """
 
 # [forecast]  # each number some rows ahead, with intervals; 'streamjobs tune' prints what that is worth on a recording
@@ -141,7 +142,7 @@ def job_file_text(
     rank = max(2, min(20, width))
     short = written.rows if not (windowed or labelled) else 0
     watch: str | Sequence[str] = "columns" if windowed or labelled or short else ["columns", "innovations", "rows"]
-    alone = written.alone and watch != "columns"
+    alone = _alone(guessed) if written.alone and watch != "columns" else USUAL_LIMIT
     watch = trial.tried[-1].watch if trial is not None and trial.tried else watch
     taught = guessed if survey.teaches(guessed) else None
     stem = written.name if file.stem == USUAL_NAME else file.stem
@@ -185,8 +186,8 @@ def job_file_text(
             detector=SHORT.format(learn=max(LEAST_LEARN, short // LEARN_FROM), rows=short)
             if short and watch == "columns"
             else "",
-            between=ALONE_LIMIT if alone else SHORT_LIMIT if short and not written.daily else USUAL_LIMIT,
-            many="; with many keys, state fewer" if alone else "",
+            between=SHORT_LIMIT if short and not written.daily else alone,
+            many="; with many keys, state fewer" if alone < USUAL_LIMIT else "",
         ),
     )
 
@@ -198,6 +199,13 @@ def _window_of(starter: "Starter") -> str:
 
 def _sensors(trial: "Trial | None") -> str:
     return "".join(f"\n{one_line(line)}" for line in trial.sensors) if trial is not None else ""
+
+
+def _alone(guessed: "Guess | None") -> int:
+    """Rows from one false alarm of the only key to the next: people want to see more of one machine than of each of many."""
+    if guessed is None or not guessed.pause:
+        return USUAL_LIMIT
+    return min(USUAL_LIMIT, max(ALONE_LIMIT, round(ALONE_SECONDS / guessed.pause)))
 
 
 def _checkpoint(trial: "Trial | None") -> str:
