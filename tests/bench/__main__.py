@@ -3,7 +3,20 @@
 import importlib
 import sys
 
-NAMES = ("decoding", "estimators", "keys", "learners", "page", "peers", "rows", "scrape", "state", "statistics", "worker")
+NAMES = (
+    "decoding",
+    "estimators",
+    "keys",
+    "learners",
+    "page",
+    "peers",
+    "people",
+    "rows",
+    "scrape",
+    "state",
+    "statistics",
+    "worker",
+)
 
 
 def main() -> int:

@@ -2,7 +2,8 @@
 
 On a real Kafka, in turn with [state] replay = "0s" (each checkpoint writes every changed state), "10s", and so long that no
 state is written. Printed: processor and changelog bytes of a record, of keys with a record a second; the time until a
-worker has all states again after kill -9 and the loss of its disk; with exactly_once the delay of outputs at 2,000 a second.
+worker has all states again after kill -9 and the loss of its disk; with exactly_once the delay of outputs at 2,000 a second,
+and the speed of a backlog. The last lines have the goals, `tests.bench people` has those of people.
 """
 
 import argparse
@@ -16,14 +17,16 @@ from pathlib import Path
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka.devbroker.broker import Broker
+from tests.bench.goals import DAY, goal
 from tests.bench.keys import JOB, Figures, in_turn, resident
-from tests.bench.once import RATE
-from tests.bench.worker import STATIC, Bench, surroundings
+from tests.bench.once import RATE, RUN
+from tests.bench.worker import FULL, STATIC, Bench, singles, surroundings
 from tests.brokers.fixtures import cleaning_up_on_sigterm
 from tests.brokers.kafka_job import KafkaJob, until
 from tests.brokers.workers import Worker
 
 PACES = {"0s": "each checkpoint", "10s": "10 s", "1h": "no state written"}
+RESTORED = 20_000  # keys a second, of the goal; to it comes [state] replay
 FILLED = 20  # records of each key before: its budget is full
 STEPS = 10  # a second
 
@@ -87,22 +90,35 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--quick", action="store_true", help="500 keys, 5 s, one round")
     options = parser.parse_args(list(arguments))
     keys, seconds, rounds = (500, 5, 1) if options.quick else (options.keys, options.seconds, options.rounds)
-    found: dict[str, list[float]] = {}
+    found: dict[str, list[dict[str, float]]] = {}
     try:
         with cleaning_up_on_sigterm(), tempfile.TemporaryDirectory(prefix="streamjobs-bench-") as folder, Broker() as broker:
             bench = Bench(broker, Path(folder), quick=options.quick)
             for _ in range(rounds):
                 for replay in PACES:
-                    found.setdefault(replay, []).append(measure(bench, replay, keys, seconds)["cpu_us"])
+                    found.setdefault(replay, []).append(measure(bench, replay, keys, seconds))
             for replay in ("0s", "10s"):
                 sections = {"job": {"guarantee": "exactly_once"}, "state": {"checkpoint": "100ms", "replay": replay}}
-                bench.aged(f"exactly_once, 100 ms, {PACES[replay]}", RATE, 3 if options.quick else 15, linger=5, **sections)
+                name = f"exactly_once, 100 ms, {PACES[replay]}"
+                ages = bench.aged(name, RATE, 3 if options.quick else 15, linger=5, **sections)
+            count, speeds = bench.count(300_000), {}
+            for guarantee in ("at_least_once", "exactly_once"):
+                sections = {**FULL, "job": {"guarantee": guarantee}, "state": {"checkpoint": "100ms"}}
+                backlog = bench.backlog(guarantee, singles(count), count, RUN, by_commits=True, **sections)
+                speeds[guarantee] = backlog["records/s"]
     except SetupError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    cost = {replay: statistics.median(costs) for replay, costs in found.items()}
-    ratios = ", ".join(f"{PACES[replay]} {cost[replay] / cost['1h']:.2f}" for replay in ("0s", "10s"))
-    print(f"processor a record, against no state written: {ratios}")
+    cost = {replay: statistics.median(one["cpu_us"] for one in of_pace) for replay, of_pace in found.items()}
+    paced = {name: statistics.median(one[name] for one in found["10s"]) for name in ("bytes", "whole")}
+    print(f"processor a record, against no state written: {PACES['0s']} {cost['0s'] / cost['1h']:.2f}")
+    goal("okfeb job, 100,000 sensors at 1/s, changelog a day", paced["bytes"] * 100_000 * DAY / 1e12, 0.8, "TB")
+    goal(f"processor a record, {keys:,} keys at 1/s, of a worker that writes no state", cost["10s"] / cost["1h"], 1.15, "")
+    goal("exactly_once, delay of outputs at 2,000/s, p50", ages["p50"], 60, "ms")
+    goal("exactly_once, delay of outputs at 2,000/s, p99", ages["p99"], 150, "ms")
+    share = 100 * speeds["exactly_once"] / speeds["at_least_once"]
+    goal("exactly_once, of the speed of at_least_once", share, 97, "%", least=True)
+    goal(f"ready after kill -9 on another machine, {keys:,} keys", paced["whole"], keys / RESTORED + 10, "s")
     return 0
 
 
