@@ -37,6 +37,10 @@ export function moment(at) {
   return new Date(at * 1000).toLocaleString([], { dateStyle: "short", timeStyle: "medium", hourCycle: "h23" });
 }
 
+/** Only all is 100 %, and only nothing 0 %. */
 export function percent(part, whole) {
-  return whole ? `${Math.round((100 * part) / whole)} %` : "–";
+  if (!whole) return "–";
+  const share = (100 * part) / whole, rounded = Math.round(share);
+  if (share > 99 && share < 100) return `${Math.min(99.9, Math.round(10 * share) / 10)} %`;
+  return share > 0 && share < 1 ? "< 1 %" : `${rounded} %`;
 }
