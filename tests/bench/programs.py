@@ -30,6 +30,10 @@ class SimpleJob:
     def __init__(self, settings: Settings) -> None:
         self.sinks = {"predictions": f"{settings.source.topic}.predictions", "dlq": f"{settings.source.topic}.dlq"}
 
+    @property
+    def sections(self) -> dict[str, str]:
+        return {}  # none that may be added
+
     def compile(self) -> None:
         """Nothing is compiled."""
 
