@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from streamjobs.commands.console import counted, note, say
-from streamjobs.commands.recordings.job_template import MOST_LEFT_OUT, USUAL_NAME, Written, job_file_text, name_of, one_line
 from streamjobs.commands.recordings.options import FILES, Decimal, Separator, how_of
-from streamjobs.commands.recordings.what_next import what_next
 from streamjobs.errors import ConfigError
 from streamjobs.settings.types import UNIT_NAMES, many
 
 if TYPE_CHECKING:
+    from streamjobs.commands.recordings.job_template import Written
     from streamjobs.recordings.guess.result import Chosen, Guess
     from streamjobs.recordings.tables import How
 
@@ -61,7 +60,7 @@ def init(
     At a terminal it asks where it is unsure. Lines that it cannot guess are marked 'choose', with the candidates. With
     --sample it tries the job's drift detection, and alarms of sensors, on the sample.
     """
-    from streamjobs.commands.recordings import questions
+    from streamjobs.commands.recordings import job_template, questions, what_next
     from streamjobs.recordings.guess.result import Chosen
     from streamjobs.recordings.profile import profiled_rows
 
@@ -69,8 +68,7 @@ def init(
         raise ConfigError(f"{file}: already exists; --force overwrites it.")
     _refuse_options(missing, sample, from_topic, preset)
     asks = not yes and questions.at_a_terminal()
-    name = topic or from_topic or (sample.stem if sample is not None else USUAL_NAME)
-    written = Written(topic or from_topic or _topic_as(sample), broker or BROKER, "json", time_zone, missing, name=name)
+    written = _begun(topic or from_topic, sample, broker)._replace(time_zone=time_zone, missing=missing)
     guessed, chosen = None, Chosen(key=key, label=label, time_format=time_format)
     if from_topic is not None:
         found = _topic(from_topic, broker, records, seconds)
@@ -91,12 +89,12 @@ def init(
         return _start(population, file, guessed, written, data, force)
     if guessed is not None:
         guessed, written = _completed(written, guessed, asks)
-    _write(file, job_file_text(guessed, file, written))
+    _write(file, job_template.job_file_text(guessed, file, written))
     _tell(_said(guessed, written.missing) if guessed is not None else ())
     if sample is not None and guessed is not None:
         _try(file, sample, guessed, written, how_of(separator, decimal), most_rows)
     copied = written.partitions > 1 and guessed is not None and guessed.key is not None
-    say(what_next(guessed, file, sample, from_topic is not None, copied))
+    say(what_next.what_next(guessed, file, sample, from_topic is not None, copied))
 
 
 def _tell(lines: Iterable[str]) -> None:
@@ -120,12 +118,12 @@ def _start(
     name: str,
     file: Path,
     guessed: "Guess | None",
-    written: Written,
+    written: "Written",
     data: "tuple[Path | None, How, Sequence[dict[str, Any]] | None]",
     force: bool,
 ) -> None:
     """A job with a population of the package. data: the sample's file, how it is read, and the rows of a topic."""
-    from streamjobs.commands.recordings import starting
+    from streamjobs.commands.recordings import job_template, starting, what_next
     from streamjobs.fit.starters import starter
     from streamjobs.recordings.files import rows_of
 
@@ -134,23 +132,29 @@ def _start(
     fitting = starting.begun(of, guessed, rows)
     fitting, written = _completed(written, fitting, False)
     population = starting.write_population(of, fitting, file, force)
-    _write(file, job_file_text(fitting, file, written, starter=of))
+    _write(file, job_template.job_file_text(fitting, file, written, starter=of))
     _tell((*(_said(fitting, written.missing) if guessed is not None else ()), *of.described()))
     if sample is None and topic_rows is None:
         steps = "; ".join(f"streamjobs {step} {file}" for step in ("check", "topics create", "run"))
         said = f"wrote {file}. Next: {steps}"
     else:
-        said = what_next(fitting, file, sample, topic_rows is not None, written.partitions > 1)
+        said = what_next.what_next(fitting, file, sample, topic_rows is not None, written.partitions > 1)
         said += " --score" if fitting.label is not None and sample is not None else ""
     say(said.replace(f"wrote {file}", f"wrote {file} and {population}", 1))
 
 
-def _topic_as(sample: Path | None) -> str:
-    return "imu" if sample is None else name_of(sample.stem)
+def _begun(topic: str | None, sample: Path | None, broker: str | None) -> "Written":
+    """What the job file has before anything is guessed."""
+    from streamjobs.commands.recordings.job_template import USUAL_NAME, Written, name_of
+
+    name = topic or (USUAL_NAME if sample is None else sample.stem)
+    topic = topic or ("imu" if sample is None else name_of(sample.stem))
+    return Written(topic, broker or BROKER, "json", None, None, name=name)
 
 
-def _try(file: Path, sample: Path, guessed: "Guess", written: Written, how: "How", most_rows: int) -> None:
+def _try(file: Path, sample: Path, guessed: "Guess", written: "Written", how: "How", most_rows: int) -> None:
     """Write the job file again, with what its [drift] does on the sample."""
+    from streamjobs.commands.recordings.job_template import job_file_text
     from streamjobs.commands.recordings.trial import is_tried, tried_on
     from streamjobs.recordings.profile import left_out_of, may_leave_out
     from streamjobs.recordings.survey import windowed
@@ -191,7 +195,7 @@ def _file(sample: Path, how: "How") -> "Callable[[Chosen], Guess]":
     return lambda chosen: guess(sample, how, chosen)
 
 
-def _surveyed(sample: Path, guessed: "Guess", written: Written, how: "How") -> tuple["Guess", int, Written]:
+def _surveyed(sample: Path, guessed: "Guess", written: "Written", how: "How") -> "tuple[Guess, int, Written]":
     """With the classes and people of the whole file, and without fields that drift detection cannot watch.
 
     Also the most rows of a key, and what is written with whether these are few.
@@ -243,7 +247,7 @@ def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
     return _Topic(sample.format, guess, 0 if sample.has_keys else sample.partitions, sample.rows, owners, sample.registry)
 
 
-def _completed(written: Written, guessed: "Guess", asks: bool) -> "tuple[Guess, Written]":
+def _completed(written: "Written", guessed: "Guess", asks: bool) -> "tuple[Guess, Written]":
     """With what is asked, or proposed, next to the columns. A known zone is not asked for again."""
     from streamjobs.commands.recordings import questions
 
@@ -259,6 +263,8 @@ def _completed(written: Written, guessed: "Guess", asks: bool) -> "tuple[Guess, 
 
 def _said(guessed: "Guess", missing: str | None) -> Iterator[str]:
     """The guess for people, a line for each thing they should look at. missing: the proposed [source] missing."""
+    from streamjobs.commands.recordings.source_template import MOST_LEFT_OUT, one_line
+
     parts = []
     if "fields" not in guessed.choose:
         parts.append(f"x = {guessed.x} (list of {guessed.dim})" if guessed.x else f"fields {', '.join(guessed.fields)}")

@@ -1,16 +1,12 @@
 """The job file that `init` writes: a commented template, filled with what was guessed from a recording."""
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from streamjobs.settings.presets import preset_of
-from streamjobs.settings.source import MOST_USUAL
-from streamjobs.settings.times import example_of
+from streamjobs.commands.recordings.source_template import lines_of_source, one_line, quoted
 from streamjobs.settings.toml import toml
-from streamjobs.settings.types import UNIT_NAMES
 
 if TYPE_CHECKING:
     from streamjobs.commands.recordings.learner_trial import Best
@@ -21,9 +17,6 @@ if TYPE_CHECKING:
 USUAL_NAME = "job"  # of a job file, which says nothing about the job
 USUAL_CLASSES = 16  # [head] max_classes without the setting
 WINDOW_ROWS = 20  # of a proposed window, where samples are rows of their own
-MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are not part of x
-SLOW = 1.0  # seconds between two samples of a key
-_NO_CONTROLS = {code: "?" for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}  # of a text that stays in one line
 
 
 class Written(NamedTuple):
@@ -134,7 +127,7 @@ def job_file_text(
     from streamjobs.commands.recordings.population_template import DIRECTIONS, OF_POPULATION, OF_STARTER, convolutions
     from streamjobs.recordings import survey
 
-    dim, x = _x(guessed)
+    dim, source = lines_of_source(guessed, written.partitions, written.time_zone, written.missing)
     rate = guessed.rate if guessed is not None else None
     windowed = guessed is None or survey.windowed(guessed)
     width = 8 * dim if windowed else dim
@@ -149,23 +142,17 @@ def job_file_text(
     return TEMPLATE.format(
         file=one_line(file.name),
         name=name_of(stem),
-        broker=_quoted(written.broker),
-        topic=_quoted(written.topic),
-        features=_quoted(f"{written.topic}.features"),
+        broker=quoted(written.broker),
+        topic=quoted(written.topic),
+        features=quoted(f"{written.topic}.features"),
         format=written.format,
-        key=_key(guessed, written.partitions),
-        preset=_preset(guessed),
-        x=x,
-        time=_time(guessed, written.time_zone),
-        label=_label(guessed),
+        **source,
         checkpoint=_checkpoint(trial),
-        missing=_missing(guessed, written.missing) + _most(guessed) + _linger(guessed),
-        left_out=_left_out(guessed),
-        registry="" if written.registry is None else REGISTRY.format(url=_quoted(written.registry)),
+        registry="" if written.registry is None else REGISTRY.format(url=quoted(written.registry)),
         window=_window_of(starter)
         if starter is not None
         else _window(rate or 50.0, windowed, guessed) + ("" if taught is None else _statistics(taught)),
-        model=OF_STARTER.format(made_from=starter.made_from, file=_quoted(f"{starter.name}.state"))
+        model=OF_STARTER.format(made_from=starter.made_from, file=quoted(f"{starter.name}.state"))
         if starter is not None
         else OF_POPULATION.format(count=taught.people, directions=DIRECTIONS if convolutions(taught) else "")
         if taught is not None
@@ -245,119 +232,6 @@ def _mirror(guessed: "Guess") -> str:
     return f"\n{table.splitlines()[1]}  # a sensor on the {one_line(mirror.when)}, as if on the {one_line(mirror.other)}"
 
 
-def _preset(guessed: "Guess | None") -> str:
-    if guessed is None or guessed.preset is None:
-        return ""
-    notes = "".join(f"# {one_line(note)}\n" for note in guessed.preset.notes)
-    return f"preset = {_quoted(guessed.preset.name)}  # {guessed.preset.tool}\n{notes}"
-
-
-def _missing(guessed: "Guess | None", policy: str | None) -> str:
-    if policy is None:
-        return ""
-    why = f"; {guessed.lacking:,} of {guessed.rows:,} rows lack a number" if guessed is not None and guessed.lacking else ""
-    return f'missing = "{policy}"  # dlq | skip | hold | mean{why}\n'
-
-
-def _most(guessed: "Guess | None") -> str:
-    """A line where the sample has numbers beyond the usual limit, which would make dead letters."""
-    if guessed is None or not guessed.largest > MOST_USUAL:
-        return ""
-    limit = 10.0 ** (math.ceil(math.log10(guessed.largest)) + 2)
-    return f"max_abs = {limit:g}  # numbers beyond it are errors; the sample has some up to {guessed.largest:.3g}\n"
-
-
-def _linger(guessed: "Guess | None") -> str:
-    """A line where keys are so slow that a tenth of a second is nothing to them."""
-    if guessed is None or guessed.key is None or guessed.pause is None or guessed.pause < SLOW:
-        return ""
-    why = f"a key sends every {guessed.pause:g} s: records of many keys may wait for each other, which saves processor"
-    return f'linger = "100ms"  # {why}\n'
-
-
-def _x(guessed: "Guess | None") -> tuple[int, str]:
-    """Numbers of x, and the lines that name them; commented out where the user has to choose."""
-    fields = guessed.fields if guessed is not None else ["ax", "ay", "az"]
-    listed = "fields = [" + ", ".join(map(_quoted, fields)) + "]"
-    if guessed is not None and "fields" in guessed.choose:
-        return len(fields) or 3, f"# {listed}  # choose: {one_line(guessed.choose['fields'])}"
-    if guessed is not None and guessed.x is not None:
-        assert guessed.dim is not None
-        return guessed.dim, f"x = {_quoted(guessed.x)}  # the field that holds x as a list\ndim = {guessed.dim}"
-    why = "the numbers that make x, in this order"
-    if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
-        if (sensors := guessed.preset.source["sensors"]) != preset_of(guessed.preset.name).source["sensors"]:
-            return len(fields), toml({"source": {"sensors": sensors}}).splitlines()[1]
-        each = ", ".join(guessed.preset.source["sensors"]["each"])
-        return len(fields), f"# [source.sensors]: {each}, as the preset sets them: {', '.join(fields)}"
-    if guessed is not None and guessed.preset is not None and fields == guessed.preset.source["fields"]:
-        return len(fields), f"# {listed}  # as the preset sets them"
-    if guessed is not None:
-        why += f": {one_line(guessed.because['fields'])}"
-    return len(fields), f"{listed}  # {why}"
-
-
-def _key(guessed: "Guess | None", partitions: int) -> str:
-    """The lines after the topic. partitions: of a topic with records without keys, else 0."""
-    if guessed is None:
-        return ""
-    if partitions and guessed.key is not None:
-        why = f"the topic's records have no keys; {one_line(guessed.because['key'])}"
-        copied = "\nrekeyed = true  # 'streamjobs rekey' copies the topic's partitions by this key" if partitions > 1 else ""
-        return f"\nkey = {_quoted(guessed.key)}  # {why}{copied}"
-    if guessed.key is not None:
-        return f"; in the sample: column {_quoted(guessed.key)} ({one_line(guessed.because['key'])})"
-    if guessed.key_from is not None:
-        return f"; in the sample: the name of the file, with --key-from {guessed.key_from}"
-    if "key" not in guessed.choose:
-        return ""
-    return f"\n# key: choose the column to send as the key of records: {one_line(guessed.choose['key'])}"
-
-
-def _time(guessed: "Guess | None", zone: str | None) -> str:
-    why = f": {one_line(guessed.because['time'])}" if guessed is not None and "time" in guessed.because else ""
-    if guessed is not None and guessed.preset is not None and guessed.time == guessed.preset.source["time"]:
-        return f"# time = {_quoted(guessed.time or '')}  # event time, as the preset sets it"
-    if guessed is not None and guessed.written:
-        line = f"time = {_quoted(guessed.time or '')}  # event time{'' if guessed.time_format else ', ISO 8601'}{why}"
-        if (form := guessed.time_format) is not None:
-            open_ = f"choose: {one_line(guessed.choose['time_format'])}" if "time_format" in guessed.choose else ""
-            line += f"\n{'# ' if open_ else ''}time_format = {_quoted(form)}  # {open_ or 'such as ' + example_of(form)}"
-        if zone is not None:
-            line += f"\ntime_zone = {_quoted(zone)}  # of times without a zone"
-        elif "time_zone" in guessed.choose:
-            line += f'\n# time_zone = "UTC"  # choose: {one_line(guessed.choose["time_zone"])}'
-        return line
-    if guessed is None or guessed.time is not None:
-        time, unit = (guessed.time, guessed.time_unit) if guessed is not None else ("ts", "s")
-        return f'time = {_quoted(time or "ts")}  # event time{why}\ntime_unit = "{unit}"  # {UNIT_NAMES[unit]} since 1970'
-    line = f'# time = "ts"  # choose: {one_line(guessed.choose["time"])}'
-    if guessed.start_time is not None and guessed.time_unit != "s":
-        line += f'\ntime_unit = "{guessed.time_unit}"  # of {_quoted(guessed.start_time)}, for replay --time'
-    return line
-
-
-def _label(guessed: "Guess | None") -> str:
-    if guessed is None or guessed.label is not None:
-        label = guessed.label if guessed is not None and guessed.label is not None else "activity"
-        why = f": {one_line(guessed.because['label'])}" if guessed is not None else ""
-        return f"label = {_quoted(label)}  # may be absent or null in a record{why}"
-    return f'# label = "activity"  # needed by a [head]; choose: {one_line(guessed.choose["label"])}'
-
-
-def _left_out(guessed: "Guess | None") -> str:
-    """Comments with the columns that are not part of x, and what else should be known."""
-    if guessed is None:
-        return ""
-    lines = [one_line(remark) for remark in guessed.remarks]
-    if guessed.left_out:
-        lines.append("left out of x:")
-        lines += [f"  {_quoted(name)}: {one_line(why)}" for name, why in list(guessed.left_out.items())[:MOST_LEFT_OUT]]
-        if len(guessed.left_out) > MOST_LEFT_OUT:
-            lines.append(f"  and {len(guessed.left_out) - MOST_LEFT_OUT} more")
-    return "".join(f"# {line}\n" for line in lines)
-
-
 def _window(rate: float, windowed: bool, guessed: "Guess | None") -> str:
     lines = ["[window]  # statistics of raw signals; without it every sample is a row of its own"]
     why = f"; choose: {one_line(guessed.choose['rate'])}" if guessed is not None and "rate" in guessed.choose else ""
@@ -387,7 +261,7 @@ def _ahead(guessed: "Guess | None") -> str:
         every = f'every = "{guessed.pause:.10g}s"'
         lines = f"\n# {every}  # where the pause between two rows is always the same: for gaps, and for days"
     if counts := [name for name in guessed.fields if name in guessed.counts] if guessed is not None else []:
-        lines += f"\n# not_negative = [{', '.join(map(_quoted, counts))}]  # no interval goes below 0"
+        lines += f"\n# not_negative = [{', '.join(map(quoted, counts))}]  # no interval goes below 0"
     return AHEAD.format(every=lines)
 
 
@@ -397,12 +271,3 @@ def _head(guessed: "Guess | None") -> str:
     if guessed is not None and guessed.classes > USUAL_CLASSES:
         lines.append(f"max_classes = {guessed.classes}  # as many as in the sample")
     return "\n".join(lines)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # the one character TOML does not take from JSON
-
-
-def one_line(text: str) -> str:
-    """Text that stays in its line."""
-    return text.translate(_NO_CONTROLS)

@@ -39,9 +39,7 @@ MEANS = {
     "silent": "no sample for {} usual pauses",
     "group": "this share of the keys alarms at once",
 }
-OPEN = (
-    0.2  # most of the rows in which a watch may have an open alarm: of a level that keeps moving it learns again and again
-)
+OPEN = 0.2  # of the rows, at most, a watch may have an open alarm: of a level that keeps moving it learns again and again
 TOO_MANY, MORE = 2.0, 2  # alarms are too many beyond so many times the stated number, and so many more
 
 

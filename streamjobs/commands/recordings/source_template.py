@@ -1,0 +1,159 @@
+"""The `[source]` section of the job file that `init` writes."""
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+from streamjobs.settings.presets import preset_of
+from streamjobs.settings.source import MOST_USUAL
+from streamjobs.settings.times import example_of
+from streamjobs.settings.toml import toml
+from streamjobs.settings.types import UNIT_NAMES
+
+if TYPE_CHECKING:
+    from streamjobs.recordings.guess.result import Guess
+
+MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are not part of x
+SLOW = 1.0  # seconds between two samples of a key
+_NO_CONTROLS = {code: "?" for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}  # of a text that stays in one line
+
+
+def lines_of_source(
+    guessed: "Guess | None", partitions: int, zone: str | None, missing: str | None
+) -> tuple[int, dict[str, str]]:
+    """How many numbers x has, and the lines by their places in the template.
+
+    partitions: of a topic with records without keys, else 0. zone, missing: the settings, None where they are not known.
+    """
+    dim, x = _x(guessed)
+    return dim, {
+        "key": _key(guessed, partitions),
+        "preset": _preset(guessed),
+        "x": x,
+        "time": _time(guessed, zone),
+        "label": _label(guessed),
+        "missing": _missing(guessed, missing) + _most(guessed) + _linger(guessed),
+        "left_out": _left_out(guessed),
+    }
+
+
+def _key(guessed: "Guess | None", partitions: int) -> str:
+    """The lines after the topic. partitions: of a topic with records without keys, else 0."""
+    if guessed is None:
+        return ""
+    if partitions and guessed.key is not None:
+        why = f"the topic's records have no keys; {one_line(guessed.because['key'])}"
+        copied = "\nrekeyed = true  # 'streamjobs rekey' copies the topic's partitions by this key" if partitions > 1 else ""
+        return f"\nkey = {quoted(guessed.key)}  # {why}{copied}"
+    if guessed.key is not None:
+        return f"; in the sample: column {quoted(guessed.key)} ({one_line(guessed.because['key'])})"
+    if guessed.key_from is not None:
+        return f"; in the sample: the name of the file, with --key-from {guessed.key_from}"
+    if "key" not in guessed.choose:
+        return ""
+    return f"\n# key: choose the column to send as the key of records: {one_line(guessed.choose['key'])}"
+
+
+def _preset(guessed: "Guess | None") -> str:
+    if guessed is None or guessed.preset is None:
+        return ""
+    notes = "".join(f"# {one_line(note)}\n" for note in guessed.preset.notes)
+    return f"preset = {quoted(guessed.preset.name)}  # {guessed.preset.tool}\n{notes}"
+
+
+def _x(guessed: "Guess | None") -> tuple[int, str]:
+    """Numbers of x, and the lines that name them; commented out where the user has to choose."""
+    fields = guessed.fields if guessed is not None else ["ax", "ay", "az"]
+    listed = "fields = [" + ", ".join(map(quoted, fields)) + "]"
+    if guessed is not None and "fields" in guessed.choose:
+        return len(fields) or 3, f"# {listed}  # choose: {one_line(guessed.choose['fields'])}"
+    if guessed is not None and guessed.x is not None:
+        assert guessed.dim is not None
+        return guessed.dim, f"x = {quoted(guessed.x)}  # the field that holds x as a list\ndim = {guessed.dim}"
+    why = "the numbers that make x, in this order"
+    if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
+        if (sensors := guessed.preset.source["sensors"]) != preset_of(guessed.preset.name).source["sensors"]:
+            return len(fields), toml({"source": {"sensors": sensors}}).splitlines()[1]
+        each = ", ".join(guessed.preset.source["sensors"]["each"])
+        return len(fields), f"# [source.sensors]: {each}, as the preset sets them: {', '.join(fields)}"
+    if guessed is not None and guessed.preset is not None and fields == guessed.preset.source["fields"]:
+        return len(fields), f"# {listed}  # as the preset sets them"
+    if guessed is not None:
+        why += f": {one_line(guessed.because['fields'])}"
+    return len(fields), f"{listed}  # {why}"
+
+
+def _time(guessed: "Guess | None", zone: str | None) -> str:
+    why = f": {one_line(guessed.because['time'])}" if guessed is not None and "time" in guessed.because else ""
+    if guessed is not None and guessed.preset is not None and guessed.time == guessed.preset.source["time"]:
+        return f"# time = {quoted(guessed.time or '')}  # event time, as the preset sets it"
+    if guessed is not None and guessed.written:
+        line = f"time = {quoted(guessed.time or '')}  # event time{'' if guessed.time_format else ', ISO 8601'}{why}"
+        if (form := guessed.time_format) is not None:
+            open_ = f"choose: {one_line(guessed.choose['time_format'])}" if "time_format" in guessed.choose else ""
+            line += f"\n{'# ' if open_ else ''}time_format = {quoted(form)}  # {open_ or 'such as ' + example_of(form)}"
+        if zone is not None:
+            line += f"\ntime_zone = {quoted(zone)}  # of times without a zone"
+        elif "time_zone" in guessed.choose:
+            line += f'\n# time_zone = "UTC"  # choose: {one_line(guessed.choose["time_zone"])}'
+        return line
+    if guessed is None or guessed.time is not None:
+        time, unit = (guessed.time, guessed.time_unit) if guessed is not None else ("ts", "s")
+        return f'time = {quoted(time or "ts")}  # event time{why}\ntime_unit = "{unit}"  # {UNIT_NAMES[unit]} since 1970'
+    line = f'# time = "ts"  # choose: {one_line(guessed.choose["time"])}'
+    if guessed.start_time is not None and guessed.time_unit != "s":
+        line += f'\ntime_unit = "{guessed.time_unit}"  # of {quoted(guessed.start_time)}, for replay --time'
+    return line
+
+
+def _label(guessed: "Guess | None") -> str:
+    if guessed is None or guessed.label is not None:
+        label = guessed.label if guessed is not None and guessed.label is not None else "activity"
+        why = f": {one_line(guessed.because['label'])}" if guessed is not None else ""
+        return f"label = {quoted(label)}  # may be absent or null in a record{why}"
+    return f'# label = "activity"  # needed by a [head]; choose: {one_line(guessed.choose["label"])}'
+
+
+def _missing(guessed: "Guess | None", policy: str | None) -> str:
+    if policy is None:
+        return ""
+    why = f"; {guessed.lacking:,} of {guessed.rows:,} rows lack a number" if guessed is not None and guessed.lacking else ""
+    return f'missing = "{policy}"  # dlq | skip | hold | mean{why}\n'
+
+
+def _most(guessed: "Guess | None") -> str:
+    """A line where the sample has numbers beyond the usual limit, which would make dead letters."""
+    if guessed is None or not guessed.largest > MOST_USUAL:
+        return ""
+    limit = 10.0 ** (math.ceil(math.log10(guessed.largest)) + 2)
+    return f"max_abs = {limit:g}  # numbers beyond it are errors; the sample has some up to {guessed.largest:.3g}\n"
+
+
+def _linger(guessed: "Guess | None") -> str:
+    """A line where keys are so slow that a tenth of a second is nothing to them."""
+    if guessed is None or guessed.key is None or guessed.pause is None or guessed.pause < SLOW:
+        return ""
+    why = f"a key sends every {guessed.pause:g} s: records of many keys may wait for each other, which saves processor"
+    return f'linger = "100ms"  # {why}\n'
+
+
+def _left_out(guessed: "Guess | None") -> str:
+    """Comments with the columns that are not part of x, and what else should be known."""
+    if guessed is None:
+        return ""
+    lines = [one_line(remark) for remark in guessed.remarks]
+    if guessed.left_out:
+        lines.append("left out of x:")
+        lines += [f"  {quoted(name)}: {one_line(why)}" for name, why in list(guessed.left_out.items())[:MOST_LEFT_OUT]]
+        if len(guessed.left_out) > MOST_LEFT_OUT:
+            lines.append(f"  and {len(guessed.left_out) - MOST_LEFT_OUT} more")
+    return "".join(f"# {line}\n" for line in lines)
+
+
+def quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # the one character TOML does not take from JSON
+
+
+def one_line(text: str) -> str:
+    """Text that stays in its line."""
+    return text.translate(_NO_CONTROLS)
