@@ -342,7 +342,7 @@ def size(
         f"and written, fixed loop {measured.fixed_loop:.2f} s"
     )
     say(f"scaled from: {known.data['command']} (fixed loop {known.data['fixed_loop_seconds']} s)")
-    silent = job.settings.alarms is not None and job.settings.alarms.silent is not None
+    silent = job.steps.silent is not None
     rarer = (REPLAY, 0.0) if silent else (state.checkpoint, REPLAY)  # with silent a checkpoint writes all changed states
     rarely = need(known, measured, Load(keys, each, state.cache, *rarer))
     as_set = needs[counts.index(keys)]

@@ -32,7 +32,7 @@ from streamjobs.schema_registry.files import definition_of
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.sections import Settings
-from streamjobs.settings.types import seconds
+from streamjobs.settings.types import many, seconds
 from streamjobs.stages.smoothing import Smoothing, Transitions
 
 SEED = 0  # of the order in which recordings teach, and of who is left out
@@ -314,12 +314,8 @@ def _evaluate(data: Recordings, ways: list[Way], asked: Asked, late: int, progre
         people = np.sort(np.random.default_rng(SEED).permutation(people)[: asked.folds])
     progress.stage("leaving each person out", len(people) * asked.shuffles)
     runs = leave_one_out(data, ways, shuffles=asked.shuffles, people=people.tolist(), late=late, progress=progress.step)
-    title = f"each person left out in turn, {_shuffles(asked.shuffles)}"
+    title = f"each person left out in turn, {many(asked.shuffles, 'shuffle')}"
     return Evaluated(title, data, runs, [way.name for way in ways], ways[1].name, late, asked.shuffles)
-
-
-def _shuffles(number: int) -> str:
-    return f"{number} shuffle{'s' * (number > 1)}"
 
 
 def _test(taught: Recordings, new: Recordings, ways: list[Way], asked: Asked, late: int, progress: Progress) -> Evaluated:
@@ -329,7 +325,7 @@ def _test(taught: Recordings, new: Recordings, ways: list[Way], asked: Asked, la
     progress.stage("people of --test", (len(new.people) - 1) * asked.shuffles)
     protocol = Protocol(asked.shuffles, late, progress.step, len(taught.names))
     runs = runs_of_new_people(data, teaches, ways, protocol)
-    title = f"people of --test, {_shuffles(asked.shuffles)}"
+    title = f"people of --test, {many(asked.shuffles, 'shuffle')}"
     return Evaluated(title, data.of(~teaches), runs, [way.name for way in ways], ways[1].name, late, asked.shuffles)
 
 

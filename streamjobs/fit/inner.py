@@ -1,6 +1,6 @@
 """Scores of people left out within a population, to choose by: scale and map are everybody's, heads are not.
 
-A scale and a map know no labels, so they are learned once. A head is learned anew without each group of people.
+A scale and a map know no labels, so they are learned once. A head is learned again without each group of people.
 """
 
 import contextlib

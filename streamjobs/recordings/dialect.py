@@ -12,13 +12,12 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from streamjobs.errors import ConfigError
-from streamjobs.recordings.columns import CLOCK, reads_as_number
+from streamjobs.recordings.columns import CLOCK, MOST_TEXTS, reads_as_number
 
 HEAD = 64 << 10  # bytes that are looked at
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 DECIMALS = {".": "points", ",": "commas"}
 LONGEST_UNIT = 15  # characters
-USUAL = 0.9  # of the values of a column of numbers, at least, are numbers
 NOTHING = {"", "-", "--", "?", "n/a", "na", "nan", "null", "none", "nil", "#n/a"}  # cells without a number
 _COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+(?:[eE][+-]?[0-9]+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
@@ -201,8 +200,8 @@ def _clock(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[int, in
 
 def _numbers(names: Sequence[str], rows: Sequence[Sequence[str]], decimal: str) -> frozenset[int]:
     """The places of columns in which numbers are usual."""
-    columns = enumerate(cells for _, cells in _columns(names, rows))
-    return frozenset(n for n, cells in columns if cells and sum(_reads(one, decimal) for one in cells) >= USUAL * len(cells))
+    columns, least = enumerate(cells for _, cells in _columns(names, rows)), 1 - MOST_TEXTS
+    return frozenset(n for n, cells in columns if cells and sum(_reads(one, decimal) for one in cells) >= least * len(cells))
 
 
 def _columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, list[str]]]:

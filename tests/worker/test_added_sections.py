@@ -87,12 +87,12 @@ def test_a_section_added_after_a_kill_gives_the_alarms_of_one_added_after_a_clea
         worker = Worker(broker, core=core_of(job(**before)), **options)
         asyncio.run(stopped(worker, sent[:P]) if clean else killed(worker, sent[:P], at_once))
         assert broker.progress == {0: P} and (broker.committed == {0: P}) == clean
-        told = len(alarms(broker))
+        raised = len(alarms(broker))
         for until in () if clean else crashes:
             worker = Worker(broker, core=core_of(job(**after)), **{**options, "replay": replay})
             asyncio.run(killed(worker, sent[broker.committed[0] : until], at_once))
         worker = Worker(broker, core=core_of(job(**after)), **{**options, "replay": replay})
         asyncio.run(stopped(worker, sent[broker.committed[0] :]))
-        seen = alarms(broker)[told:]
+        seen = alarms(broker)[raised:]
         found.append(seen if exactly_once else [one for at, one in enumerate(seen) if one not in seen[:at]])
     assert found[0] == found[1] and {one["watch"] for one in found[0]} == kinds

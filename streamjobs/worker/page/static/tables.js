@@ -24,8 +24,8 @@ export function keyButton(key, choose) {
 }
 
 // What predictions without a model get on the same labels: each key's last label, and the most frequent one.
-export function controls(told) {
-  const { pairs, counted, rmse, repeated } = told ?? {}, found = [];
+export function controls(figures) {
+  const { pairs, counted, rmse, repeated } = figures ?? {}, found = [];
   if (repeated != null) found.push(`last label ${rmse != null ? ratio(repeated) : percent(repeated, 1)}`);
   if (counted) {
     const sums = pairs.reduce((all, [label, , rows]) => all.set(label, (all.get(label) ?? 0) + rows), new Map());
