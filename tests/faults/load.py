@@ -52,6 +52,7 @@ class PacedLoad(threading.Thread):
         self.job, self.records, self.seconds = job, records, seconds
         self.refused: list[str] = []
         self.acknowledged = 0
+        self.left_at_pace = round(AT_PACE * len(records))  # records to send before the load trickles
         self._enough, self._given_up = threading.Event(), threading.Event()
 
     def run(self) -> None:
@@ -66,9 +67,10 @@ class PacedLoad(threading.Thread):
     def _paced(self) -> Iterator[Sent]:
         due, count = time.monotonic(), len(self.records)
         fast, slow = self.seconds / (AT_PACE * count), TRICKLE / ((1 - AT_PACE) * count)
-        for number, record in enumerate(self.records):
+        for record in self.records:
             yield record
-            due += fast if number < AT_PACE * count else slow
+            due += fast if self.left_at_pace else slow
+            self.left_at_pace = max(0, self.left_at_pace - 1)
             ahead = due - time.monotonic()
             if ahead > 0.02 and not self._enough.is_set():
                 self._enough.wait(ahead)
