@@ -62,7 +62,8 @@ REASONS = (
     "too_large",  # too many bytes or samples
     "schema",  # the schema registry does not have the record's schema, or the schema cannot be used
     "malformed",  # not decodable in the declared format
-    "missing_field",  # a declared field is missing or has another type
+    "missing_field",  # a declared field is missing or null
+    "wrong_value",  # a declared field has another type, such as a text instead of a number, or an unlisted category
     "wrong_dimension",
     "not_finite",
     "out_of_range",  # |x| beyond the limit

@@ -8,6 +8,7 @@ import typer
 
 from streamjobs.commands.console import AsJson, JobFile, draw, note, say, show, table
 from streamjobs.commands.recordings.options import FILES, KeyFrom, how_of, with_rate
+from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
     from streamjobs.core.messages import Stored
@@ -106,7 +107,7 @@ def _print(done: "Comparison") -> None:
         if one.refused:
             note(f"{one.name} was not run: {one.refused}")
         if one.dead:
-            note(f"{one.name}: {one.dead:,} records became dead letters; 'streamjobs replay' prints why")
+            note(f"{one.name}: {many(one.dead, 'record')} became dead letters; 'streamjobs replay' prints why")
     best = min((one for one in done.controls if one.half is not None), key=lambda one: one.half or 0.0, default=None)
     if best is not None and ran and (ran[0].half or 0.0) >= (best.half or 0.0):
         note(f"no learner is better than the {best.name} in the second half")

@@ -14,6 +14,7 @@ import typer
 from streamjobs.commands import state_change
 from streamjobs.commands.console import AsJson, JobFile, Pace, job_of, note, say, show
 from streamjobs.errors import ConfigError, SetupError
+from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -80,7 +81,8 @@ def _counts(job: "Job", populations: Iterable[str]) -> dict[str, Any]:
 def _print_result(result: dict[str, Any]) -> None:
     say(f"population {result['population']}: {result['keys_here']:,} keys use it")
     for name, count in result["keys_to_move"].items():
-        say(f"population {name}: {count:,} keys; moved, they keep offsets, signal and waiting rows, and start a new head")
+        keys = many(count, "key")
+        say(f"population {name}: {keys}; moved, they keep offsets, signal and waiting rows, and start a new head")
     if result["keys_of_another_job"]:
         say(f"{result['keys_of_another_job']:,} keys were written with other settings too and cannot be moved")
     if result["keys_to_move"] and result["set"]:
@@ -232,7 +234,7 @@ def _print_restored(result: "Restored", what: str) -> None:
     if not result.done and not result.problems:
         say("nothing to restore: the changelog is the one that the states were written to")
     for number, done in sorted(result.done.items()):
-        again = f", {done.reread:,} records again" if done.reread else ""
+        again = f", {many(done.reread, 'record')} again" if done.reread else ""
         say(f"partition {number}: {done.keys:,} {what}; the input goes on at offset {done.next_offset}{again}")
         if done.damaged:
             names = ", ".join(repr(short_key(key)) for key in done.damaged[: state_change.EXAMPLES])

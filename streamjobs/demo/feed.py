@@ -17,6 +17,7 @@ from streamjobs.demo.player import key_of
 from streamjobs.demo.recordings import NEW, PAUSE, Sample, samples
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, topics
+from streamjobs.settings.types import many
 
 FLUSH_WITHIN = 30.0  # seconds
 
@@ -61,7 +62,9 @@ def feed(url: str, seconds: float | None) -> int:
     left = producer.flush(FLUSH_WITHIN)
     if refused or left:
         reason = refused[0] if refused else f"no answer within {FLUSH_WITHIN:.0f} s"
-        raise SetupError(f"demo: the broker at {url} did not take {len(refused) or left} records for {topic} ({reason}).")
+        raise SetupError(
+            f"demo: the broker at {url} did not take {many(len(refused) or left, 'record')} for {topic} ({reason})."
+        )
     return acknowledged
 
 

@@ -11,6 +11,7 @@ from streamjobs.core.messages import Stored
 from streamjobs.errors import StreamjobsError
 from streamjobs.kafka import client, timeouts
 from streamjobs.settings.broker import BrokerSection
+from streamjobs.settings.types import many
 
 PARTITIONERS = {"murmur2": "murmur2_random", "crc32": "consistent_random", "fnv1a": "fnv1a_random"}
 FULL = 0.1  # seconds to wait where the producer's queue is full
@@ -80,9 +81,9 @@ class Sender:
         finally:
             left = int(self.producer.flush(ANSWER_WITHIN))
         if left or self.problem is not None:
-            why = self.problem or f"no answer within {ANSWER_WITHIN:.0f} s"
+            why, sent = self.problem or f"no answer within {ANSWER_WITHIN:.0f} s", many(self.sent, "record")
             raise SendError(
-                f"topic {self.topic}: {self.acknowledged:,} of {self.sent:,} records were acknowledged ({why.rstrip('.')}). "
+                f"topic {self.topic}: {self.acknowledged:,} of {sent} acknowledged ({why.rstrip('.')}). "
                 "If you send the file again, samples that a key has already applied are late: [source] late = "
                 "'drop' skips them; 'learn' without [window] learns them twice."
             )

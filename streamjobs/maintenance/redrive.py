@@ -13,6 +13,7 @@ from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.letters import Letter, Place, letter_ids, parse_letter
 from streamjobs.maintenance.scan import records_of
 from streamjobs.settings.sections import Settings
+from streamjobs.settings.types import many
 from streamjobs.worker.failures import DeliveryError
 
 SEND_WITHIN = 60.0  # seconds
@@ -114,6 +115,6 @@ def send_back(settings: Settings, records: Sequence[Stored]) -> None:
     if left or problems:
         why = problems[0].rstrip(".") if problems else f"no answer within {SEND_WITHIN:.0f} s"
         raise DeliveryError(
-            f"topic {settings.source.topic}: {len(problems) + left} of {len(records)} records were not sent ({why}). "
+            f"topic {settings.source.topic}: {len(problems) + left} of {many(len(records), 'record')} not sent ({why}). "
             "Repeat the command: it sends the rest only."
         )

@@ -18,6 +18,7 @@ from streamjobs.kafka.topic_id import Origin, another_input, changelog_of, life_
 from streamjobs.maintenance import changelog_edit, scan
 from streamjobs.maintenance.copies import Copy, Entry, Place, printable, short_key
 from streamjobs.settings.sections import Settings
+from streamjobs.settings.types import many
 from streamjobs.worker.store import LocalCopy
 
 PIECE_BYTES = 16 << 20  # of one transaction: the broker aborts one that stays open for minutes
@@ -239,7 +240,7 @@ def _problem(number: int, source: Source, behind: int, first: int, reread: bool,
     store = (
         "this machine has no local store of it" if source.copy is None else f"the local store {source.copy.path} is behind"
     )
-    ends = f"partition {number}: {store}, {behind:,} records before the committed input offset"
+    ends = f"partition {number}: {store}, {many(behind, 'record')} before the committed input offset"
     if not reread:
         return (
             f"{ends}; nothing was changed. Restore it from the [state] directory of the worker that had it last, or let its "

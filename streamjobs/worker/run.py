@@ -142,6 +142,7 @@ def _work(
     from streamjobs.kafka.topics import UNSENT
 
     source = probe(settings, core.job, drain=drain)
+    health.waits_for = "the worker compiles the learner's loops"
     if source.origin.life:
         core = core._replace(job=core.job.in_life(source.origin.life))
     if settings.source.key_in_value or (settings.alarms is not None and settings.alarms.expected):
@@ -268,7 +269,7 @@ class _Worker:
             self.unlearned.check(time.monotonic())
             self.health.last_turn, self.health.last_answer = time.monotonic(), LastAnswer.at
             self.metrics.note_caught_up()
-            if self.health.state in ("recovering", "running"):
+            if self.health.state in ("starting", "recovering", "running"):
                 self.health.state = "recovering" if delivery.barrier else "running"
             nothing_here = bool(app.waiting) and not delivery.held  # another worker drains all that is to be drained
             if (

@@ -115,7 +115,7 @@ USUAL = {"specversion": "1.0", "type": "r", "source": "/p", "id": "1"}
         (b"{}", [("ce_specversion", b"0.3")], "malformed: expected a CloudEvent of specversion 1.0, got another version"),
         (b"{}", [("ce_specversion", b"\xff")], "headers: expected text in the header ce_specversion"),
         (b"{}", [BINARY[0], ("content-type", b"application/avro")], "got a CloudEvent with datacontenttype avro"),
-        (b'{"a":"x"}', BINARY, "missing_field: "),
+        (b'{"a":"x"}', BINARY, "wrong_value: "),
     ],
 )
 def test_poison_is_a_dead_letter_with_a_reason(value, headers, expected):

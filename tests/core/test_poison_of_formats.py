@@ -27,8 +27,8 @@ ANYWHERE = {
 }
 OF_TIME = ("a time before 1970", "a time of tomorrow")
 OF_TYPES = {
-    "a text": ({"temp": "hot"}, "missing_field: expected a number in field 'temp', got a text"),
-    "an object": ({"rpm": {"a": 1}}, "missing_field: expected a number in field 'rpm', got an object"),
+    "a text": ({"temp": "hot"}, "wrong_value: expected a number in field 'temp', got a text"),
+    "an object": ({"rpm": {"a": 1}}, "wrong_value: expected a number in field 'rpm', got an object"),
     "another time": ({"at": "noon"}, "in field 'at', got another text"),
     "another label": ({"doing": {"a": 1}}, "field 'doing'"),
 }

@@ -162,7 +162,7 @@ GOOD = reading(temp=20.5, doing="sit").SerializeToString()
         (prefixed(b"\x01" + GOOD), "malformed: expected a message type of at most 32 indexes, got -1"),
         (prefixed(b"\x02\x08" + GOOD), "schema: expected one of the schema's message types, got number 4 of 2"),
         (prefixed(b"\x02\x01" + GOOD), "schema: expected one of the schema's message types, got number -1 of 2"),
-        (prefixed(READING + b"\x0a\x01x"), "missing_field: expected field 'temp' of the type that its schema says"),
+        (prefixed(READING + b"\x0a\x01x"), "wrong_value: expected field 'temp' of the type that its schema says"),
         (prefixed(READING + GOOD, 8), "but it is of type AVRO, not PROTOBUF"),
         (prefixed(READING + GOOD, 9), "but it is not a set of Protobuf descriptors"),
     ],

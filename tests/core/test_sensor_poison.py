@@ -12,7 +12,7 @@ from tests.core.sensor_jobs import ACC, job, letter, plain, record, run
     ("body", "reason", "words"),
     [
         ({**ACC, "sensor": "lidar"}, "unknown_sensor", "expected one of the sensors 'acc', 'temp' in field 'sensor'"),
-        ({**ACC, "sensor": 7}, "missing_field", "expected the name of a sensor in field 'sensor', got a number"),
+        ({**ACC, "sensor": 7}, "wrong_value", "expected the name of a sensor in field 'sensor', got a number"),
         ({"t": START, "x": 1.0, "y": 2.0}, "missing_field", "expected the name of a sensor in field 'sensor', got nothing"),
         (
             {"sensor": "acc", "t": START, "x": 1.0},
@@ -20,7 +20,7 @@ from tests.core.sensor_jobs import ACC, job, letter, plain, record, run
             "expected a number in field 'y', got nothing (sensor 'acc')",
         ),
         ({**ACC, "y": None}, "missing_field", "expected a number in field 'y', got null (sensor 'acc')"),
-        ({**ACC, "y": "2"}, "missing_field", "expected a number in field 'y', got a text (sensor 'acc')"),
+        ({**ACC, "y": "2"}, "wrong_value", "expected a number in field 'y', got a text (sensor 'acc')"),
         ({**ACC, "y": 1e12}, "out_of_range", "at index 1 (acc.y)"),
         ({"sensor": "acc", "x": 1.0, "y": 2.0}, "bad_time", "field 't', got nothing (sensor 'acc')"),
         ({**ACC, "t": "noon"}, "bad_time", "in field 't', got another text (sensor 'acc')"),
@@ -37,9 +37,9 @@ def test_poison_is_a_dead_letter_that_names_the_field(body, reason, words):
 @pytest.mark.parametrize(
     ("body", "reason", "words"),
     [
-        ({"payload": {}}, "missing_field", "expected a list of samples in field 'payload', got an object"),
+        ({"payload": {}}, "wrong_value", "expected a list of samples in field 'payload', got an object"),
         ({"messageId": 1}, "missing_field", "expected a list of samples in field 'payload', got nothing"),
-        ({"payload": [[1]]}, "missing_field", "expected an object in each place of field 'payload', got a list"),
+        ({"payload": [[1]]}, "wrong_value", "expected an object in each place of field 'payload', got a list"),
         ({"payload": []}, "malformed", "expected at least one sample in field 'payload'"),
         ({"payload": [0] * 10**6}, "too_large", "expected at most 10000 samples in field 'payload', got 1000000"),
         (

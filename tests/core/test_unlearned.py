@@ -60,11 +60,11 @@ def test_a_report_names_reason_and_place_of_its_first_dead_letter_and_no_content
     made[2] = record(2, b"anna", {"ax": "secret"})
     made[3] = record(3, None, {})
     report = advance(job, Live(job, lambda key: None), made).report
-    assert report.first_letter == "missing_field, topic imu[0] offset 2"
+    assert report.first_letter == "wrong_value, topic imu[0] offset 2"
     counts = Taken()
     counts.add(report)
     counts.add(report)
-    assert counts.dead_lettered == {"missing_field": 2, "no_key": 2} and not counts.mostly_dead
+    assert counts.dead_lettered == {"wrong_value": 2, "no_key": 2} and not counts.mostly_dead
     assert counts.since(Taken()) == counts
 
 

@@ -168,7 +168,7 @@ def test_hostile_keys_are_text(page: Page) -> None:
 def test_dead_letters_come_with_their_reason_and_alarms_with_what_changed(page: Page) -> None:
     reasons = page.ask("[...document.querySelectorAll('#letters tbody tr')].map((one) => one.cells[2].textContent)")
     assert any(text.startswith("malformed, partition") for text in reasons)
-    assert any("expected `float`, got `str`" in text for text in reasons)
+    assert any("got a text" in text for text in reasons)
     alarms = page.ask("[...document.querySelectorAll('#alarms tbody tr')].map((one) => one.cells[2].textContent)")
     assert alarms and all("glr_chart" in text and "→" in text for text in alarms), alarms
     assert any(" sd (" in text for text in alarms), "the columns that moved, before and after"

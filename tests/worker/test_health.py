@@ -21,7 +21,7 @@ from tests.worker.fakes import Worker, get, stream
 
 def test_the_states_of_a_worker_answer_with_the_right_status(served):
     health, port = served
-    for state, expected in (("recovering", 200), ("running", 200), ("stopping", 503), ("failed", 503)):
+    for state, expected in (("starting", 200), ("recovering", 200), ("running", 200), ("stopping", 503), ("failed", 503)):
         health.state = state
         status, body = get(port, "/health")
         assert (status, json.loads(body)["state"]) == (expected, state)
@@ -30,6 +30,7 @@ def test_the_states_of_a_worker_answer_with_the_right_status(served):
 def test_a_worker_is_live_from_its_start_and_ready_while_it_runs(served):
     health, port = served
     for state, remaining, ready, reason in (
+        ("starting", 0, 503, "no broker has answered yet"),
         ("recovering", 0, 503, "the worker does not have its partitions yet"),
         ("recovering", 7, 503, "7 changelog records are still to be read"),
         ("running", 0, 200, ""),
@@ -41,6 +42,11 @@ def test_a_worker_is_live_from_its_start_and_ready_while_it_runs(served):
         assert (status, json.loads(body)) == (ready, {"ready": not reason, "reason": reason})
     health.state, health.reason = "failed", "the disk is full"
     assert json.loads(get(port, "/ready")[1])["reason"] == "the disk is full"
+
+
+def test_a_worker_that_no_broker_has_answered_yet_says_so():
+    status, body = Health(Metrics("in")).answer()
+    assert (status, body["state"], body["reason"]) == (200, "starting", "no broker has answered yet")
 
 
 def test_a_loop_that_stands_still_is_neither_live_nor_ready():

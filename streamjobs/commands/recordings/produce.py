@@ -83,7 +83,7 @@ def produce(
 
     def progress(sent: int, acknowledged: int) -> None:
         if pace.due():
-            note(f"{sent:,} records sent, {acknowledged:,} acknowledged ...")
+            note(f"{many(sent, 'record')} sent, {acknowledged:,} acknowledged ...")
 
     looked_at = (_looked_at(composition, records) for records in readers)
     for records in looked_at if times is None else [_paced(list(looked_at), times, sender)]:

@@ -27,7 +27,7 @@ from streamjobs.core.decoding.samples import (
     rows_of,
     times_of,
 )
-from streamjobs.core.decoding.values import NAN, field_values, kind_of, number_in
+from streamjobs.core.decoding.values import NAN, field_values, kind_of, number_in, reason_for, wrong_value
 from streamjobs.settings.paths import ABSENT
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
@@ -130,11 +130,11 @@ class _Reader:
         elif x is None and self.fields[0].may_miss:
             return self.pack(*[NAN] * self.dim), self._time(message), label
         elif type(x) is not list:
-            raise Problem("missing_field", f"expected a list in field {name!r}, got {kind_of(x)}")
+            raise wrong_value("a list", name, x)
         elif x and type(x[0]) is list:
             for row in x:
                 if type(row) is not list:
-                    raise Problem("missing_field", f"expected a list for each sample in field {name!r}, got {kind_of(row)}")
+                    raise wrong_value("a list for each sample", name, row)
             X = rows_of([list(map(number, row)) for row in x], "f4", self.dim, most)
         else:
             numbers = list(map(number, x))
@@ -160,7 +160,8 @@ class _Reader:
             elif field.may_miss and (value is None or value is ABSENT):
                 columns += [[NAN] * n] * field.width
             else:
-                raise Problem("missing_field", f"expected a list in field {field.name!r} as in others, got {kind_of(value)}")
+                what = f"expected a list in field {field.name!r} as in others, got {kind_of(value)}"
+                raise Problem(reason_for(value), what)
         X = columns_of(columns, self.columns, self.source.max_samples)
         return self._frame(X * np.array(self.signs) if mirrored else X, message, label)
 
@@ -234,7 +235,7 @@ class _Reader:
             return False
         value = self.side.find(message)
         if type(value) not in (str, int, float, bool):
-            raise Problem("missing_field", f"expected one value in field {self.side.text!r}, got {kind_of(value)}")
+            raise wrong_value("one value", self.side.text, value)
         return is_side(value, self.mirror.when)
 
 

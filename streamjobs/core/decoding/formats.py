@@ -58,6 +58,9 @@ from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import TIME_UNITS
 
 _WHERE = re.compile(r"at `\$\.?([^`]*)`$")
+_TYPES = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
+_KINDS = {"str": "a text", "null": "null", "None": "null", "object": "an object", "array": "a list", "bytes": "bytes"}
+_KINDS |= dict.fromkeys(("int", "float"), "a number") | {"bool": "true or false"}
 
 _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Label = str | int | float | bool | list[Any] | None
@@ -273,8 +276,19 @@ def _problem(error: Exception, source: SourceSection, record: Record) -> Problem
     elif label is not None and _is_part_of(path[1], label):
         reason = "bad_label"
     else:
-        reason = "missing_field"
+        return _wrong_value(text, path[1])
     return Problem(reason, text[0].lower() + text[1:])
+
+
+def _wrong_value(text: str, field: str) -> Problem:
+    """A field that has another type, in the words of the other formats."""
+    kinds = _TYPES.match(text)
+    reason = "missing_field" if kinds is not None and kinds[2] in ("null", "None") else "wrong_value"
+    if kinds is None and "out of range" in text:
+        reason = "out_of_range"
+    if kinds is None or kinds[1] not in _KINDS or kinds[2] not in _KINDS:
+        return Problem(reason, text[0].lower() + text[1:])
+    return Problem(reason, f"expected {_KINDS[kinds[1]]} in field {field!r}, got {_KINDS[kinds[2]]}")
 
 
 def _is_part_of(path: str, field: str) -> bool:

@@ -16,7 +16,7 @@ from algorithms.common.protocol import Array
 from streamjobs.core.decoding.by_path import message_reader
 from streamjobs.core.decoding.loading import Decode, Message, Read, decoder_of_fields, parser_of
 from streamjobs.core.decoding.samples import Frame, LabelsAlone, Parse, Problem, Sample, label_of
-from streamjobs.core.decoding.values import kind_of
+from streamjobs.core.decoding.values import kind_of, reason_for, wrong_value
 from streamjobs.settings.paths import ABSENT, FieldPath, event_path, path_of
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.source import SourceSection
@@ -111,8 +111,7 @@ class _Reader:
             if listed is ABSENT and self.read_label is not None:
                 return self._label_alone(message, self.list.text, "a list of samples")
             if type(listed) is not list:
-                what = f"expected a list of samples in field {self.list.text!r}, got {kind_of(listed)}"
-                raise Problem("missing_field", what)
+                raise wrong_value("a list of samples", self.list.text, listed)
             if not listed:
                 raise Problem("malformed", f"expected at least one sample in field {self.list.text!r}, got an empty list")
             if len(listed) > self.source.max_samples:
@@ -138,12 +137,12 @@ class _Reader:
     def _add(self, one: Any, found: Samples) -> None:
         if type(one) is not dict:
             where = "the record" if self.list is None else f"each place of field {self.list.text!r}"
-            raise Problem("missing_field", f"expected an object in {where}, got {kind_of(one)}")
+            raise Problem(reason_for(one), f"expected an object in {where}, got {kind_of(one)}")
         name = self.find_name(one)
         sensor = self.sensors.get(name) if type(name) is str else None
         if sensor is None:
             if type(name) is not str:
-                raise Problem("missing_field", f"expected the name of a sensor in field {self.name!r}, got {kind_of(name)}")
+                raise wrong_value("the name of a sensor", self.name, name)
             if not self.skips_others:
                 known = ", ".join(map(repr, self.sensors))
                 what = f"expected one of the sensors {known:.200} in field {self.name!r}, got another"

@@ -52,9 +52,8 @@ class FieldValues:
             row = self.unseen
         if row is None:
             got = "another" if kind in (str, int, bool) else kind_of(value)
-            raise Problem(
-                "missing_field", f"expected one of the {len(self.categories)} categories in field {self.name!r}, got {got}"
-            )
+            what = f"expected one of the {len(self.categories)} categories in field {self.name!r}, got {got}"
+            raise Problem(reason_for(value), what)
         return row
 
     def number(self, value: Any) -> float:
@@ -68,7 +67,7 @@ class FieldValues:
             if self.may_miss or not math.isnan(number):
                 return number
             raise Problem("missing_field", f"expected a number in field {self.name!r}, got an empty text or NaN")
-        raise Problem("missing_field", f"expected a number in field {self.name!r}, got {kind_of(value)}")
+        raise wrong_value("a number", self.name, value)
 
 
 def number_in(text: str) -> float | None:
@@ -76,6 +75,16 @@ def number_in(text: str) -> float | None:
     if len(text) > MOST_DIGITS:
         return None
     return float(text.strip()) if _NUMBER.fullmatch(text) else _TEXTS.get(text.strip().lower())
+
+
+def wrong_value(expected: str, field: str, value: Any) -> Problem:
+    """Why a value that is absent, or of another type, cannot be used."""
+    return Problem(reason_for(value), f"expected {expected} in field {field!r}, got {kind_of(value)}")
+
+
+def reason_for(value: Any) -> str:
+    """The reason of a dead letter for a value that is absent, or cannot be used."""
+    return "missing_field" if value is ABSENT or value is None else "wrong_value"
 
 
 def kind_of(value: Any) -> str:

@@ -14,6 +14,7 @@ from streamjobs.fit.reports import findings
 from streamjobs.fit.reports.curve import Curve
 from streamjobs.fit.reports.findings import Suspicious
 from streamjobs.fit.reports.page import Chart, Table, page
+from streamjobs.settings.types import many
 
 FIGURES = ("all", "half", "f1", "fresh", "fresh_half")
 LAST, MAJORITY = "last label seen", "majority so far"
@@ -94,7 +95,7 @@ def described(read: Read, numbers: int) -> list[str]:
     left = [f"{read.unlabelled:,} windows without a label"] if read.unlabelled else []
     left += [f"{read.unusable:,} windows with statistics that are not numbers"] if read.unusable else []
     left += [f"{count:,} {reason}" for reason, count in read.skipped.items()]
-    left += [f"{count:,} records refused ({reason})" for reason, count in read.refused.items()]
+    left += [f"{many(count, 'record')} refused ({reason})" for reason, count in read.refused.items()]
     return [*lines, f"left out: {', '.join(left)}"] if left else lines
 
 

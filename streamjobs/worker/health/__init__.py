@@ -27,13 +27,14 @@ class Health:
     """What the worker is doing; written by its event loop, read by the server's thread."""
 
     metrics: Metrics
-    state: str = "recovering"  # recovering | running | stopping | failed
+    state: str = "starting"  # starting | recovering | running | stopping | failed
     reason: str = ""  # why it failed
+    waits_for: str = "no broker has answered yet"  # while starting
     last_turn: float = 0.0  # time.monotonic() of the event loop's last turn, 0: not started
     last_answer: float = 0.0  # time.monotonic() of a broker's last answer, 0: none yet
 
     def answer(self, now: float | None = None) -> Answer:
-        """200 while recovering or running (and not stalled), 503 otherwise."""
+        """200 while starting, recovering or running (and not stalled), 503 otherwise."""
         metrics, clock = self.metrics, time.time()
         moment = time.monotonic() if now is None else now
         partitions = metrics.partitions()
@@ -53,11 +54,12 @@ class Health:
             stalled = (
                 f"records of partition {which} are waiting, and none of their offsets was committed for {longest:.0f} s"
             )
-        healthy = self.state in ("recovering", "running") and not stalled
+        starting = self.waits_for if self.state == "starting" else ""
+        healthy = self.state in ("starting", "recovering", "running") and not stalled
         return (200 if healthy else 503), {
             "state": self.state,
             "healthy": healthy,
-            "reason": self.reason or stalled,
+            "reason": self.reason or stalled or starting,
             "partitions": sorted(int(number) for number in lags),
             "lag": lags,
             "last_commit_age_seconds": round(age, 3) if metrics.last_commit else None,
@@ -75,6 +77,8 @@ class Health:
         moment = time.monotonic() if now is None else now
         if self.state == "running":
             reason = self._stands_still(moment) or self._silence(moment) or self._waits_for_schemas()
+        elif self.state == "starting":
+            reason = self.waits_for
         elif self.state == "recovering":
             left = self.metrics.remaining
             reason = (

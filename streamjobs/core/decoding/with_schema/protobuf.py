@@ -142,7 +142,7 @@ class _Type:
         for one in iter(unknown):  # type: ignore[call-overload]
             if one.field_number in self.known:
                 name = message.DESCRIPTOR.fields_by_number[one.field_number].name
-                raise Problem("missing_field", f"expected field {name!r} of the type that its schema says, got another type")
+                raise Problem("wrong_value", f"expected field {name!r} of the type that its schema says, got another type")
             if self.exact:
                 raise Problem(
                     "malformed",
