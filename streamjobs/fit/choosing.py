@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from algorithms.common.blas import ONE_THREAD
 from algorithms.common.protocol import Array
 from streamjobs.fit import directions as directions_of
 from streamjobs.fit.inner import Inner, served
@@ -146,13 +147,13 @@ def _left_out(
     X = recipe.scaled(scaling, others.X)
     order = np.random.default_rng(0).permutation(len(X))
     mapping = recipe.map.state_after(X[order], seed=0)
-    whole = np.hstack([X, recipe.map.transform(mapping, X)])
+    whole = np.hstack([X, _coordinates(recipe.map, mapping, X)])
     assert others.person is not None
     classes, people = len(data.names), others.person
     sums = sums_of(whole, others.activity, classes)
     own = shuffled(data, data.person == person, [1, person, 0], late)
     mine = recipe.scaled(scaling, own.X)
-    seen = np.hstack([mine, recipe.map.transform(mapping, mine)])
+    seen = np.hstack([mine, _coordinates(recipe.map, mapping, mine)])
     width, total = X.shape[1], whole.shape[1]
     which = {"linear": np.arange(width), "prototypes": np.arange(width, total), "both": np.arange(total)}
     found = []
@@ -174,6 +175,19 @@ def _left_out(
                 served_ = served(ridge, "gated", learned, stream, person)
                 found.append((name, count, delta, served_, count or len(columns)))
     return found
+
+
+def _coordinates(mapping: Any, state: Any, X: Array) -> Array:
+    """What `transform` gives of rows X (n, width) on PROTOTYPES, to rounding, in a fifth of the time."""
+    samples, square = state.prototypes, X.shape[1]  # of the Gaussian kernel
+
+    def kernel(rows: Array) -> Array:
+        gaps = np.square(rows).sum(axis=1)[:, None] + np.square(samples).sum(axis=1) - 2.0 * (rows @ samples.T)
+        return np.asarray(np.exp(np.maximum(gaps, 0.0) / (-2.0 * square)))
+
+    with ONE_THREAD:
+        factor = np.linalg.cholesky(kernel(samples) + mapping.ridge * np.eye(len(samples)))
+        return np.asarray(kernel(X) @ np.linalg.inv(factor).T)
 
 
 def _figures(people: list[Inner], follows: str, switch: float) -> list[tuple[float, float, float]]:

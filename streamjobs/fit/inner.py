@@ -20,7 +20,7 @@ from streamjobs.fit.recordings import Recordings, Stream, arriving, shuffled
 from streamjobs.stages.class_counts import targets_of
 
 GROUPS = 8  # of people, each left out together
-WINDOWS = 3  # of a person for each number that a head sees, below which all at once take less time than one by one
+WINDOWS = 4  # of a person for each number that a head sees, below which all at once take less time than one by one
 MOST_WINDOWS = 3000  # at once: 72 MB
 
 
@@ -75,10 +75,12 @@ def _at_once(head: GatedRls, state: GatedRlsState, own: Stream) -> Array:
     A, Y = np.hstack([own.X, np.ones((n, int(head.intercept)))]), targets_of(own.activity.astype(float), classes)
     frozen = own.X @ state.frozen + state.frozen_bias
     errors = Y - frozen
+    K = np.zeros((n + classes, n + classes))  # of which the factor reads the lower triangle
+    K[n:, :n] = errors.T
     with ONE_THREAD:
-        K = A @ unpacked(state.P, A.shape[1]) @ A.T + np.eye(n)
-        more = np.eye(classes) * (1.0 + np.square(errors).sum())  # large enough for a factor, of which a is the last part
-        L = np.linalg.cholesky(np.block([[K, errors], [errors.T, more]]))
+        K[:n, :n] = A @ unpacked(state.P, A.shape[1]) @ A.T
+        K.flat[:: n + classes + 1] += np.where(np.arange(n + classes) < n, 1.0, 1.0 + np.square(errors).sum())
+        L = np.linalg.cholesky(K)  # of which `errors` become a, because the last numbers are large enough for a factor
     L, errors = L[:n, :n], L[n:, :n].T
     came = np.maximum(row - own.late, 0)  # labels before each row
     run = np.maximum.accumulate(np.where(np.diff(own.activity, prepend=-1) != 0, row, 0))  # labels before its run of labels

@@ -20,6 +20,7 @@ from streamjobs.stages.smoothing import Smoothing, Transitions
 from streamjobs.stages.stage import Shape
 
 BOOST = 1.25  # labels of the population that one of a new person weighs, for each person in it: 10 with 8 people
+MOST_KEPT = 1 << 29  # bytes of windows that the report uses again after a choice
 Start = Literal["gated", "adapted", "frozen", "cold"]  # as the head is; without its gate; learning nothing; knowing nothing
 
 
@@ -82,13 +83,19 @@ def convolved(data: Recordings, teaches: Array, convolving: Convolving | None) -
         return data, None
     from streamjobs.stages.statistics import convolutions
 
+    kept, which = {} if data.kept is None else data.kept, (convolving, teaches.tobytes())
+    if which in kept:
+        found: tuple[Recordings, Convolved] = kept[which]
+        return found
     numbers, samples, dim = convolving
     first = data.X.shape[1] - samples * dim
     learned = convolutions.learn(data.X[teaches, first:].reshape(-1, samples, dim), numbers)
     unlabelled = data.unlabelled
     if unlabelled is not None:
         unlabelled = unlabelled._replace(X=learned.replaced(unlabelled.X, samples, dim))
-    data = data._replace(X=learned.replaced(data.X, samples, dim), unlabelled=unlabelled)
+    data = data._replace(X=learned.replaced(data.X, samples, dim), unlabelled=unlabelled, kept=None)
+    if data.X.nbytes * (len(kept) + 1) < MOST_KEPT:
+        kept[which] = data, Convolved(samples, dim, learned)
     return data, Convolved(samples, dim, learned)
 
 

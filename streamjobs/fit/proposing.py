@@ -49,6 +49,7 @@ def propose(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
     with Progress() as progress:
         read, late = read_recordings(asked, composition.settings, say, doubt, progress)
         refuse_too_little(read.data)
+        read = read._replace(data=read.data._replace(kept={}))
         columns = choosing.columns_of(kind, dim, more)
         people = len(set(read.data.person.tolist()))
         progress.stage("leaving each person out", people * len(columns))
@@ -68,7 +69,8 @@ def _windows_of(best: Candidate, read: Read, columns: choosing.Columns, late: in
         return None
     if unlabelled is not None:
         unlabelled = unlabelled._replace(X=np.ascontiguousarray(unlabelled.X[:, own]))
-    return read._replace(data=data._replace(X=np.ascontiguousarray(X), unlabelled=unlabelled)), late
+    kept = data.kept if best.convolutions else None
+    return read._replace(data=data._replace(X=np.ascontiguousarray(X), unlabelled=unlabelled, kept=kept)), late
 
 
 def _of_head(table: Mapping[str, Any]) -> dict[str, Any]:

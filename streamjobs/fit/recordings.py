@@ -7,7 +7,7 @@ separately: those before the first label of their own recording has arrived.
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class Recordings(NamedTuple):
     people: Sequence[str] = ()  # names by the number of the person; empty: unknown
     recordings: Sequence[str] = ()  # names by the number of the recording, within those of its person; empty: unknown
     unlabelled: Unlabelled | None = None
+    kept: dict[Any, Any] | None = None  # what `convolved` makes of these windows, by the windows that teach
 
     def of(self, which: Array) -> "Recordings":
         """Of these windows with labels alone, (n,) bool or rows."""
