@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-FIRST = "test_broker.py"  # needs no loops: meanwhile the other lane compiles those that both need
+# These need no loops: meanwhile lane 0 compiles those that all need.
+FIRST = ("test_worker_starting.py", "test_worker_ending.py", "test_broker.py")
 CORE_TYPE = "OPENBLAS_CORETYPE"  # the variable that names the kernels that OpenBLAS uses
 
 
@@ -43,7 +44,8 @@ def _tool(*words: str) -> tuple[str, ...]:
 
 def _files(folder: str, letters: str) -> tuple[str, ...]:
     """The folder's test files with such a first letter after test_, whatever there are."""
-    found = sorted((CHECKOUT / folder).glob(f"test_[{letters}]*.py"), key=lambda path: (path.name != FIRST, path.name))
+    found = sorted((CHECKOUT / folder).glob(f"test_[{letters}]*.py"))
+    found.sort(key=lambda path: FIRST.index(path.name) if path.name in FIRST else len(FIRST))
     return tuple(path.relative_to(CHECKOUT).as_posix() for path in found)
 
 
@@ -59,8 +61,8 @@ def _on_another_processor() -> tuple[Part, ...]:
 PARTS = (
     Part("format", command=_tool("ruff", "format", "--check", ".")),
     Part("lint", command=_tool("ruff", "check", ".")),
+    Part("layers", ("tests/layers",)),  # compiles the loops that tests on brokers need
     Part("types", command=_tool("mypy")),
-    Part("layers", ("tests/layers",)),
     Part("runner", ("tests/runner",), fast=False),
     Part("docs", ("tests/docs",)),
     Part("doctests", ("algorithms", "papers/batch", "streamjobs"), options=("--doctest-modules",)),

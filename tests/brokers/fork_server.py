@@ -1,4 +1,4 @@
-"""A fork server: workers forked from a process that has imported and compiled everything start in one second, not four.
+"""A fork server: workers forked from a process that has imported everything start in one second, not four.
 
 A forked worker runs the same code as `streamjobs run`; only the start is cheaper. The suite kills so many workers that
 imports would take most of its time.
@@ -57,7 +57,7 @@ class ForkedWorker:
 
 
 class ForkServer:
-    """`with ForkServer(folder, job) as server: server.start(...)`; job: a job file whose loops it compiles first."""
+    """`with ForkServer(folder, job) as server: server.start(...)`; job: a job file, see `_serve`."""
 
     def __init__(self, folder: Path, job: Path) -> None:
         self._path, self._job, self._log = str(folder / "fork_server"), job, folder / "fork_server.log"
@@ -69,7 +69,7 @@ class ForkServer:
 
     def ask(self, request: dict[str, Any]) -> Any:
         with socket.socket(socket.AF_UNIX) as one:
-            one.settimeout(60)
+            one.settimeout(STARTS_WITHIN)
             one.connect(self._path)
             one.sendall(json.dumps(request).encode() + b"\n")
             answer = one.makefile().readline()
@@ -100,14 +100,15 @@ class ForkServer:
 
 
 def _serve(path: str, job: str) -> None:
+    """The loops of the job are compiled before the first worker that has a learner: workers of the hash core need none."""
     from streamjobs.core.job import Job
     from streamjobs.job_files import load_job
     from streamjobs.kafka import preflight  # noqa: F401 - imported here, so that no child has to
     from tests.brokers import fault_injection  # noqa: F401
     from tests.worker import hash_worker  # noqa: F401
 
-    Job.from_settings(load_job(Path(job), env={})).compile()
     codes: dict[int, int] = {}
+    compiled = False
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen(16)
@@ -116,6 +117,9 @@ def _serve(path: str, job: str) -> None:
             with one:
                 request = json.loads(one.makefile().readline())
                 if "start" in request:
+                    if not compiled and request["start"][0] != "hash":
+                        Job.from_settings(load_job(Path(job), env={})).compile()
+                        compiled = True
                     pid = os.fork()
                     if pid == 0:
                         listening.close()

@@ -10,6 +10,7 @@ import pytest
 from streamjobs.core.messages import PlainRow
 from streamjobs.schema_registry.lookup import ready_now
 from tests.brokers.fixtures import MakeJob
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import Sent, until
 from tests.brokers.killing import STATIC, kill_within
 from tests.brokers.verification import replayed, verify
@@ -31,7 +32,7 @@ OFTEN = {"checkpoint": "20ms", "checkpoint_records": 50}  # many checkpoints, so
     ],
 )
 def test_a_killed_worker_of_records_with_schemas_has_the_states_of_their_rows(
-    make_job: MakeJob, tmp_path: Path, form: str, real: bool
+    make_job: MakeJob, tmp_path: Path, form: str, real: bool, fork_server: ForkServer
 ) -> None:
     rows = [writers.row(number) for number in range(2 * EACH)]
     with apicurio.running(tmp_path) if real else nullcontext() as behind, server.serving(behind) as registry:
@@ -43,14 +44,14 @@ def test_a_killed_worker_of_records_with_schemas_has_the_states_of_their_rows(
         ]
         registry.mode = "broken"
         job.produce(records[:EACH])
-        with running_worker(job, **STATIC) as worker:
+        with running_worker(job, fork_server=fork_server, **STATIC) as worker:
             until(lambda: worker.events("waiting for schema registry"), "the worker waits for the registry", 120)
             time.sleep(1.0)
             assert sum(job.committed().values()) == 0, "records were taken without their schema"
             registry.mode = "well"
             job.wait_until_done([worker])
             left = kill_within(job, records[EACH:], worker)
-        with running_worker(job, **STATIC) as worker:
+        with running_worker(job, fork_server=fork_server, **STATIC) as worker:
             job.wait_until_done([worker])
             assert worker.stop() == 0
         ready_now(job.settings, job.core.schemas, job.inputs())

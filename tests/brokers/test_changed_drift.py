@@ -7,6 +7,7 @@ import pytest
 from streamjobs.core.live.stored import load_snapshot
 from streamjobs.core.state import snapshot
 from tests.brokers.fixtures import LEARNING, MakeJob
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import KafkaJob
 from tests.brokers.load import samples
 from tests.brokers.verification import replayed
@@ -22,11 +23,16 @@ ANOTHER = {"watch": "columns", "false_alarms": "1 per 1000 rows"}
     ids=["another", "none"],
 )
 def test_a_worker_goes_on_with_another_drift_and_the_same_models(
-    make_job: MakeJob, tmp_path: Path, capsys: pytest.CaptureFixture, drift: dict[str, str] | None, done: str
+    make_job: MakeJob,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture,
+    drift: dict[str, str] | None,
+    done: str,
+    fork_server: ForkServer,
 ) -> None:
     before = make_job("changed", **LEARNING)
     before.produce(samples(3000, seed=1))
-    with running_worker(before) as worker:
+    with running_worker(before, fork_server=fork_server) as worker:
         before.wait_until_done([worker])
         assert worker.stop() == 0
     sections = {name: table for name, table in LEARNING.items() if name != "drift"}
@@ -34,12 +40,12 @@ def test_a_worker_goes_on_with_another_drift_and_the_same_models(
     said = "That is another [drift]: 'streamjobs drift relearn JOB --all' keeps all models"
     for records in (0, 1000):  # a worker says so before a record comes
         after.produce(samples(records, seed=2))
-        worker = Worker(after, "a")
+        worker = Worker(after, "a", fork_server=fork_server)
         assert worker.process.wait(60) == 1 and said in worker.text()
     assert after.lag() == 1000, "nothing was learned"
     assert command("drift", "relearn", after.path, "--all") == 0
     assert f"200 keys: {done}" in capsys.readouterr().out
-    with running_worker(after) as worker:
+    with running_worker(after, fork_server=fork_server) as worker:
         after.wait_until_done([worker])
         assert worker.stop() == 0
     truth, stored = replayed(after.core, after.inputs()).snapshots, after.snapshots()

@@ -37,19 +37,21 @@ def test_a_reader_of_committed_records_sees_each_output_once_through_crashes(
     assert len(job.sink("features")) > results["features"].answers  # the first crash left outputs that do not count
 
 
-def test_a_worker_that_commits_before_it_stores_is_noticed(make_job: MakeJob) -> None:
+def test_a_worker_that_commits_before_it_stores_is_noticed(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = make_job("first", **LEARNING, **EACH)
     job.produce(samples(2000))
-    run_until_crash(job, "commits-first")
-    run_to_the_end(job)
+    run_until_crash(job, "commits-first", fork_server=fork_server)
+    run_to_the_end(job, fork_server=fork_server)
     with pytest.raises(AssertionError, match=r"final states differ|missing=[1-9]|wrong=[1-9]|the changelog has"):
         verify(job, repeats=True)
 
 
-def test_a_worker_that_trains_twice_on_what_is_delivered_twice_is_noticed(make_job: MakeJob) -> None:
+def test_a_worker_that_trains_twice_on_what_is_delivered_twice_is_noticed(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     job = make_job("twice", **LEARNING, **EACH)
     job.produce(samples(2000))
-    run_until_crash(job, "crash-after-store")
-    run_to_the_end(job, program=program("forgets-offsets"))
+    run_until_crash(job, "crash-after-store", fork_server=fork_server)
+    run_to_the_end(job, program=program("forgets-offsets"), fork_server=fork_server)
     with pytest.raises(AssertionError, match=r"final states differ|wrong=[1-9]"):
         verify(job, repeats=True)

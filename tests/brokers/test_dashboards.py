@@ -19,6 +19,7 @@ import pytest
 
 from streamjobs.demo.job import FILE
 from streamjobs.demo.player import Player
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import KafkaJob, Sent, until
 from tests.brokers.verification import verify
 from tests.brokers.workers import Worker, running_worker
@@ -205,10 +206,10 @@ def _typed(watched: Watched, line: str) -> int:
     return command(*words[1:])
 
 
-def test_a_second_worker_joins_and_is_killed_and_nothing_is_lost(watched: Watched) -> None:
+def test_a_second_worker_joins_and_is_killed_and_nothing_is_lost(watched: Watched, fork_server: ForkServer) -> None:
     job = watched.job
     job.wait_until_done([watched.worker])
-    with running_worker(job, "b") as second:
+    with running_worker(job, "b", fork_server=fork_server) as second:
         until(lambda: job.members() == [2, 2], "each worker has two of the four partitions", 60)
         job.produce(watched.more)
         assert second.kill() == -9

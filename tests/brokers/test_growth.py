@@ -170,7 +170,7 @@ def send_by(job: KafkaJob, partitions: int, records: list[Sent], sent: dict | No
 def test_two_jobs_of_one_name_are_distinguished_from_an_input_that_grew(make_job: MakeJob, fork_server: ForkServer) -> None:
     first = make_job("first", partitions=BEFORE, **LEARNING)
     first.produce(one._replace(partition=one.partition % BEFORE) for one in samples(50))
-    run_until_done(first)
+    run_until_done(first, fork_server=fork_server)
     second = make_job("second", make=False, **LEARNING, job={"name": first.name})
     new = [NewTopic(name, AFTER) for name in (second.input, *second.core.sinks.values())]
     for answer in second.admin.create_topics(new).values():

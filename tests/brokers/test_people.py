@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from tests.brokers.fixtures import MakeJob
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import KafkaJob, Sent
 from tests.brokers.recordings import JOB, as_frames, as_samples, recordings, windows_of
 from tests.brokers.verification import verify
@@ -14,10 +15,10 @@ from tests.brokers.workers import running_worker
 from tests.data import dataset
 
 
-def through(job: KafkaJob, records: Iterable[Sent]) -> None:
+def through(job: KafkaJob, records: Iterable[Sent], fork_server: ForkServer) -> None:
     """Everything in, everything done, the worker stopped."""
     job.produce(records)
-    with running_worker(job) as worker:
+    with running_worker(job, fork_server=fork_server) as worker:
         job.wait_until_done([worker])
         assert worker.stop() == 0
 
@@ -38,11 +39,11 @@ def kept() -> dict[str, dict[str, list[dict]]]:
 
 @pytest.mark.parametrize(("kind", "split"), [("samples", as_samples), ("frames", as_frames)])
 def test_every_window_of_ten_people_gives_features_prediction_and_drift_equal_to_a_replay(
-    make_job: MakeJob, kept: dict[str, dict[str, list[dict]]], kind: str, split
+    make_job: MakeJob, kept: dict[str, dict[str, list[dict]]], kind: str, split, fork_server: ForkServer
 ) -> None:
     people = recordings()
     job = make_job(f"people-{kind}", **JOB)
-    through(job, split(people))
+    through(job, split(people), fork_server)
 
     expected = windows_of(people)
     assert len(expected) == 10 and sum(expected.values()) > 4000

@@ -9,6 +9,7 @@ import pytest
 
 from streamjobs.demo.job import FILE
 from streamjobs.demo.player import Player
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import KafkaJob, Sent
 from tests.brokers.killing import run_to_the_end, run_until_crash
 from tests.brokers.verification import verify
@@ -18,7 +19,9 @@ SAMPLES, PARTS = 36_000, 3  # of five people, half of the demo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.long), "exactly_once"])
-def test_no_alarm_is_lost_and_none_is_opened_under_two_ids(broker: Any, tmp_path: Path, guarantee: str) -> None:
+def test_no_alarm_is_lost_and_none_is_opened_under_two_ids(
+    broker: Any, tmp_path: Path, guarantee: str, fork_server: ForkServer
+) -> None:
     sections = tomllib.loads(FILE.read_text(encoding="utf-8"))
     del sections["population"]
     name = guarantee.replace("_", "-")
@@ -31,8 +34,8 @@ def test_no_alarm_is_lost_and_none_is_opened_under_two_ids(broker: Any, tmp_path
         job.produce(sent[part * SAMPLES // PARTS : (part + 1) * SAMPLES // PARTS])
         if part == PARTS - 1:
             break
-        run_until_crash(job, "crash-after-outputs")
-    run_to_the_end(job)
+        run_until_crash(job, "crash-after-outputs", fork_server=fork_server)
+    run_to_the_end(job, fork_server=fork_server)
     exactly = guarantee == "exactly_once"
     results = verify(job, repeats=not exactly, expect=SAMPLES, committed_only=exactly)
     all_sent = len(job.sink("alarms"))

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.brokers.fixtures import MakeJob
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import PARTITIONS, Sent
 from tests.brokers.load import SOURCE, START
 from tests.brokers.verification import verify
@@ -67,14 +68,16 @@ def stream(form: str) -> list[tuple[Sent, str | None]]:
 
 
 @pytest.mark.parametrize("form", ["json", "msgpack"])
-def test_a_poisoned_stream_ends_with_exact_dead_letters_and_all_else_processed(make_job: MakeJob, form: str) -> None:
+def test_a_poisoned_stream_ends_with_exact_dead_letters_and_all_else_processed(
+    make_job: MakeJob, form: str, fork_server: ForkServer
+) -> None:
     source = SOURCE | {"format": form, "max_bytes": MAX_BYTES}
     job = make_job(f"poison-{form}", source=source, head={"name": "rls"})
     made = stream(form)
     bad = [(record, reason) for record, reason in made if reason is not None]
     assert len(made) == GOOD + 8 * EACH and len(bad) == len(made) // 100
     job.produce(record for record, _ in made)
-    with running_worker(job) as worker:
+    with running_worker(job, fork_server=fork_server) as worker:
         job.wait_until_done([worker])
         assert worker.stop() == 0
 

@@ -8,13 +8,16 @@ from papers.core_population import CONVOLVED, GATED, left_out, raw, through_core
 from streamjobs.core.job import Job
 from streamjobs.fit.learning import Way
 from tests.brokers.fixtures import MakeJob
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import PARTITIONS, Sent
 from tests.brokers.verification import verify
 from tests.brokers.workers import running_worker
 
 
 @pytest.mark.parametrize("by", [GATED, CONVOLVED], ids=["prototypes", "convolutions"])
-def test_a_killed_worker_and_its_successor_give_the_bits_of_the_activity_figures(make_job: MakeJob, by: Way) -> None:
+def test_a_killed_worker_and_its_successor_give_the_bits_of_the_activity_figures(
+    make_job: MakeJob, by: Way, fork_server: ForkServer
+) -> None:
     convolving = by.recipe.convolving
     data = raw("watch", 0 if convolving is None else convolving.numbers)
     person = left_out(data, 1, by)
@@ -24,11 +27,11 @@ def test_a_killed_worker_and_its_successor_give_the_bits_of_the_activity_figures
     few = by.recipe.directions or None
     job = make_job(f"figures-{few}", population=person.population, directions=few, **sections)
     job.produce(Sent(one.key, one.value, 1 % PARTITIONS, one.timestamp) for one in records[: len(records) // 2])
-    with running_worker(job, STREAMJOBS_BROKER__INSTANCE_ID="one") as worker:
+    with running_worker(job, STREAMJOBS_BROKER__INSTANCE_ID="one", fork_server=fork_server) as worker:
         job.wait_until_done([worker])
         job.produce(Sent(one.key, one.value, 1 % PARTITIONS, one.timestamp) for one in records[len(records) // 2 :])
         assert worker.kill() == -9
-    with running_worker(job, STREAMJOBS_BROKER__INSTANCE_ID="one") as worker:
+    with running_worker(job, STREAMJOBS_BROKER__INSTANCE_ID="one", fork_server=fork_server) as worker:
         job.wait_until_done([worker])
         assert worker.stop() == 0
     said = {}

@@ -96,8 +96,10 @@ def renamed(job: KafkaJob) -> str:
     return f"{job.input}~{topic_id.life_of_topic(present)}"
 
 
-def run_until_killed(job: KafkaJob, step: str) -> None:
-    worker = Worker(job, program=program(f"crash-after-{step}"), STREAMJOBS_BROKER__INSTANCE_ID="one")
+def run_until_killed(job: KafkaJob, step: str, fork_server: ForkServer) -> None:
+    worker = Worker(
+        job, program=program(f"crash-after-{step}"), STREAMJOBS_BROKER__INSTANCE_ID="one", fork_server=fork_server
+    )
     try:
         assert worker.process.wait(120) == -9 and job.lag() > 0, worker.text()[-2000:]
     finally:
@@ -116,7 +118,7 @@ def test_outputs_of_a_remade_input_have_ids_of_their_own_through_a_kill(
 
     begin_life(job, 2)
     second = {one.replace(job.input, renamed(job), 1) for one in places(job)}
-    run_until_killed(job, step)
+    run_until_killed(job, step, fork_server)
     run_until_done(job, "with-no-disk", fork_server=fork_server, STREAMJOBS_BROKER__INSTANCE_ID="one")
     ids = ids_of(job, "predictions")
     assert set(ids) == first | second and len(set(ids)) == FIRST + SECOND

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob
 from tests.brokers.killing import run_to_the_end, run_until_crash
 from tests.brokers.load import sensors
@@ -19,7 +20,9 @@ SECTIONS = {
 
 
 @pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.long), "exactly_once"])
-def test_no_alarm_of_a_sensor_is_lost_or_doubled(broker: Any, tmp_path: Path, guarantee: str) -> None:
+def test_no_alarm_of_a_sensor_is_lost_or_doubled(
+    broker: Any, tmp_path: Path, guarantee: str, fork_server: ForkServer
+) -> None:
     name = f"sensors-{guarantee.replace('_', '-')}"
     source = {"topic": f"{name}.in", "fields": ["ax", "ay", "az"], "time": "ts", "partitioner": "crc32"}
     job = {"name": name, "guarantee": guarantee}
@@ -28,9 +31,9 @@ def test_no_alarm_of_a_sensor_is_lost_or_doubled(broker: Any, tmp_path: Path, gu
     sent = sensors(KEYS, STEPS, stuck=True)
     half = len(sent) // 2
     on_broker.produce(sent[:half])
-    run_until_crash(on_broker, "crash-after-outputs")
+    run_until_crash(on_broker, "crash-after-outputs", fork_server=fork_server)
     on_broker.produce(sent[half:])
-    run_to_the_end(on_broker)
+    run_to_the_end(on_broker, fork_server=fork_server)
     exactly = guarantee == "exactly_once"
     verify(on_broker, repeats=not exactly, expect=len(sent), committed_only=exactly)
     found = [_value(message) for message in on_broker.sink("alarms", committed_only=exactly)]

@@ -36,16 +36,6 @@ def test_once_stops_when_everything_there_at_the_start_is_done(make_job: MakeJob
     assert len(job.sink("predictions")) == 5_000
 
 
-def test_a_worker_of_a_group_that_has_passed_everything_says_so(make_job: MakeJob, fork_server: ForkServer) -> None:
-    job = hash_job(make_job, "passed")
-    job.produce(numbers(100))
-    assert wait_for_exit(Worker(job, program=ONCE, fork_server=fork_server))[0] == 0
-    worker, passed = Worker(job, program=HASH), f"{job.name} has already passed all 100 offsets"
-    until(lambda: worker.events("waiting for new records"), "the sentence")
-    assert worker.stop() == 0 and passed in worker.events("waiting for new records")[0]["reason"]
-    assert f"group      {passed}: 'run' waits for new records" in output_of("check", job.path, "--online")[1]
-
-
 def test_once_on_an_empty_input_stops_at_once(make_job: MakeJob, fork_server: ForkServer) -> None:
     assert wait_for_exit(Worker(hash_job(make_job, "empty"), program=ONCE, fork_server=fork_server)) == (0, [])
 
@@ -247,3 +237,13 @@ def listening(pid: int) -> set[tuple[str, int]]:
                 host = ".".join(str(byte) for byte in reversed(bytes.fromhex(address))) if family == "tcp" else address
                 found.add((host, int(port, 16)))
     return found
+
+
+def test_a_worker_of_a_group_that_has_passed_everything_says_so(make_job: MakeJob, fork_server: ForkServer) -> None:
+    job = hash_job(make_job, "passed")
+    job.produce(numbers(100))
+    assert wait_for_exit(Worker(job, program=ONCE, fork_server=fork_server))[0] == 0
+    worker, passed = Worker(job, program=HASH, fork_server=fork_server), f"{job.name} has already passed all 100 offsets"
+    until(lambda: worker.events("waiting for new records"), "the sentence")
+    assert worker.stop() == 0 and passed in worker.events("waiting for new records")[0]["reason"]
+    assert f"group      {passed}: 'run' waits for new records" in output_of("check", job.path, "--online")[1]
