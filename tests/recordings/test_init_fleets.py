@@ -33,7 +33,8 @@ def test_a_text_that_lasts_is_no_key(tmp_path, printed):
     found = printed(
         as_csv(tmp_path / "a.csv", table(N, mode=lambda i: "ab"[i // 60], ts=lambda i: START + 5 * i, ax=random))
     )
-    assert found.says("choose: key", "'mode'; or --key-is NAME")
+    assert found.says("choose: key", "'mode' changes while rows come at their usual pause, as the state of one device")
+    assert found.out.endswith("--key-is a\n") and found.says("choose: label", "candidates: 'mode'")
 
 
 def test_texts_of_which_neither_follows_the_other_are_left_to_the_user(tmp_path, printed):

@@ -11,7 +11,7 @@ from streamjobs.job_files import read_table
 from streamjobs.recordings.files import records_of
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.times import example_of
-from tests.commands.jobs import command, job_file
+from tests.commands.jobs import command, job_file, jsonl
 from tests.recordings.init_told import as_csv, random, table
 
 FIRST = datetime(2025, 10, 24, 2, 0)
@@ -104,6 +104,14 @@ def test_a_date_without_a_time_is_the_beginning_of_the_day(tmp_path, printed, fo
     source = SourceSection(**read_table(found.file)["source"])
     stamps = [record.timestamp for record in records_of(sample, source, "shop")]
     assert stamps[:2] == [1_761_256_800_000, 1_761_343_200_000], "midnight in Berlin"
+
+
+@pytest.mark.parametrize("date", ["%Y-%m-%d", "%d.%m.%Y"])
+def test_a_date_and_a_time_of_day_in_two_fields_of_records_are_named(tmp_path, printed, date):
+    rows = table(pump=lambda i: f"p{i % 3}", date=hours(date), time=hours("%H:%M:%S"), flow=random)
+    found = printed(jsonl(tmp_path / "a.jsonl", rows))
+    assert "time" not in found.source
+    assert found.says("choose: time: 'date' has the date and 'time' the time of day; a record needs both in one column")
 
 
 @pytest.mark.parametrize("form", ["%m.%Y", "%H:%M", "%d.%m.%Y %M", "%Q", "tomorrow"])

@@ -1,5 +1,7 @@
 """The [alarms] that `init` tries on rows of numbers: what raised nothing is on, the rest are comments with what they did."""
 
+from collections.abc import Container
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from streamjobs.job_files import read_table
 from tests.commands.jobs import command
 
 
-def sheet(folder, keys: int, gap: range = range(0), rest: range = range(0), quiet: int = 1):
+def sheet(folder, keys: int, gap: Container[int] = range(0), rest: range = range(0), quiet: int = 1):
     """1,200 rows of each key, a minute apart; the first keys send nothing in the gap, the first stands still in the rest."""
     random, rows = np.random.default_rng(3), ["time,sensor,flow"]
     for step in range(1200):
@@ -40,6 +42,14 @@ def test_lines_are_on_where_the_sample_shows_no_alarm(tmp_path, keys, gap, alarm
     if "silent" not in alarms and keys > 1:
         assert '# silent = "6000s"  # no sample for 100 usual pauses; it raised 1 alarm, of s00\n' in file.read_text()
     assert command("check", file) == 0
+
+
+def test_keys_with_paces_of_their_own_are_silent_by_the_slowest(tmp_path, capsys) -> None:
+    file, sent = tmp_path / "job.toml", range(0, 1200, 20)
+    assert command("init", file, "--sample", sheet(tmp_path, 3, {*range(1200)} - {*sent}), "--yes") == 0
+    assert read_table(file)["alarms"] == {"stuck": True, "silent": "12000s"}
+    said = "10 usual pauses of the slowest key, s00, with a sample every 1200 s (usual: 60 s); it raised 0 alarms"
+    assert said in file.read_text() and f"{said}; all keys have the same setting" in capsys.readouterr().err
 
 
 def test_stuck_is_a_comment_where_the_sample_stands_still(tmp_path, capsys) -> None:

@@ -33,10 +33,11 @@ FAULTY = 4  # of so many parts one may have faults
 MOST_KEYS = 0.5  # of the keys: what more of them have is not a fault
 SENSORS = 10  # of so many keys one may have a sensor that stops
 PAUSES = 10, 100  # of the usual one, after which a key is silent
+SLOW, LEAST_PAUSES = 3.0, 5  # times the usual pause, of a slow key; least pauses of a key, to tell
 IN_UTC = "STREAMJOBS_SOURCE__TIME_ZONE"
 MEANS = {
     "stuck": "a column repeats one number",
-    "silent": "no sample for {} usual pauses",
+    "silent": "no sample for {}",
     "group": "this share of the keys alarms at once",
 }
 OPEN = 0.2  # of the rows, at most, a watch may have an open alarm: of a level that keeps moving it learns again and again
@@ -186,10 +187,11 @@ def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", wa
     """The lines of [alarms], those that many keys of the sample raise as comments; and what to print of what raised any."""
     keys = len({record.key for record in records})
     pauses = PAUSES if guessed.pause and guessed.time is not None and keys > 1 else (0,)  # one key has no others
+    pause, of = _pause(records, guessed.pause or 0.0)
     for times in pauses:  # of the usual pause between two samples
         asked: dict[str, object] = {"stuck": True}
         if times:
-            asked["silent"] = math.ceil(times * (guessed.pause or 0.0))
+            asked["silent"] = math.ceil(times * pause)
         if times and keys >= KEYS:
             asked["group"] = 0.1
         raised = _raised(settings, records, asked, watch)
@@ -205,7 +207,7 @@ def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", wa
     for name, value in asked.items():
         line = f'{name} = "{value}s"' if name == "silent" else f"{name} = {json.dumps(value)}"
         on = name in quiet and (name != "group" or "silent" in quiet)
-        what = f"{MEANS[name].format(times)}; it raised {many(len(raised[name]), 'alarm')}"
+        what = f"{MEANS[name].format(f'{times} usual pauses{of}')}; it raised {many(len(raised[name]), 'alarm')}"
         named = list(dict.fromkeys(filter(None, raised[name])))
         more = " ..." if len(named) > MOST_NAMED else ""
         what += f", of {', '.join(named[:MOST_NAMED])}{more}" if named else ""
@@ -214,9 +216,26 @@ def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", wa
             off.append(f"off in [alarms]: {line}, {what}; it needs silent, which is off")
         elif on and raised[name]:
             off.append(f"on in [alarms]: {line}, {what}; if nothing is wrong there, remove this line")
+        elif on and name == "silent" and of:
+            off.append(f"on in [alarms]: {line}, {what}; all keys have the same setting")
         elif not on:
             off.append(f"off in [alarms]: {line}, {what}; if the sample has such faults, remove the # before this line")
     return lines, off
+
+
+def _pause(records: Sequence["Stored"], usual: float) -> tuple[float, str]:
+    """Seconds between two samples of a key, of the slowest one where keys differ; and the words for it."""
+    moments: dict[bytes | None, list[int]] = {}
+    for record in records:
+        moments.setdefault(record.key, []).append(record.timestamp)
+    own = {key: sorted(later - one for one, later in itertools.pairwise(found)) for key, found in moments.items()}
+    slow, key = max(
+        ((one[len(one) // 2] / 1000, key) for key, one in own.items() if len(one) >= LEAST_PAUSES), default=(0.0, None)
+    )
+    if slow < SLOW * usual or key is None:
+        return usual, ""
+    name = "".join(one if one.isprintable() else " " for one in key.decode(errors="replace"))
+    return slow, f" of the slowest key, {name:.40}, with a sample every {slow:g} s (usual: {usual:g} s)"
 
 
 def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, object], watch: object) -> dict[str, list[str]]:

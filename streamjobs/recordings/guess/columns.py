@@ -24,13 +24,22 @@ from streamjobs.recordings.columns import (
 from streamjobs.recordings.exports import TIME
 from streamjobs.recordings.files import SECONDS
 from streamjobs.recordings.guess.result import Chosen, Guess
-from streamjobs.recordings.guess.rows import follows, parts_of_times, rates_apart, rises, stands_still, take_turns
+from streamjobs.recordings.guess.rows import (
+    follows,
+    is_state,
+    parts_of_times,
+    rates_apart,
+    rises,
+    stands_still,
+    take_turns,
+)
 from streamjobs.recordings.guess.x import X, quoted_names, x_of
 from streamjobs.settings.presets import Preset
 from streamjobs.settings.source import MOST_USUAL
 from streamjobs.settings.times import example_of
 from streamjobs.settings.types import UNIT_NAMES
 
+DAY = 86_400.0
 MOST_WITHOUT_KEY = 0.1  # of the rows: without a key a record is a dead letter
 BAD_NAME = "its name holds a quotation mark, a backslash or a control character, which no field of a record may"
 _NO_NAME = re.compile(r'["\\\x00-\x1f]')
@@ -163,10 +172,16 @@ class Columns:
 
     def _date_and_clock(self, dated: Collection[str]) -> tuple[str, str] | None:
         """A column of dates and one of times of day, where no column has both."""
-        if not dated or any("%H" in form or "%I" in form for name in dated for form in self.formats.get(name, ["%H"])):
+        if not dated or not all(self._of_dates(column) for column in self.columns if column.name in dated):
             return None
         clock = next((column.name for column in self.columns if column.has_clocks), None)
         return None if clock is None else (next(iter(dated)), clock)
+
+    def _of_dates(self, column: Column) -> bool:
+        """Whether its texts are dates alone."""
+        if (formats := self.formats.get(column.name)) is not None:
+            return not any("%H" in form or "%I" in form for form in formats)
+        return column.name in self.texts and not any(moment % DAY for moment in flat(column.values))
 
     def _counts(self, column: Column) -> bool:
         """Whether numbers never fall, or seldom by key: without a name of a time, values may still be times."""
@@ -224,6 +239,8 @@ class Columns:
             self.left_out.pop(finest.name, None)
             self.because["key"] = f"rows of its {finest.distinct:,} different texts take turns, as those of devices do"
             return finest.name
+        states = [] if finest is not None else [name for name in some if is_state(self.rows, name, time)]
+        some = [name for name in some if name not in states]
         why = "no column has the name of a key (person, user, subject, device, machine, ...)"
         if self.preset is not None and self.preset.export is not None:
             self.choose["key"] = (
@@ -232,7 +249,13 @@ class Columns:
         elif some:
             self._unsure("key", some, f"{why}; candidates: {quoted_names(some)}; or --key-is NAME, if all is of one device")
         else:
-            self.choose["key"] = f"{why}; for a recording of one device, produce and replay take --key-from or --key-is"
+            of_states = (
+                f"{quoted_names(states)} changes while rows come at their usual pause, as the state of one device; "
+                if states
+                else ""
+            )
+            why += f"; {of_states}for a recording of one device, produce and replay take --key-from or --key-is"
+            self.choose["key"] = why
         return None
 
     def _label(self, key: str | None) -> Column | None:

@@ -5,10 +5,13 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from streamjobs.recordings.clocks import usual_pause
+from streamjobs.recordings.columns import absent
 from streamjobs.recordings.guess.x import quoted_names
 
 FAR_APART = 3.0  # times a pause between samples: windows of one rate would have too few samples, or too many
 MOST_FALLS = 0.1  # of the rows: a signal falls in half of them
+MOST_STATES = 8  # different texts of a state
+MOST_PAUSE = 1.5  # times the usual one, between two rows of one device
 NEVER = "never changes"
 Rows = Sequence[dict[str, Any]]
 
@@ -28,6 +31,25 @@ def take_turns(rows: Rows, name: str, time: str | None) -> bool:
     if 2 * len(turns) > len(pairs):
         return True
     return bool(turns) and all(then is not None and now is not None and now < then for then, now in turns)
+
+
+def is_state(rows: Rows, name: str, time: str | None) -> bool:
+    """Whether the text seldom changes, and never with a pause: rows of another device would begin at a time of their own.
+
+    >>> is_state([{"mode": "ab"[i // 4 % 2], "t": i} for i in range(12)], "mode", "t")
+    True
+    >>> is_state([{"oven": "ab"[i // 6], "t": i + 9 * (i // 6)} for i in range(12)], "oven", "t")
+    False
+    """
+    known: list[tuple[Any, Any]] = [] if time is None else [(row.get(name), row.get(time)) for row in rows]
+    if len({text for text, _ in known}) > MOST_STATES or any(map(absent, itertools.chain.from_iterable(known))):
+        return False
+    pauses = [(later - earlier, text != other) for (text, earlier), (other, later) in itertools.pairwise(known)]
+    usual = sorted(pause for pause, changes in pauses if not changes)
+    turns = [pause for pause, changes in pauses if changes]
+    if not turns or len(turns) > len(usual) / 2:
+        return False
+    return usual[0] >= 0 and all(0 < pause <= MOST_PAUSE * usual[len(usual) // 2] for pause in turns)
 
 
 def rises(numbers: Sequence[float], owners: Iterable[Sequence[Any]]) -> bool:
