@@ -167,28 +167,29 @@ def _toml_value(value: Any) -> Any:
 
 @functools.cache
 def _comments_and_ranges(name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """For each setting, the comment behind it and the range that the error for a refused value has."""
-    cls = LEARNERS[name]
-    try:
-        source = textwrap.dedent(inspect.getsource(cls))
-    except (OSError, TypeError):
-        return {}, {}
-    tree = ast.parse(source).body[0]
-    assert isinstance(tree, ast.ClassDef)
-    by_line = {
-        token.start[0]: token.string.lstrip("# ")
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type == tokenize.COMMENT
-    }
+    """For each setting, the comment behind it and the range that the error for a refused value has; also of its bases."""
     comments: dict[str, str] = {}
     ranges: dict[str, str] = {}
-    for node in tree.body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-            comments[node.target.id] = " ".join(by_line[line] for line in lines if line in by_line)
-        if isinstance(node, ast.FunctionDef) and node.name == "__post_init__":
-            for setting, expected in _ranges(node, sys.modules[cls.__module__]):
-                ranges[setting] = f"{ranges[setting]}; {expected}" if setting in ranges else expected
+    for cls in reversed(LEARNERS[name].__mro__[: LEARNERS[name].__mro__.index(Learner)]):
+        try:
+            source = textwrap.dedent(inspect.getsource(cls))
+        except (OSError, TypeError):
+            continue
+        tree = ast.parse(source).body[0]
+        assert isinstance(tree, ast.ClassDef)
+        by_line = {
+            token.start[0]: token.string.lstrip("# ")
+            for token in tokenize.generate_tokens(io.StringIO(source).readline)
+            if token.type == tokenize.COMMENT
+        }
+        for node in tree.body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+                said = " ".join(by_line[line] for line in lines if line in by_line)
+                comments[node.target.id] = said or comments.get(node.target.id, "")
+            if isinstance(node, ast.FunctionDef) and node.name == "__post_init__":
+                for setting, expected in _ranges(node, sys.modules[cls.__module__]):
+                    ranges[setting] = f"{ranges[setting]}; {expected}" if setting in ranges else expected
     return comments, ranges
 
 

@@ -5,9 +5,9 @@ class as its base. With head = "none" (as in a chain) it only gives features; ot
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -224,12 +224,12 @@ class SpectralFilter(Learner, abstract=True):
         """Raise ValueError unless weights and eigenpairs of m stored samples are all there, or none is."""
         q = pairs(self, m) if self.moves and self.solver != "eigh" else 0
         weights = self.rank if m > 0 and self.head != "none" else 0
-        for field, expected in (("weights", weights), ("vectors", m * q), ("eigenvalues", q)):
-            got = own.rows(field)
+        for name, expected in (("weights", weights), ("vectors", m * q), ("eigenvalues", q)):
+            got = own.rows(name)
             if got not in (0, expected):
                 raise ValueError(
                     f"{type(self).__name__}: the state holds {m} rows of dictionary; "
-                    f"expected {expected} rows of {field} (or none), got {got}."
+                    f"expected {expected} rows of {name} (or none), got {got}."
                 )
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
@@ -292,3 +292,63 @@ def _compile_map() -> None:
     """What the first new map needs compiled, now and not when it comes."""
     symmetric(gram(Kernel(), np.eye(2), np.eye(2)), 2)
     carry_covariance(np.eye(2), np.eye(2), 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedMap(SpectralFilter, abstract=True):
+    """The settings of speed and sparse_speed."""
+
+    __slots__ = ()
+
+    kernel: Kernel = field(default_factory=Kernel)
+    rank: int  # features: leading eigenfunctions, at most map_size
+    map_size: int  # first rows, from which the map is made
+    novelty: float
+    head: Literal["lms", "rls", "exrls", "none"] = "lms"  # "none": features only
+    step_size: float = 0.1  # of lms, above 0
+    forgetting: float = 1.0  # of rls and exrls, in (0, 1]; weight of a row after n more rows is forgetting^n
+    delta: float = 100.0  # of rls and exrls, above 0; start of P, 1 / ridge
+    transition: float = 1.0  # of exrls, in (0, 1]; the state's transition is this times the identity
+    state_noise: float = 1e-4  # of exrls, 0 or more
+
+    def __post_init__(self) -> None:
+        check_head(self)
+        require(self, "map_size", 1 <= self.map_size <= 100_000, "1 to 100000")
+        require(self, "rank", self.rank <= self.map_size, f"at most map_size ({self.map_size})")
+
+    @property
+    def first_rows(self) -> int:
+        return self.map_size
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovingMap(SpectralFilter, abstract=True):
+    """The settings of ispeed and sispeed."""
+
+    __slots__ = ()
+    moves: ClassVar[bool] = True
+
+    kernel: Kernel = field(default_factory=Kernel)
+    rank: int = 30  # features: leading eigenfunctions, at most budget
+    seed_size: int = 100  # first rows, from which the first map is made
+    novelty: float  # 0 or more; squared distance to the nearest stored sample from which a row is stored
+    transfer: Literal["exact", "nearest", "truncate"] = "exact"  # the head's value on a newcomer: its own, the nearest's, 0
+    solver: Literal["eigh", "rank_one", "ritz"] = "eigh"
+    ritz_rank: int | None = None  # eigenpairs that ritz keeps; None = 2 rank
+    budget: int = 200  # most stored samples, 0 = no limit
+    evict: Literal["lru", "oldest", "close_pair", "widen", "stop"] = "lru"
+    order: Literal["map_first", "lms_first"] = "map_first"  # of a row that enters: the map follows before the head learns
+    head: Literal["lms", "rls", "exrls", "none"] = "lms"  # "none": features only
+    step_size: float = 0.1  # of lms, above 0
+    forgetting: float = 1.0  # of rls and exrls, in (0, 1]; weight of a row after n more rows is forgetting^n
+    delta: float = 100.0  # of rls and exrls, above 0; start of P, 1 / ridge
+    transition: float = 1.0  # of exrls, in (0, 1]; the state's transition is this times the identity
+    state_noise: float = 1e-4  # of exrls, 0 or more
+
+    def __post_init__(self) -> None:
+        check_head(self)
+        check_map(self)
+
+    @property
+    def first_rows(self) -> int:
+        return self.seed_size

@@ -15,15 +15,14 @@ After an eviction the eigenpairs are recomputed. While the first rows wait, a fu
 repeats are never stored. As the extractor of a chain the map follows after the head has learned. Otherwise as `speed`.
 """
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
-from algorithms.common.kernels import Kernel
-from algorithms.spectral.family import SpectralFilter, check_head, check_map
+from algorithms.spectral.family import MovingMap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ispeed(SpectralFilter):
+class Ispeed(MovingMap):
     """SPEED with a map that follows every new row; the head's weights are converted when the map changes.
 
     >>> learner = Ispeed(rank=2, seed_size=3, budget=4)
@@ -35,29 +34,5 @@ class Ispeed(SpectralFilter):
 
     name: ClassVar[str] = "ispeed"
     persisted_name: ClassVar[str] = "Ispeed"
-    moves: ClassVar[bool] = True
 
-    kernel: Kernel = field(default_factory=Kernel)
-    rank: int = 30  # features: leading eigenfunctions, at most budget
-    seed_size: int = 100  # first rows, from which the first map is made
-    novelty: float = 0.0  # 0 or more; squared distance to the nearest stored sample from which a row is stored
-    transfer: Literal["exact", "nearest", "truncate"] = "exact"  # the head's value on a newcomer: its own, the nearest's, 0
-    solver: Literal["eigh", "rank_one", "ritz"] = "eigh"
-    ritz_rank: int | None = None  # eigenpairs that ritz keeps; None = 2 rank
-    budget: int = 200  # most stored samples, 0 = no limit
-    evict: Literal["lru", "oldest", "close_pair", "widen", "stop"] = "lru"
-    order: Literal["map_first", "lms_first"] = "map_first"  # of a row that enters: the map follows before the head learns
-    head: Literal["lms", "rls", "exrls", "none"] = "lms"  # "none": features only
-    step_size: float = 0.1  # of lms, above 0
-    forgetting: float = 1.0  # of rls and exrls, in (0, 1]; weight of a row after n more rows is forgetting^n
-    delta: float = 100.0  # of rls and exrls, above 0; start of P, 1 / ridge
-    transition: float = 1.0  # of exrls, in (0, 1]; the state's transition is this times the identity
-    state_noise: float = 1e-4  # of exrls, 0 or more
-
-    def __post_init__(self) -> None:
-        check_head(self)
-        check_map(self)
-
-    @property
-    def first_rows(self) -> int:
-        return self.seed_size
+    novelty: float = 0.0

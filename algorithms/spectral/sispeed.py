@@ -1,29 +1,22 @@
 """Sparse incremental SPEED (siSPEED): the map follows what is novel, and the filter is carried over.
 
 Source: Li, Principe, "Spectral eigenfunction decomposition for kernel adaptive filtering", Alg. 5 with Alg. 4.
-Symbols: Psi = the eigenmap Lambda^(-1/2) V', m = rank, D = dictionary, d_th = novelty, on squared distances,
-eta = step_size, w = weights, T = Psi' [V sqrt(Lambda); phi(x)'], the change of basis.
+Symbols: as in `ispeed`.
 Cost of a row: O(n (d + rank)) with n stored samples, with rls and exrls O(rank^2) more; an admission adds O(n^3) with eigh
 and rank_one, O(n^2 + n ritz_rank rank + ritz_rank^3) with ritz, and O(n rank^2).
 State: n (d + targets + 1) + rank targets numbers with n <= budget; rank_one n (n + 1) more, ritz (n + 1) ritz_rank; with rls
 and exrls rank (rank + 1) / 2; before the first map seed_size (d + targets) numbers and seed_size bytes.
-Departs from the source: the paper's two transfers (nearest, truncate) do not lead to the batch filter; the exact one gives
-a newcomer the filter's own prediction, whatever enters or leaves, so w' = T w, and P' = T P T' + delta (I - T T'). Rank-one
-updates are deflated, with Gu and Eisenstat's vectors; as printed they divide by poles. A budget: lru drops the sample that
-was least recently the nearest of a row, widen makes the threshold 1.25 times as large until .8 of the budget are left.
-After an eviction the eigenpairs are recomputed. While the first rows wait, a full dictionary accepts none of them. Exact
-repeats are never stored. As the extractor of a chain the map follows after the head has learned. Otherwise as `speed`.
+Departs from the source: as `ispeed`.
 """
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
-from algorithms.common.kernels import Kernel
-from algorithms.spectral.family import SpectralFilter, check_head, check_map
+from algorithms.spectral.family import MovingMap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sispeed(SpectralFilter):
+class Sispeed(MovingMap):
     """SPEED with a map that follows novel rows only; the dictionary is kept on a budget.
 
     >>> learner = Sispeed(rank=2, seed_size=3, novelty=0.5)
@@ -35,29 +28,5 @@ class Sispeed(SpectralFilter):
 
     name: ClassVar[str] = "sispeed"
     persisted_name: ClassVar[str] = "Sispeed"
-    moves: ClassVar[bool] = True
 
-    kernel: Kernel = field(default_factory=Kernel)
-    rank: int = 30  # features: leading eigenfunctions, at most budget
-    seed_size: int = 100  # first rows, from which the first map is made
-    novelty: float = 0.06  # 0 or more; squared distance to the nearest stored sample from which a row is stored
-    transfer: Literal["exact", "nearest", "truncate"] = "exact"  # the head's value on a newcomer: its own, the nearest's, 0
-    solver: Literal["eigh", "rank_one", "ritz"] = "eigh"
-    ritz_rank: int | None = None  # eigenpairs that ritz keeps; None = 2 rank
-    budget: int = 200  # most stored samples, 0 = no limit
-    evict: Literal["lru", "oldest", "close_pair", "widen", "stop"] = "lru"
-    order: Literal["map_first", "lms_first"] = "map_first"  # of a row that enters: the map follows before the head learns
-    head: Literal["lms", "rls", "exrls", "none"] = "lms"  # "none": features only
-    step_size: float = 0.1  # of lms, above 0
-    forgetting: float = 1.0  # of rls and exrls, in (0, 1]; weight of a row after n more rows is forgetting^n
-    delta: float = 100.0  # of rls and exrls, above 0; start of P, 1 / ridge
-    transition: float = 1.0  # of exrls, in (0, 1]; the state's transition is this times the identity
-    state_noise: float = 1e-4  # of exrls, 0 or more
-
-    def __post_init__(self) -> None:
-        check_head(self)
-        check_map(self)
-
-    @property
-    def first_rows(self) -> int:
-        return self.seed_size
+    novelty: float = 0.06

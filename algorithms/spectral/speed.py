@@ -9,16 +9,14 @@ Departs from the source: Alg. 3 as printed applies A twice to the gain; here it 
 last has come, the head learns them in order. P is kept finite as in `rls`.
 """
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
-from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import require
-from algorithms.spectral.family import SpectralFilter, check_head
+from algorithms.spectral.family import FixedMap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Speed(SpectralFilter):
+class Speed(FixedMap):
     """Linear filtering on the leading eigenfunctions of a kernel, with a map that is fixed after the first `map_size` rows.
 
     >>> learner = Speed(rank=2, map_size=4, step_size=0.5)
@@ -31,22 +29,4 @@ class Speed(SpectralFilter):
     name: ClassVar[str] = "speed"
     persisted_name: ClassVar[str] = "Speed"
 
-    kernel: Kernel = field(default_factory=Kernel)
-    rank: int  # features: leading eigenfunctions, at most map_size
-    map_size: int  # first rows, from which the map is made
     novelty: float = 0.0  # 0 or more; squared distance to those before from which a row counts for the map; repeats never do
-    head: Literal["lms", "rls", "exrls", "none"] = "lms"  # "none": features only
-    step_size: float = 0.1  # of lms, above 0
-    forgetting: float = 1.0  # of rls and exrls, in (0, 1]; weight of a row after n more rows is forgetting^n
-    delta: float = 100.0  # of rls and exrls, above 0; start of P, 1 / ridge
-    transition: float = 1.0  # of exrls, in (0, 1]; the state's transition is this times the identity
-    state_noise: float = 1e-4  # of exrls, 0 or more
-
-    def __post_init__(self) -> None:
-        check_head(self)
-        require(self, "map_size", 1 <= self.map_size <= 100_000, "1 to 100000")
-        require(self, "rank", self.rank <= self.map_size, f"at most map_size ({self.map_size})")
-
-    @property
-    def first_rows(self) -> int:
-        return self.map_size
