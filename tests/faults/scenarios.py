@@ -13,7 +13,7 @@ from tests.brokers.kafka_job import PARTITIONS, KafkaJob, until
 from tests.brokers.load import Load
 from tests.brokers.workers import Worker, running_worker
 
-RATE = 2_000  # records a second
+RATE = 1_000  # records a second
 FENCED = "another worker has taken this partition over"
 SESSION_WITHIN = 90.0  # seconds for the group to notice a dead or frozen member (its session is 4 s)
 
