@@ -5,8 +5,10 @@ import pytest
 
 from algorithms.drift.report import FIRST_COLUMN, FIRST_SHIFT, WIDE_COLUMNS
 from papers import drift_alarms as figures
+from papers import drift_watches as watches
 from papers import skab
 from papers.drift_alarms import CHANGES, CHART
+from streamjobs.settings.load import composition_from
 
 
 def test_the_chart_keeps_its_number_and_finds_plain_changes():
@@ -54,3 +56,18 @@ def test_nab_charges_a_detection_outside_more_the_later_it_is():
     scores = [skab.nab(np.array([at]), np.array([100]), times)[0] for at in (50.0, 165.0, 300.0)]
     assert scores[0] == pytest.approx(-1.11)
     assert -1.0 > scores[1] > scores[2]
+
+
+def test_the_three_watches_find_what_each_is_there_for():
+    first, second = np.random.default_rng(0).standard_normal((2, watches.AT + watches.WITHIN, 3))
+    row = watches.with_row(first, 12.0)
+    assert np.flatnonzero(np.any(row != first[watches.AT :], axis=1)).tolist() == [100]
+    three = composition_from(watches.table(3, watches.WATCHES)).watches
+    heard = {}
+    for watch in three:
+        states, _ = watches.follow(watch, {}, first[: watches.AT], 0)
+        parts = {"row": row, "level": second[: watches.WITHIN] + 3.0}
+        heard[watch.watch] = {what for what, part in parts.items() if watches.follow(watch, states, part, 0)[1].any()}
+    print(heard)
+    assert "row" in heard["rows"]
+    assert heard["columns"] == {"level"}
