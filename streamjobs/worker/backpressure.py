@@ -1,12 +1,14 @@
-"""Limits on work in flight, and on time without a turn of the event loop.
+"""Limits on work in flight, on time without a turn of the event loop, and how long the broker may hold a fetch.
 
 Fetching pauses while too much is queued or waits for its acknowledgement. The partitions of a worker together keep the event
 loop for some milliseconds, then everything else gets a turn.
 """
 
 import asyncio
+import math
 import time
 from types import TracebackType
+from typing import Any
 
 MAX_RECORDS = 20_000  # queued input records, and as many unacknowledged outputs
 MAX_BYTES = 64 << 20  # of each
@@ -14,6 +16,11 @@ TURN = 0.02  # seconds of calls of `advance` after which the event loop turns
 CALL = 0.15  # seconds of one call, which the number of its records follows; with 0.06 a sample of a frame costs 11 % more
 ASKED_TURN = 0.003  # the same while the page asks for keys: smaller calls cost more per record
 ASKED_FOR = 5.0  # seconds after a question in which another one is expected
+FETCH_WAIT_MS = 100  # an empty fetch stays at the broker this long
+HELD_BYTES = 64 << 10  # a larger fetch is not held; less than the least that one partition may give, or a backlog would wait
+HELD_MS = 8.0  # at most, without [source] linger
+HELD_RECORDS = 3  # that must be expected within it
+HALF_LIFE = 0.1  # seconds, of the rate of records
 
 
 class Backpressure:
@@ -91,3 +98,32 @@ class Turns:
 
     def _renew(self) -> None:
         self._spent = 0.0
+
+
+class Hold:
+    """How long the broker may hold the next fetch: as long as the worker was busy after the last ones.
+
+    A fetch, a call of `advance` and a request with outputs cost about the same for one record as for ten, together more than
+    1 ms. Records that came while the worker is busy would wait in its queue, as a fetch for each few of them. If they wait
+    at the broker, one fetch has all of them. Where few records are expected, a fetch is not held: it would only be late.
+    [source] linger holds every fetch.
+    """
+
+    def __init__(self, linger: float) -> None:
+        """linger: seconds, 0 without it."""
+        self._linger_ms = round(1000 * linger)
+        self._seen, self._at = 0.0, time.monotonic()  # records, halved in every HALF_LIFE; when they were counted
+        self._busy_ms, self._spent = 0.0, time.process_time()  # of processor, after a fetch; seconds so far
+        self.patience = math.inf  # seconds without a record after which `choose` is to be called, because none may come
+
+    def choose(self, fetcher: Any, records: int) -> None:
+        """Set longest wait and least bytes of the next fetch of aiokafka's fetcher or consumer. records: of the last."""
+        now, spent = time.monotonic(), time.process_time()
+        self._seen = self._seen * 0.5 ** ((now - self._at) / HALF_LIFE) + records
+        self._busy_ms += (min(1000 * (spent - self._spent), HELD_MS) - self._busy_ms) / 4
+        self._at, self._spent = now, spent
+        expected = self._seen * math.log(2) / HALF_LIFE * self._busy_ms / 1000
+        held_ms = round(self._busy_ms) if records and expected >= HELD_RECORDS and not self._linger_ms else 0
+        self.patience = 4 * held_ms / 1000 if held_ms else math.inf
+        wait_ms = self._linger_ms or held_ms
+        fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes = (wait_ms, HELD_BYTES) if wait_ms else (FETCH_WAIT_MS, 1)

@@ -37,7 +37,7 @@ from streamjobs.kafka.topic_id import (
     require_same_input,
     sections_of,
 )
-from streamjobs.worker.backpressure import MAX_RECORDS
+from streamjobs.worker.backpressure import MAX_RECORDS, Hold
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.failures import DeliveryError
 from streamjobs.worker.logs import log_deleted, log_new_settings
@@ -45,8 +45,6 @@ from streamjobs.worker.partition import FetchedRecords
 
 log = structlog.get_logger("streamjobs")
 
-FETCH_WAIT_MS = 100  # an empty fetch stays at the broker this long, with [source] linger: a small one as long as that says
-LINGER_BYTES = 64 << 10  # of a small fetch; less than the least that one partition may give, or a backlog would wait too
 FETCH_BYTES = 16 << 20  # at most, of one fetch over all its partitions
 WAIT = 0.25  # seconds one call waits for records, or for backpressure to end
 BARRIER_POLL = 0.02  # seconds between two looks at the barrier
@@ -57,13 +55,17 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
-        consumer._fetch_max_wait_ms = FETCH_WAIT_MS
-        if linger := self.app.linger:
-            consumer._fetch_max_wait_ms, consumer._fetch_min_bytes = round(1000 * linger), LINGER_BYTES
+        self._hold = Hold(self.app.linger)
+        self._hold.choose(consumer, 0)
         consumer._fetch_max_bytes = FETCH_BYTES
         consumer._max_poll_records = MAX_RECORDS
         consumer._isolation_level = "read_committed"  # a transactional input may hold aborted records
         return consumer
+
+    async def _fetch_records(self, *arguments: Any, timeout: float, **named: Any) -> Any:
+        fetched = await super()._fetch_records(*arguments, timeout=min(timeout, self._hold.patience), **named)
+        self._hold.choose(self._consumer._fetcher, sum(map(len, fetched.values())))  # before aiokafka sends the next one
+        return fetched
 
     async def on_start(self) -> None:
         await super().on_start()
