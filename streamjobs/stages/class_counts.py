@@ -40,8 +40,7 @@ class ClassCounts(JobStage):
         """No setting changes what the arrays mean."""
 
     def warm_up(self, state: ClassCountsState, shape: Shape) -> None:
-        work, slot, code = self.workspace(state), np.zeros(1, np.int64), unknown((1,))
-        self.load(work, 0, state)
+        work, slot, code = self.holding(state), np.zeros(1, np.int64), unknown((1,))
         before = np.zeros((1, self.classes), np.int8)
         self.decide(work, slot, unknown((1, self.classes)), code, np.full(1, LEARN, np.int8), before)
         self.number(work, slot)

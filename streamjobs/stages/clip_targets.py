@@ -42,8 +42,7 @@ class ClipTargets(JobStage):
 
     >>> stage = ClipTargets(clip=3.0)
     >>> fresh = stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0)
-    >>> work = stage.workspace(fresh)
-    >>> stage.load(work, 0, fresh)
+    >>> work = stage.holding(fresh)
     >>> Y = np.resize([[1.0], [-1.0]], (24, 1))
     >>> Y[21] = 1e6
     >>> clipped, count = stage.advance(work, np.zeros(24, np.int64), Y, np.full(24, 3, np.int8))
@@ -69,8 +68,7 @@ class ClipTargets(JobStage):
         return f"{self.persisted_name}()"
 
     def warm_up(self, state: ClipTargetsState, shape: Shape) -> None:
-        work = self.workspace(state)
-        self.load(work, 0, state)
+        work = self.holding(state)
         self.advance(work, np.zeros(1, np.int64), np.zeros((1, shape.label_width)), np.full(1, LEARN, np.int8))
 
     def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:

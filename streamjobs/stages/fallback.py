@@ -21,8 +21,7 @@ class Fallback(JobStage):
 
     >>> stage, nothing = Fallback(), np.full(3, -1)
     >>> fresh = stage.begin(Shape(dim=1, width=1, label_width=1, targets=5), seed=0)
-    >>> work = stage.workspace(fresh)
-    >>> stage.load(work, 0, fresh)
+    >>> work = stage.holding(fresh)
     >>> stage.advance(work, np.zeros(3, np.int64), nothing, np.array([np.nan, 4.0, np.nan]), np.full(3, 3, np.int8))
     >>> nothing
     array([-1, -1,  4])
@@ -38,8 +37,7 @@ class Fallback(JobStage):
         """No setting changes what the arrays mean."""
 
     def warm_up(self, state: FallbackState, shape: Shape) -> None:
-        work = self.workspace(state)
-        self.load(work, 0, state)
+        work = self.holding(state)
         self.advance(work, np.zeros(1, np.int64), np.full(1, -1), unknown((1,)), np.full(1, LEARN, np.int8))
 
     def advance(self, work: Workspace, slots: Array, chosen: Array, codes: Array, learn: Array) -> None:

@@ -42,8 +42,7 @@ class Fill(JobStage):
 
     >>> fill = Fill(policies=("hold", "mean"), hold_for=2.0)
     >>> fresh = fill.begin(Shape(dim=2, width=2, label_width=1, targets=1), seed=0)
-    >>> work = fill.workspace(fresh)
-    >>> fill.load(work, 0, fresh)
+    >>> work = fill.holding(fresh)
     >>> nan = np.nan
     >>> X = np.array([[nan, 1.0], [5.0, 3.0], [nan, nan], [nan, 8.0]])
     >>> made = fill.advance(work, np.zeros(4, np.int64), np.array([0.0, 1.0, 2.0, 9.0]), X)
@@ -73,8 +72,7 @@ class Fill(JobStage):
         return f"{self.persisted_name}()"
 
     def warm_up(self, state: FillState, shape: Shape) -> None:
-        work, slot = self.workspace(state), np.zeros(1, np.int64)
-        self.load(work, 0, state)
+        work, slot = self.holding(state), np.zeros(1, np.int64)
         made = self.advance(work, slot, np.zeros(1), np.zeros((1, shape.dim)))
         self.tell(work, slot, made.total)
 

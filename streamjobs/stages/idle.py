@@ -26,8 +26,7 @@ class Idle(JobStage):
 
     >>> idle = Idle(after=1)
     >>> fresh = idle.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0)
-    >>> work = idle.workspace(fresh)
-    >>> idle.load(work, 0, fresh)
+    >>> work = idle.holding(fresh)
     >>> learn = np.full(5, 3, np.int8)
     >>> idle.advance(work, np.zeros(5, np.int64), np.array([[2.0], [7.0], [7.0], [7.0], [2.0]]), learn)
     >>> learn & AWAKE > 0
@@ -47,8 +46,7 @@ class Idle(JobStage):
         return IdleState(np.zeros(shape.dim), 0)
 
     def warm_up(self, state: IdleState, shape: Shape) -> None:
-        work = self.workspace(state)
-        self.load(work, 0, state)
+        work = self.holding(state)
         self.advance(work, np.zeros(1, np.int64), np.zeros((1, shape.dim)), np.full(1, LEARN, np.int8))
 
     def advance(self, work: Any, slots: Array, X: Array, learn: Array) -> None:

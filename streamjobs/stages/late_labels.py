@@ -78,8 +78,7 @@ class LateLabels(JobStage):
         return LateLabelsState(np.empty(0), *rows, np.empty(0, np.int64), -np.inf)
 
     def warm_up(self, state: LateLabelsState, shape: Shape) -> None:
-        work, slot = self.workspace(state), np.zeros(1, np.int64)
-        self.load(work, 0, state)
+        work, slot = self.holding(state), np.zeros(1, np.int64)
         X, L = np.zeros((1, shape.width)), unknown((1, shape.label_width))
         one = Rows(slot, np.zeros(1), X, L, slot, np.full(1, LEARN, np.int8))
         self.advance(work, one, one)

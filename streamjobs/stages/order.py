@@ -53,8 +53,7 @@ class Order(JobStage):
 
     >>> order = Order(lateness=2.0)
     >>> fresh = order.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0)
-    >>> work = order.workspace(fresh)
-    >>> order.load(work, 0, fresh)
+    >>> work = order.holding(fresh)
     >>> times = np.array([1.0, 3.0, 2.0, 5.0])
     >>> rows = np.zeros((4, 1))
     >>> slots = np.zeros(4, np.int64)
@@ -102,8 +101,7 @@ class Order(JobStage):
         """No setting changes what the arrays mean."""
 
     def warm_up(self, state: OrderState, shape: Shape) -> None:
-        work, slot = self.workspace(state), np.zeros(1, np.int64)
-        self.load(work, 0, state)
+        work, slot = self.holding(state), np.zeros(1, np.int64)
         self.advance(work, slot, np.zeros(1), np.zeros((1, shape.dim)), unknown((1, shape.label_width)), slot)
 
     def newest(self, work: Any, slots: Any) -> Array:

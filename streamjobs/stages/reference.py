@@ -32,8 +32,7 @@ class Reference(JobStage):
 
     >>> stage = Reference(rows=4)
     >>> fresh = stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0)
-    >>> work = stage.workspace(fresh)
-    >>> stage.load(work, 0, fresh)
+    >>> work = stage.holding(fresh)
     >>> stage.advance(work, np.zeros(6, np.int64), np.arange(6.0), np.array([True, False, True, True, True, True]))
     array([0, 0, 0, 1, 1, 2], dtype=int8)
     """
@@ -60,8 +59,7 @@ class Reference(JobStage):
         """What was normal for others is not the reference of a new key."""
 
     def warm_up(self, state: ReferenceState, shape: Shape) -> None:
-        work = self.workspace(state)
-        self.load(work, 0, state)
+        work = self.holding(state)
         self.advance(work, np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.bool_))
 
     def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:

@@ -64,8 +64,7 @@ class Smoothing(JobStage):
         return SmoothingState(np.zeros(shape.targets), 0)
 
     def warm_up(self, state: SmoothingState, shape: Shape) -> None:
-        work = self.workspace(state)
-        self.load(work, 0, state)
+        work = self.holding(state)
         self.advance(work, np.zeros(1, np.int64), unknown((1, shape.targets)), np.full(1, LEARN, np.int8))
 
     def advance(self, work: Any, slots: Array, scores: Array, learn: Array) -> Array:
@@ -150,8 +149,7 @@ class Transitions(JobStage):
         return start if self.changes is None else ChangesState(*start, np.zeros(shape.targets))
 
     def warm_up(self, state: TransitionsState | ChangesState, shape: Shape) -> None:
-        work = self.workspace(state)
-        self.load(work, 0, state)
+        work = self.holding(state)
         self.advance(work, np.zeros(1, np.int64), unknown((1, shape.targets)), np.full(1, LEARN, np.int8))
 
     def advance(self, work: Any, slots: Array, scores: Array, learn: Array) -> Array:

@@ -66,6 +66,12 @@ class JobStage(Stage, abstract=True):
         """The state of a new key."""
         raise NotImplementedError
 
+    def holding(self, state: State) -> Any:
+        """A workspace with this state in its only slot."""
+        work = self.workspace(state)
+        self.load(work, 0, state)
+        return work
+
     def warm_up(self, state: State, shape: Shape) -> None:
         """Run every compiled loop once on a throwaway state, so that no record waits for the compiler."""
         raise NotImplementedError

@@ -124,8 +124,7 @@ class Windows(JobStage):
         return WindowsState(np.empty(0), *empty, np.empty(0, np.int8), 0.0, 0, -np.inf)
 
     def warm_up(self, state: WindowsState, shape: Shape) -> None:
-        work, slot = self.workspace(state), np.zeros(1, np.int64)
-        self.load(work, 0, state)
+        work, slot = self.holding(state), np.zeros(1, np.int64)
         X, L = np.zeros((1, shape.dim)), unknown((1, shape.label_width))
         self.advance(work, slot, np.zeros(1), X, L, slot, np.full(1, LEARN, np.int8))
 

@@ -48,7 +48,5 @@ def _slot_of(job: Job, seed: int) -> dict[str, tuple[Array, ...]]:
     states = job.init_from(seed)
     arrays: dict[str, tuple[Array, ...]] = {}
     for name, stage in job.own.items():
-        work = stage.workspace(states[name])
-        stage.load(work, 0, states[name])
-        arrays[name] = tuple(work.arrays)
+        arrays[name] = tuple(stage.holding(states[name]).arrays)
     return arrays

@@ -59,8 +59,7 @@ class Bouts(JobStage):
     """Rows come every `hop` seconds, and the first one after a pause covers `length` (0: samples).
 
     >>> stage = Bouts(shortest=2.0, hop=1.0, length=1.0)
-    >>> work = stage.workspace(stage.begin(Shape(dim=1, width=1, label_width=1, targets=2), seed=0))
-    >>> stage.load(work, 0, stage.begin(Shape(dim=1, width=1, label_width=1, targets=2), seed=0))
+    >>> work = stage.holding(stage.begin(Shape(dim=1, width=1, label_width=1, targets=2), seed=0))
     >>> codes, at = np.array([0, 0, 0, 1, 0, 1, 1, 1]), np.arange(1.0, 9.0)
     >>> rows = np.zeros(8, np.int64), at, codes, np.full(8, 0.5), np.zeros(8, np.bool_), np.ones(8, np.bool_)
     >>> [(one.code, one.start, one.end, one.rows) for one in stage.advance(work, *rows)]
@@ -105,8 +104,7 @@ class Bouts(JobStage):
         return JobStage.migrate(self, state, fresh, column)._replace(seconds=seconds)  # type: ignore[no-any-return]
 
     def warm_up(self, state: BoutsState, shape: Shape) -> None:
-        work, slot, no = self.workspace(state), np.zeros(1, np.int64), np.zeros(1, np.bool_)
-        self.load(work, 0, state)
+        work, slot, no = self.holding(state), np.zeros(1, np.int64), np.zeros(1, np.bool_)
         self.advance(work, slot, np.zeros(1), slot, np.zeros(1), no, ~no)
 
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
@@ -135,8 +133,7 @@ class Bouts(JobStage):
     def under_way(self, state: BoutsState) -> list[Bout]:
         """What a key's rows so far would send if no other row came."""
         stage = replace(self, wait=0.0)
-        work, n = stage.workspace(state), len(state.times) + 1
-        stage.load(work, 0, state)
+        work, n = stage.holding(state), len(state.times) + 1
         work["counts"][:] = 0
         times = np.r_[state.times, state.newest + 2 * max(self.shortest, self.hop) + self.length + 1.0]
         rows = np.zeros(n, np.int64), times, np.r_[state.codes, -1], np.r_[state.scores, np.nan]

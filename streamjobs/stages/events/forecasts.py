@@ -52,8 +52,7 @@ class Forecasts(JobStage):
 
     >>> stage = Forecasts(learner=Forecast(ahead=(1,)), columns=(1,), every=1.0)
     >>> state = stage.begin(Shape(dim=2, width=2, label_width=1, targets=0), seed=0)
-    >>> work = stage.workspace(state)
-    >>> stage.load(work, 0, state)
+    >>> work = stage.holding(state)
     >>> at, slots, learn = np.array([1.0, 2.0, 5.0]), np.zeros(3, np.int64), np.full(3, 3, np.int8)
     >>> rows = Rows(slots, at, np.array([[0.0, 4.0], [0.0, 5.0], [0.0, 6.0]]), np.empty((3, 0)), slots, learn)
     >>> stage.advance(work, rows).shape, stage.save(work, 0, state).learner.clock
@@ -83,8 +82,7 @@ class Forecasts(JobStage):
         return f"{described} of {_arrays(self.begin(Shape(1, 1, 1, 0), 0))} arrays"
 
     def warm_up(self, state: ForecastsState, shape: Shape) -> None:
-        work, slots = self.workspace(state), np.zeros(1, np.int64)
-        self.load(work, 0, state)
+        work, slots = self.holding(state), np.zeros(1, np.int64)
         self.advance(
             work, Rows(slots, np.zeros(1), np.zeros((1, shape.width)), np.zeros((1, 0)), slots, np.ones(1, np.int8))
         )

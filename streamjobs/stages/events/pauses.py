@@ -29,8 +29,7 @@ class Pauses(JobStage):
 
     >>> pauses = Pauses()
     >>> fresh = pauses.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0)
-    >>> work = pauses.workspace(fresh)
-    >>> pauses.load(work, 0, fresh)
+    >>> work = pauses.holding(fresh)
     >>> pauses.advance(work, np.zeros(6, np.int64), np.array([0.0, 1.0, 2.0, 5.0, 20.0, 21.0]))
     array([False, False, False, False,  True, False])
     """
@@ -47,8 +46,7 @@ class Pauses(JobStage):
         return f"{self.persisted_name}()"
 
     def warm_up(self, state: Any, shape: Shape) -> None:
-        work = self.workspace(state)
-        self.load(work, 0, state)
+        work = self.holding(state)
         self.advance(work, np.zeros(1, np.int64), np.zeros(1))
 
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:

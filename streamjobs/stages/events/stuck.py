@@ -96,8 +96,7 @@ class StuckSensors(JobStage):
     """Runs must also last `after` seconds of event time.
 
     >>> stage = StuckSensors()
-    >>> work = stage.workspace(stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0))
-    >>> stage.load(work, 0, stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0))
+    >>> work = stage.holding(stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0))
     >>> X = np.r_[np.arange(200.0), np.full(40, 7.0), 8.0].reshape(-1, 1)
     >>> events = stage.advance(work, np.zeros(241, np.int64), np.arange(241.0), X, np.full(241, LEARN, np.int8))
     >>> [(one.row, one.ended, one.since, one.columns) for one in events]
@@ -126,8 +125,7 @@ class StuckSensors(JobStage):
         return f"{self.persisted_name}(rests)"
 
     def warm_up(self, state: StuckState, shape: Shape) -> None:
-        work = self.workspace(state)
-        self.load(work, 0, state)
+        work = self.holding(state)
         self.advance(work, np.zeros(1, np.int64), np.zeros(1), np.zeros((1, shape.dim)), np.full(1, LEARN, np.int8))
 
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:

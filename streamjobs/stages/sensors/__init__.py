@@ -70,8 +70,7 @@ class Sensors(JobStage):
     >>> two = {"names": ("a", "b"), "widths": (1, 1), "rates": (1.0, 1.0), "between": ("linear", "hold"), "gaps": (9.0, 9.0)}
     >>> sensors = Sensors(rate=2.0, wait=5.0, **two)
     >>> fresh = sensors.begin(Shape(dim=2, width=2, label_width=1, targets=1), seed=0)
-    >>> work = sensors.workspace(fresh)
-    >>> sensors.load(work, 0, fresh)
+    >>> work = sensors.holding(fresh)
     >>> nan = np.nan
     >>> X = np.array([[nan, 7.0], [1.0, nan], [3.0, nan], [nan, 8.0]])
     >>> made = sensors.advance(work, np.zeros(4, np.int64), np.array([1.0, 1.0, 2.0, 2.0]), X, X[:, :1], np.arange(4))
@@ -161,8 +160,7 @@ class Sensors(JobStage):
         )
 
     def warm_up(self, state: SensorsState, shape: Shape) -> None:
-        work, slot = self.workspace(state), np.zeros(1, np.int64)
-        self.load(work, 0, state)
+        work, slot = self.holding(state), np.zeros(1, np.int64)
         self.advance(work, slot, np.zeros(1), np.zeros((1, shape.dim)), unknown((1, shape.label_width)), slot)
 
     def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
