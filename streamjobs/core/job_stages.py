@@ -21,7 +21,7 @@ from streamjobs.stages.order import Order
 from streamjobs.stages.population.reference import DIRECTIONS
 from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
-from streamjobs.stages.smoothing import Smoothing, Transitions
+from streamjobs.stages.smoothing import Refuted, Smoothing, Transitions
 from streamjobs.stages.stage import JobStage
 from streamjobs.stages.windows import Windows
 
@@ -72,6 +72,7 @@ class Steps(NamedTuple):
     group: "Grouped | None"
     forecasts: "Forecasts | None"
     pauses: "Pauses | None"
+    refuted: Refuted | None
 
     def by_name(self) -> dict[str, JobStage]:
         """The stages in their order by the names that stored states know."""
@@ -118,6 +119,7 @@ def steps_of(composition: Composition, population: Population | None, targets: i
         group=composition.group,
         forecasts=composition.forecasts,
         pauses=_pauses(composition),
+        refuted=_refuted(composition),
     )
 
 
@@ -141,6 +143,12 @@ def _pauses(composition: Composition) -> "Pauses | None":
     from streamjobs.stages.events.pauses import Pauses
 
     return Pauses()
+
+
+def _refuted(composition: Composition) -> Refuted | None:
+    """Where labels come later than their rows, and what follows scores gives probabilities."""
+    filters = composition.smoothing is not None and composition.smoothing.probabilities
+    return Refuted() if filters and composition.waiting is not None else None
 
 
 def _alarms(composition: Composition) -> Alarms:

@@ -13,10 +13,10 @@ from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.late_labels import LateLabels, Matched
 from streamjobs.stages.learner import LearnerStage
-from streamjobs.stages.names import CLASS_COUNTS, FALLBACK, LEARNER, MAP, SCALING, SMOOTHING, WAITING
+from streamjobs.stages.names import CLASS_COUNTS, FALLBACK, LEARNER, MAP, REFUTED, SCALING, SMOOTHING, WAITING
 from streamjobs.stages.population.reject import Rejection
 from streamjobs.stages.rows import Choice, Rows
-from streamjobs.stages.smoothing import Smoothing, Transitions
+from streamjobs.stages.smoothing import Refuted, Smoothing, Transitions
 
 
 def run_learners(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Array, Outputs, Array | None]:
@@ -60,6 +60,7 @@ class Choosing(NamedTuple):
     counts: ClassCounts
     fallback: Fallback | None
     reject: Rejection | None = None
+    refuted: Refuted | None = None
 
     def advance(
         self, work: Mapping[str, Any], slots: Array, scores: Array, codes: Array, learn: Array, X: Array | None = None
@@ -70,7 +71,10 @@ class Choosing(NamedTuple):
         """
         smoothed = None
         if self.smoothing is not None:
-            scores = smoothed = self.smoothing.advance(work[SMOOTHING], slots, scores, learn)
+            refuted = None
+            if self.refuted is not None:
+                refuted = self.refuted.advance(work[REFUTED], slots, scores, codes, learn), codes
+            scores = smoothed = self.smoothing.advance(work[SMOOTHING], slots, scores, learn, refuted)
         labelled = np.empty(scores.shape, np.int8)
         chosen, known = self.counts.decide(work[CLASS_COUNTS], slots, scores, codes, learn, labelled)
         if self.fallback is not None:
@@ -86,7 +90,7 @@ class Choosing(NamedTuple):
 def choose(job: Job, live: Live, slots: Array, rows: Rows, scaled: Array, scores: Array) -> Choice:
     """The class of each row, scaled (n, width), from its scores (n, targets)."""
     codes, steps = np.ascontiguousarray(rows.L[:, 0]), job.steps
-    choosing = Choosing(steps.smoothing, steps.class_counts, steps.fallback, job.rejection)
+    choosing = Choosing(steps.smoothing, steps.class_counts, steps.fallback, job.rejection, steps.refuted)
     return choosing.advance(live.work, slots, scores, codes, rows.learn, scaled)
 
 

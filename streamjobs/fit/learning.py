@@ -14,9 +14,9 @@ from streamjobs.core.state.population import Convolved
 from streamjobs.fit.least_squares import head_of, sums_of
 from streamjobs.fit.recordings import Recordings, Stream, arriving
 from streamjobs.stages.class_counts import ClassCounts, targets_of
-from streamjobs.stages.names import CLASS_COUNTS, SMOOTHING
+from streamjobs.stages.names import CLASS_COUNTS, REFUTED, SMOOTHING
 from streamjobs.stages.population.directions import Directions
-from streamjobs.stages.smoothing import Smoothing, Transitions
+from streamjobs.stages.smoothing import Refuted, Smoothing, Transitions
 from streamjobs.stages.stage import Shape
 
 BOOST = 1.25  # labels of the population that one of a new person weighs, for each person in it: 10 with 8 people
@@ -180,7 +180,8 @@ def decided(
     out = scores_of(recipe, start, learned, Z[rows], targets_of(codes, classes), learn)
 
     smoothing = recipe.filter or Smoothing(smooth=recipe.smooth)
-    choosing = Choosing(smoothing, ClassCounts(classes=classes), None)
+    refuted = None if recipe.filter is None else Refuted()
+    choosing = Choosing(smoothing, ClassCounts(classes=classes), None, refuted=refuted)
     shape = Shape(dim=Z.shape[1], width=Z.shape[1], label_width=1, targets=classes)
     known = choosing.counts.begin(shape, 0)
     if start != "cold":
@@ -189,6 +190,9 @@ def decided(
     work[SMOOTHING] = smoothing.workspace(smoothing.begin(shape, 0))
     work[CLASS_COUNTS] = choosing.counts.workspace(known)
     choosing.counts.load(work[CLASS_COUNTS], 0, known)
+    if refuted is not None:
+        work[REFUTED] = refuted.workspace(refuted.begin(shape, 0))
+        refuted.load(work[REFUTED], 0, refuted.begin(shape, 0))
     said = choosing.advance(work, slots, out.prediction, codes, learn)
     assert said.smoothed is not None
     kept = ~label & (rows < n)

@@ -12,13 +12,14 @@ SMOOTHING = "smoothing"
 FALLBACK = "fallback"
 FILL, CLIP, ALARMS = "fill", "clip", "alarms"  # states are read whether or not they have them
 SENSORS = "sensors"
-BOUTS, STUCK, SILENT, GROUP, FORECASTS, PAUSES = (
+BOUTS, STUCK, SILENT, GROUP, FORECASTS, PAUSES, REFUTED = (
     "bouts",
     "stuck",
     "silent",
     "group",
     "forecasts",
     "pauses",
+    "refuted",
 )  # behind all others, and read like FILL
 REFERENCE, REFERENCE_SCALING = "reference", "drift_scaling"  # with [drift] reference
 DRIFT_REFERENCE = "drift_reference"  # no stage: which reference of a population a detector's state stands on

@@ -9,12 +9,15 @@ row's scores s then weigh it by softmax(sharpness s), at least FLOOR. Both numbe
 `switch` the job's. A class with a score of exactly 0 has taught the head nothing and has no chance.
 Where the population has learned `Changes`, scores that differ from those of the row before raise the chance of a change
 and scores that do not lower it.
+A label that came late is about a row of some time ago: where the head says another class of it (`Refuted`), part of the
+chance of that class goes over to the label's, because what was mistaken for that class then probably still is.
 Source: the forward algorithm; Rabiner, A tutorial on hidden Markov models, Proc. IEEE 77 (1989), equations 19 to 21.
-The chance of a change by row: ours.
+The chance of a change by row, and what late labels do: ours.
 Cost of a row: O(targets), with changes O(targets^2).  State: targets + 1 numbers, with changes 2 targets + 1.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
@@ -22,13 +25,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, every
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, Array, require, unknown
+from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array, require, unknown
 from streamjobs.stages.stage import JobStage, Shape
 
 FLOOR = 1e-4  # of what a row says for a class: no row alone rules one out
 MOST_RAISED = 100.0  # of a logarithm of odds
 FURTHEST = 1e300  # of a squared distance
+FIRST = 20  # labels of a run of equal ones that refute: later ones may belong to what ended meanwhile
+MOVED = 0.5  # part of a chance that a label moves
+NOTHING = np.zeros(0, np.int64), np.zeros(0)
 
 
 class SmoothingState(NamedTuple):
@@ -67,7 +74,7 @@ class Smoothing(JobStage):
         work = self.holding(state)
         self.advance(work, np.zeros(1, np.int64), unknown((1, shape.targets)), np.full(1, LEARN, np.int8))
 
-    def advance(self, work: Any, slots: Array, scores: Array, learn: Array) -> Array:
+    def advance(self, work: Any, slots: Array, scores: Array, learn: Array, refuted: Any = None) -> Array:
         """Smoothed scores (n, targets); rows with bit 1 of `learn` are remembered, NaN stays NaN and is not."""
         smoothed = np.full(scores.shape, np.nan)
         _loop(work.arrays, slots, scores, learn, smoothed, self.smooth)
@@ -152,12 +159,58 @@ class Transitions(JobStage):
         work = self.holding(state)
         self.advance(work, np.zeros(1, np.int64), unknown((1, shape.targets)), np.full(1, LEARN, np.int8))
 
-    def advance(self, work: Any, slots: Array, scores: Array, learn: Array) -> Array:
-        """Probabilities (n, targets); rows with bit 1 of `learn` are remembered, NaN stays NaN and is not."""
+    def advance(
+        self, work: Any, slots: Array, scores: Array, learn: Array, refuted: tuple[Array, Array] | None = None
+    ) -> Array:
+        """Probabilities (n, targets); rows with bit 1 of `learn` are remembered, NaN stays NaN and is not.
+
+        refuted: what `Refuted` says of the rows (n,), and their true classes (n,), NaN unknown.
+        """
         chances, (before, rows, *more) = np.full(scores.shape, np.nan), work.arrays[:-1]
         held, numbers = (before, rows, more[0] if more else before[:0]), _numbers(self.changes)
-        _filter(held, slots, scores, learn, chances, float(self.sharpness), float(self.switch), numbers)
+        settings = float(self.sharpness), float(self.switch), numbers
+        _filter(held, slots, scores, learn, chances, settings, refuted or NOTHING)
         return chances
+
+
+class RefutedState(NamedTuple):
+    latest: int  # column of the last label, -1 before
+    run: int  # labels like it in a row, at most FIRST + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuted(JobStage):
+    """Which rows with a late label the head gives to another class, among the first labels of a run of equal ones.
+
+    >>> stage, scores = Refuted(), np.array([[0.9, 0.1], [0.2, 0.8]])
+    >>> fresh = stage.begin(Shape(dim=1, width=1, label_width=1, targets=2), seed=0)
+    >>> work = stage.workspace(fresh)
+    >>> stage.load(work, 0, fresh)
+    >>> stage.advance(work, np.zeros(2, np.int64), scores, np.ones(2), np.full(2, 2, np.int8))  # their class is 1
+    array([ 0, -1])
+    """
+
+    persisted_name: ClassVar[str] = "Refuted"
+    class_columns = ("latest",)
+
+    def begin(self, shape: Shape, seed: int) -> RefutedState:
+        return RefutedState(-1, 0)
+
+    def warm_up(self, state: RefutedState, shape: Shape) -> None:
+        work = self.workspace(state)
+        self.load(work, 0, state)
+        nothing = unknown((1, shape.targets)), unknown((1,)), np.full(1, LEARN, np.int8)
+        self.advance(work, np.zeros(1, np.int64), *nothing)
+
+    def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
+        run = work["run"][slots]
+        yield Demand("run", f"0 to {FIRST + 1}", every((run >= 0) & (run <= FIRST + 1)))
+
+    def advance(self, work: Any, slots: Array, scores: Array, codes: Array, learn: Array) -> Array:
+        """The class (n,) that is refuted, -1 none. scores (n, targets) of the head, codes (n,) true classes, NaN unknown."""
+        refuted = np.full(len(slots), -1)
+        _refute(work["latest"], work["run"], slots, scores, codes, learn, refuted)
+        return refuted
 
 
 def count_right(
@@ -241,13 +294,33 @@ def _follow(now, before, known, switch):
 
 
 @compiled
-def _filter(held, slots, scores, learn, chances, sharpness, usual, changes):
+def _refute(all_latest, runs, slots, scores, codes, learn, refuted):
+    for n in range(len(slots)):
+        key, code = slots[n], codes[n]
+        if learn[n] & LEARN_HEAD == 0 or not np.isfinite(code):
+            continue
+        runs[key] = min(runs[key] + 1, FIRST + 1) if all_latest[key] == int(code) else 1
+        all_latest[key] = int(code)
+        if learn[n] & LEARN_EXTRACTOR or runs[key] > FIRST or missing(scores[n]):
+            continue
+        said = np.argmax(scores[n])
+        if said != int(code):
+            refuted[n] = said
+
+
+@compiled
+def _filter(held, slots, scores, learn, chances, settings, refuted):
     all_before, rows, all_latest = held
+    (sharpness, usual, changes), (said, codes) = settings, refuted
     raises = changes[1] > 0
     for n in range(len(scores)):
         key, before, now = slots[n], all_before[slots[n]], chances[n]
         if missing(scores[n]):
             continue
+        if len(said) > 0 and said[n] >= 0:
+            moved = MOVED * before[said[n]]
+            before[said[n]] -= moved
+            before[int(codes[n])] += moved
         known = _weigh(scores[n], sharpness, now)
         if known == 0:  # a head that knows nothing: no class is likelier than another
             continue

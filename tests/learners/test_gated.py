@@ -10,7 +10,7 @@ from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array
 from algorithms.common.triangle import packed, unpacked
 from algorithms.heads.gated_rls import GatedRls
 from streamjobs.learner_checks.states import same_outputs, same_state
-from streamjobs.stages.smoothing import Changes, Smoothing, Transitions
+from streamjobs.stages.smoothing import FIRST, MOVED, Changes, Refuted, Smoothing, Transitions
 from streamjobs.stages.stage import Shape
 from tests.reference.gated import gated as slow
 
@@ -252,6 +252,33 @@ def test_scores_that_move_raise_the_chance_of_a_change() -> None:
         before = i if learn[i] == LEARN else before
     huge = smoothed(np.array([[1e308, -1e308], [-1e308, 1e308]]), LEARN, stage=CHANGING)
     np.testing.assert_allclose(huge, [[1.0, 1e-4], [1e-4, 1.0]], atol=1e-3)
+
+
+def test_a_late_label_moves_the_chance_of_the_class_that_it_refutes() -> None:
+    """Of the first labels of a run alone, whether rows come at once or one by one; the others change no chance."""
+    scores = np.resize([[0.9, 0.3, 0.2], [0.8, 0.1, 0.4]], (60, 3))
+    learn, codes = np.resize([LEARN_EXTRACTOR, LEARN_HEAD], 60).astype(np.int8), np.resize([np.nan, 1.0], 60)
+    stage, labels = Transitions(sharpness=2.0, switch=0.1), Refuted()
+    works = [(one.workspace(fresh), one, fresh) for one in (stage, labels) for fresh in [one.begin(_shape(3), 0)]]
+    for work, one, fresh in works:
+        one.load(work, 0, fresh)
+    moves, labelled = works[0][0], works[1][0]
+    before, expected = np.zeros(3), []
+    for i in range(0, 60, 2):
+        chance = before * 0.9 + 0.1 * (1.0 - before) / 2 if i else np.ones(3)
+        before = np.maximum(softmax(2.0 * scores[i]), 1e-4) * chance
+        before /= before.sum()
+        expected.append(before)
+        if i // 2 < FIRST:
+            before = before + MOVED * before[0] * np.array([-1.0, 1.0, 0.0])
+    got = []
+    for begin, end in ((0, 25), (25, 26), (26, 60)):
+        part = slice(begin, end)
+        slots = np.zeros(end - begin, np.int64)
+        refuted = labels.advance(labelled, slots, scores[part], codes[part], learn[part])
+        assert (refuted >= 0).tolist() == [bool(i % 2) and i // 2 < FIRST for i in range(begin, end)]
+        got.append(stage.advance(moves, slots, scores[part], learn[part], (refuted, codes[part])))
+    np.testing.assert_allclose(np.concatenate(got)[::2], expected, rtol=1e-12)
 
 
 def softmax(scores: Array) -> Array:

@@ -32,7 +32,7 @@ from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.order import Order
 from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
-from streamjobs.stages.smoothing import Smoothing, Transitions
+from streamjobs.stages.smoothing import Refuted, Smoothing, Transitions
 from streamjobs.stages.windows import Windows
 
 LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of states
@@ -103,6 +103,7 @@ STAGE_NAMES = {
     Sensors: "Sensors",
     Smoothing: "Smoothing",
     Transitions: "Transitions",
+    Refuted: "Refuted",
     Order: "Order",
     Clock: "Clock",
     Forecasts: "Forecasts",

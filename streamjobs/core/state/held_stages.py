@@ -21,13 +21,14 @@ from streamjobs.stages.names import (
     LEARNER,
     ORDER,
     PAUSES,
+    REFUTED,
     SCALING,
     SILENT,
     STUCK,
 )
 from streamjobs.stages.stage import JobStage, Shape
 
-BEHIND = (BOUTS, STUCK, SILENT, GROUP, FORECASTS, PAUSES)  # stages that come last, in their order
+BEHIND = (BOUTS, STUCK, SILENT, GROUP, FORECASTS, PAUSES, REFUTED)  # stages that come last, in their order
 EITHER = (FIELDS, FILL, CLIP, *BEHIND)  # states are read whether or not they have these
 
 
@@ -80,6 +81,7 @@ def _of_others(name: str, description: Any) -> JobStage:
     from streamjobs.stages.events.pauses import Pauses
     from streamjobs.stages.events.silent import SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors, StuckWithoutRests
+    from streamjobs.stages.smoothing import Refuted
 
     if name == FORECASTS:
         from algorithms.forecast.forecast import Forecast
@@ -91,7 +93,7 @@ def _of_others(name: str, description: Any) -> JobStage:
         former = StuckWithoutRests()
         return former if description == former.description() else StuckSensors()
     others: dict[str, JobStage] = {BOUTS: Bouts(shortest=0.0), SILENT: SilentKeys(), GROUP: Grouped(), PAUSES: Pauses()}
-    return others[name]
+    return Refuted() if name == REFUTED else others[name]
 
 
 class OtherForecasts(JobStage):
