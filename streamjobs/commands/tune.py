@@ -1,5 +1,6 @@
 """`tune` and `drift tune`: tries settings of a job's learner and head, and detectors, on recordings."""
 
+import json
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -129,7 +130,8 @@ def _forecasts(job: "Job", records: "Sequence[Stored]", as_json: bool) -> bool:
     if as_json:
         covered = [{"ahead": ahead, "stated": stated, "covered": share} for (ahead, stated), share in result.covered.items()]
         lines = [line._asdict() for line in result.lines]
-        show({"measure": "error over the last value's", "rows": result.rows, "forecasts": lines, "covered": covered})
+        figures = {"measure": "error over the last value's", "rows": result.rows, "forecasts": lines, "covered": covered}
+        show({**figures, "not_negative": result.counts})
         return done
     rows = []
     for line in result.lines:
@@ -145,6 +147,8 @@ def _forecasts(job: "Job", records: "Sequence[Stored]", as_json: bool) -> bool:
     for ahead, needed in result.needed.items():
         rows_needed = "no number of rows shows a difference" if needed is None else f"about {needed:,} forecasts to be sure"
         say(f"{ahead} ahead: {rows_needed} that the weighted experts differ from the last value")
+    if result.counts:
+        say(f"never below 0, and often there: not_negative = {json.dumps(result.counts)} in [forecast] ends intervals at 0")
     return done
 
 
@@ -155,6 +159,8 @@ def drift_tune(
         str, typer.Option(help="Until then nothing changed: 2026-11-21T12:00 (UTC), or seconds since 1970.")
     ],
     key: Annotated[str | None, typer.Option(help="Column of the file with the key.")] = None,
+    key_from: KeyFrom = None,
+    key_is: KeyIs = None,
     time_column: TimeColumn = None,
     drawn: Annotated[
         Path | None, typer.Option("--picture", help="File to draw all alarms to, .svg or .png; needs matplotlib.")
@@ -166,7 +172,7 @@ def drift_tune(
     Alarms before --quiet-until are false, and are compared with the number in [drift] false_alarms. After it, a key counts
     as found with its first alarm.
     """
-    from streamjobs.commands.recordings.options import milliseconds
+    from streamjobs.commands.recordings.options import how_of, milliseconds
     from streamjobs.commands.replay import records_to_replay
     from streamjobs.job_files import job_from, job_of
     from streamjobs.notebook import pictures
@@ -178,7 +184,8 @@ def drift_tune(
     assert until is not None
     if drawn is not None:
         pictures.check_name("--picture", drawn)
-    records = list(records_to_replay(own, source, key, time_column, None, None))
+    how = how_of(key_from=key_from, key_is=key_is)
+    records = list(records_to_replay(own, source, key, time_column, None, None, how))
     found = []
     for way in alarm_rates.ways(own.settings, own.composition.predicts):
         note(f"{way.name} ...")

@@ -1,8 +1,8 @@
 """What forecasts of a job's rows are worth on recordings: ours, its experts alone, and the last value, as a table."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from streamjobs.stages.rows import Rows
 OURS = "weighted experts"
 BLOCK = 50  # rows of a mean by which the standard error is estimated: errors of neighbours are alike
 SURE = 2.0  # standard errors
+OFTEN = 0.01  # least share of rows at 0, of a column that cannot be below
 
 
 class Line(NamedTuple):
@@ -34,6 +35,7 @@ class Worth(NamedTuple):
     covered: dict[tuple[int, float], float]  # rows ahead, coverage stated -> share of the values inside
     rows: int  # that were judged, one row ahead (or the fewest), over all keys and fields
     needed: dict[int, int | None]  # rows ahead -> rows after which ours is surely better, or worse, than the last value
+    counts: list[str]  # columns for [forecast] not_negative that are not there: never below 0, and often there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +58,19 @@ def worth(job: Job, records: Iterable[Record]) -> Worth:
     assert stage is not None
     listening = Listening(**{one.name: getattr(stage, one.name) for one in fields(stage) if one.init})
     Replay(job.with_stages(forecasts=listening)).run(records, lambda output: None, lambda tally: None)
-    found = [_errors(stage, X, skipped) for X, skipped in _by_key(listening)]
-    return _table(stage.learner, found)
+    keys = list(_by_key(listening))
+    found = [_errors(stage, X, skipped) for X, skipped in keys]
+    return _table(stage.learner, found)._replace(counts=_counts(job, stage, [X for X, _ in keys]))
+
+
+def _counts(job: Job, stage: Forecasts, keys: Sequence[Array]) -> list[str]:
+    """Columns with 0 as the smallest number, and at 0 in a hundredth of the rows."""
+    if not keys:
+        return []
+    X, asked = np.concatenate(keys)[:, : len(stage.columns)], cast(Any, stage.learner)
+    at_zero = (X.min(axis=0) == 0.0) & ((X == 0.0).mean(axis=0) >= OFTEN)
+    names = job.composition.columns
+    return [names[n] for i, n in enumerate(stage.columns) if at_zero[i] and i not in asked.floored]
 
 
 def _by_key(stage: Listening) -> Iterator[tuple[Array, Array]]:
@@ -125,7 +138,7 @@ def _table(model: Any, found: list[list[list[_Errors]]]) -> Worth:
             hits = hits[np.isfinite(hits)]
             if len(hits):
                 covered[ahead, stated] = float(hits.mean())
-    return Worth(lines, covered, min(rows, default=0), needed)
+    return Worth(lines, covered, min(rows, default=0), needed, [])
 
 
 def _ratio(series: list[_Errors], place: int, plain_place: int) -> tuple[float | None, float | None]:

@@ -1,6 +1,7 @@
 """`init --sample` of files of many devices, without a column that is named as a key is."""
 
 import json
+import shlex
 from datetime import UTC, datetime
 
 import pytest
@@ -153,3 +154,5 @@ def test_a_label_that_was_chosen_is_no_candidate_for_the_key(tmp_path, capsys):
     assert command("init", tmp_path / "job.toml", "--sample", sample, "--label", "state") == 0
     out, err = capsys.readouterr()
     assert "--key-is press" in out and "--key state" not in out and "candidates: 'state'" not in err
+    _, compare, *words = shlex.split(out.rpartition("; ")[2])
+    assert command(compare, *words, "--records", "100") == 0, "the line that init prints"

@@ -73,4 +73,12 @@ def test_the_table_says_how_many_rows_it_needs(files, capsys):
     assert command(*files) == 0
     printed = capsys.readouterr().out
     assert "weighted experts" in printed and "seasonal naive" in printed
-    assert "4 ahead: about " in printed and "intervals of 95% contained" in printed
+    assert "4 ahead: about " in printed and "intervals of 95% contained" in printed and "not_negative" not in printed
+
+
+def test_a_field_that_is_often_0_and_never_below_is_proposed_for_not_negative(files, capsys):
+    records = Path(files[3])
+    rows = [json.loads(line) for line in records.read_text().splitlines()]
+    records.write_text("".join(json.dumps({**row, "temp": max(0.0, row["temp"] - 20.0)}) + "\n" for row in rows))
+    assert command(*files) == 0
+    assert 'never below 0, and often there: not_negative = ["temp"] in [forecast]' in capsys.readouterr().out
