@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, draw, note, say, show, table
-from streamjobs.commands.recordings.options import FILES, KeyFrom, KeyIs, how_of, with_rate
+from streamjobs.commands.recordings.options import FILES, KeyFrom, how_of, with_rate
 from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ def compare(
     source: Annotated[Path, typer.Option("--input", help=f"With labels. {FILES}.")],
     key: Annotated[str | None, typer.Option(help="Column with the key; absent: the name of each file is the key.")] = None,
     key_from: KeyFrom = None,
-    key_is: KeyIs = None,
     time_column: TimeColumn = None,
     delay: Delay = None,
     records: MostRecords = 200_000,
@@ -72,13 +71,13 @@ def compare(
     if drawn is not None:
         pictures.check_name("--picture", drawn)
     settings = read_job(job_file).settings
-    key_from = key_from or ("file" if key is key_is is settings.source.key is None else None)
+    key_from = key_from or ("file" if key is None and settings.source.key is None else None)
     if shared := settings.population is not None:
         note("warning: of people who taught the population, the error of 'job' is too small; 'fit' leaves them out.")
     done = comparing.compare(
         delayed(read_table(job_file), delay),
         composing(job_file),
-        first_records(source, settings, key, time_column, how_of(key_from=key_from, key_is=key_is), records),
+        first_records(source, settings, key, time_column, how_of(key_from=key_from), records),
         list(dict.fromkeys(name.strip() for name in learners.split(",") if name.strip())),
         lambda name: note(f"{name} ..."),
         (lambda one: job_from(one, str(job_file))) if shared else Job.from_composition,

@@ -159,7 +159,6 @@ def drift_tune(
         str, typer.Option(help="Until then nothing changed: 2026-11-21T12:00 (UTC), or seconds since 1970.")
     ],
     key: Annotated[str | None, typer.Option(help="Column of the file with the key.")] = None,
-    key_from: KeyFrom = None,
     key_is: KeyIs = None,
     time_column: TimeColumn = None,
     drawn: Annotated[
@@ -184,8 +183,7 @@ def drift_tune(
     assert until is not None
     if drawn is not None:
         pictures.check_name("--picture", drawn)
-    how = how_of(key_from=key_from, key_is=key_is)
-    records = list(records_to_replay(own, source, key, time_column, None, None, how))
+    records = list(records_to_replay(own, source, key, time_column, None, None, how_of(key_is=key_is)))
     found = []
     for way in alarm_rates.ways(own.settings, own.composition.predicts):
         note(f"{way.name} ...")

@@ -130,7 +130,7 @@ def watching(settings: Settings, way: Way) -> Settings:
     sinks = SinksSection(features="", predictions="", drift="rows", alarms="")
     state = settings.state.model_copy(update={"start_from": None})  # a start has the job's own detector
     drift = way.drift.model_copy(update={"reference_from": "own", "relearn_after": None})  # of the start, and by open alarms
-    return settings.model_copy(update={"drift": drift, "sinks": sinks, "state": state})
+    return settings.model_copy(update={"drift": drift, "alarms": None, "sinks": sinks, "state": state})
 
 
 def stated_by(composition: Composition) -> float | None:

@@ -106,6 +106,7 @@ def test_dead_letters_and_files_without_times_have_no_hours(tmp_path: Path, caps
 
 def test_drift_tune_judges_each_way_before_and_after_the_quiet_time(tmp_path: Path, capsys) -> None:
     job, recording = written(tmp_path)
+    job.write_text(job.read_text() + "[alarms]\nstuck = true\n")  # as init writes it
     drawn, until = tmp_path / "alarms.svg", START + CHANGE - 1
     arguments = ("--input", recording, "--key", "pump", "--quiet-until", str(until), "--picture", drawn)
     assert command("drift", "tune", job, *arguments, "--json") == 0

@@ -44,7 +44,8 @@ def what_next(guessed: "Guess | None", file: Path, sample: Path | None, from_top
         first += f": streamjobs rekey {shlex.quote(str(file))} --once; then"
     compare = ""
     if not taught and not from_topic and guessed is not None and guessed.label is not None and guessed.time is not None:
-        compare = f"; {shlex.join(['streamjobs', 'compare', *replay[2:], '--learners', 'job,rls,krls'])}"
+        words = replay[2 : replay.index("--key-is")] if "--key-is" in replay else replay[2:]  # the file's name by itself
+        compare = f"; {shlex.join(['streamjobs', 'compare', *words, '--learners', 'job,rls,krls'])}"
     check = "" if taught else f"streamjobs check {shlex.quote(str(file))}; "  # which would miss the population's file
     return f"wrote {file}. {first}: {check}{shlex.join(replay)}{compare}"
 
