@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from streamjobs.settings.sections import StateSection
 
 MOST_STATES, MOST_STATE_BYTES = 100_000, 256 << 20  # of the changelog that `--online` reads
-REPLAY = 10.0  # seconds of [state] replay, or checkpoint, that `size` compares a shorter time with
+REPLAY = 10.0  # seconds of [state] replay that `size` compares a shorter time with
 SAMPLED = 10_000  # most records of a sample that are decoded
 LOOKED_AT = 200  # rows of a sample, for columns of times
 SHOWN, MOST_COLUMNS = 3, 24  # of the rows that a sample gives
@@ -342,17 +342,11 @@ def size(
         f"and written, fixed loop {measured.fixed_loop:.2f} s"
     )
     say(f"scaled from: {known.data['command']} (fixed loop {known.data['fixed_loop_seconds']} s)")
-    silent = job.steps.silent is not None
-    rarer = (REPLAY, 0.0) if silent else (state.checkpoint, REPLAY)  # with silent a checkpoint writes all changed states
-    rarely = need(known, measured, Load(keys, each, state.cache, *rarer))
+    rarely = need(known, measured, Load(keys, each, state.cache, state.checkpoint, REPLAY))
     as_set = needs[counts.index(keys)]
     if 2 * rarely.changelog < as_set.changelog:
         note(
-            f'note: [state] {"checkpoint" if silent else "replay"} = "{REPLAY:.0f}s" writes {readable(rarely.changelog)} a '
-            f"day to the changelog of {keys:,} keys instead of {readable(as_set.changelog)}; "
-            + (
-                "a crash then repeats as much input."
-                if silent
-                else f"a worker that takes over then applies up to {REPLAY:.0f} s of records again, without their outputs."
-            )
+            f'note: [state] replay = "{REPLAY:.0f}s" writes {readable(rarely.changelog)} a day to the changelog of {keys:,} '
+            f"keys instead of {readable(as_set.changelog)}; a worker that takes over then applies up to {REPLAY:.0f} s of "
+            "records again, without their outputs."
         )

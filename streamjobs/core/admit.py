@@ -201,6 +201,8 @@ def _one_by_one(
             offsets = live.offsets[slot]
         if not good:
             report.redelivered += 1
+            if live.silence is not None:
+                _pass(job, live, slot, record, decoded, slice(first, end), report)
         else:
             try:
                 codes = _codes(job, live, slot, labels[first:end])
@@ -235,6 +237,19 @@ def _one_by_one(
         keep = np.repeat(np.array(taken, bool), lengths)
         rows, alone = picked(rows, keep), None if alone is None else alone[keep]
     return at, rows, alone
+
+
+def _pass(job: Job, live: Live, slot: int, record: Record, decoded: Decoded, part: slice, report: Report) -> None:
+    """The samples of a record that its key has applied; none where its labels were refused then."""
+    names = list(live.names[slot])
+    try:
+        _codes(job, live, slot, decoded.labels[part])
+    except RecordError:
+        return
+    finally:
+        live.names[slot][:] = names
+    times = decoded.times[part] if decoded.alone is None else decoded.times[part][~decoded.alone[part]]
+    report.passed += [(record, time) for time in times.tolist()]
 
 
 def _codes(job: Job, live: Live, slot: int, labels: list[object]) -> list[Code] | None:

@@ -14,7 +14,7 @@ import numpy as np
 from streamjobs.core import alarms
 from streamjobs.core.decoding.keys import place_of_key
 from streamjobs.core.job import Job
-from streamjobs.core.live.group import Turn
+from streamjobs.core.live.group import Group, Turn
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.silence import Change, Silence
 from streamjobs.core.messages import MOST_SHOWN, Advanced, Output, Record, Report, ShownAlarm, place_of, topic_of_life
@@ -57,23 +57,29 @@ def watch_silence(job: Job, live: Live, records: Sequence[Record], advanced: Adv
     missing: dict[bytes, Heard] = {}
     if silence.absent is None:
         silence.expect(_expected(job, records[0].partition))
-    raised = {} if silence.group is None else _raised(job, records, advanced.outputs)
-    heard = [] if not raised else [(record, -math.inf) for record in records if record.offset in raised]
-    for record, time in sorted([*report.heard, *heard], key=lambda one: one[0].offset):
-        for change in silence.hear(record.key or b"", time) if time > -math.inf else ():
+    grouped = silence.group is not None and job.steps.group is not None
+    raised = _raised(job, records, advanced.outputs) if grouped else {}
+    heard = [(record, time, False) for record, time in report.heard]
+    heard += [(record, time, True) for record, time in report.passed]
+    heard += [(record, -math.inf, False) for record in records if record.offset in raised]
+    for record, time, applied in sorted(heard, key=lambda one: one[0].offset):
+        group = silence.group_at(record) if grouped else None
+        for change in silence.hear(record.key or b"", time, applied=applied) if time > -math.inf else ():
             alarm = _silent(job, silence, change)
             sent.append(_output(job, record, alarm, change.key, silence.time))
             if change.missing:
                 missing[change.key] = change.heard
             _report(report, alarm)
-        for turn in _turns(silence, record, time == -math.inf):
+        for turn in _turns(silence, group, record, time == -math.inf):
             alarm = _grouped(job, silence, turn)
             sent.append(_output(job, record, alarm, b"", silence.time))
             _report(report, alarm)
     report.heard.clear()
+    report.passed.clear()
     keys = dict.fromkeys(record.key for record in records if record.key is not None)
     _keep(live, SILENT, missing | silence.heard, keys | dict.fromkeys(missing))
     if silence.group is not None:
+        report.keys_grouped = len(silence.group.changed)
         _keep(live, GROUP, silence.group.alarmed, keys | silence.group.changed)
         silence.group.changed.clear()
     return advanced._replace(outputs=_by_record(job, advanced.outputs, sent, records[0])) if sent else advanced
@@ -91,9 +97,9 @@ def _raised(job: Job, records: Sequence[Record], outputs: Sequence[Output]) -> s
     return {_offset(job, records[0], one) for one in alarms_of_rows}
 
 
-def _turns(silence: Silence, record: Record, alarms_: bool) -> list[Turn]:
+def _turns(silence: Silence, group: Group | None, record: Record, alarms_: bool) -> list[Turn]:
     """What becomes of the group with a sample, or with the alarm of its key."""
-    group, known = silence.group, len(silence.heard)
+    known = len(silence.heard)
     if group is None:
         return []
     if alarms_:

@@ -36,6 +36,7 @@ TIME_UNIT = "time-unit="  # the same, before the unit that was decided
 LIFE = "input-life="  # the same, before the input's life
 PROGRESS = "progress="  # the same, before the offset up to which outputs are out
 SETTINGS = "settings="  # the same, before a hash of the settings that decide what becomes of a record
+CLOCK = "clock="  # the same, before event time and clock of the partition at the offset, see `core.live.silence`
 SECTIONS = "sections="  # the same, before the sections of the job that has sent outputs up to PROGRESS
 FIELDS = "fields="  # the same, before a hash of the columns' names in their order
 LIFE_BYTES = 4
@@ -91,12 +92,15 @@ class Origin(NamedTuple):
         )
         return " ".join(filter(None, known))
 
-    def metadata_of(self, offset: int, progress: int) -> str:
-        """Of a committed offset; with the progress, see `worker.pace`, where it is beyond the offset."""
-        if progress <= offset:
-            return self.metadata
-        sections = f" {SECTIONS}{self.sections}" if self.sections else ""
-        return f"{self.metadata} {PROGRESS}{progress}{sections}".lstrip()
+    def metadata_of(self, offset: int, progress: int, clock: str = "") -> str:
+        """Of a committed offset; with the progress, see `worker.pace`, where it is beyond the offset.
+
+        clock: at the offset, as `core.live.silence` writes it.
+        """
+        words = [self.metadata, CLOCK + clock if clock else ""]
+        if progress > offset:
+            words += [f"{PROGRESS}{progress}", SECTIONS + self.sections if self.sections else ""]
+        return " ".join(filter(None, words))
 
 
 def topic_ids(admin: Any, topics: Collection[str]) -> dict[str, str]:
@@ -196,6 +200,11 @@ def progress_of(offset: int, metadata: str | None) -> int:
     """
     word = _word(metadata, PROGRESS)
     return max(offset, int(word)) if word.isdecimal() else offset
+
+
+def clock_of(metadata: str | None) -> str:
+    """The partition's clock in the metadata of a committed offset; "" where an older release or a tool committed it."""
+    return _word(metadata, CLOCK)
 
 
 def life_of(metadata: Iterable[str | None]) -> str:

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, layout, timeouts, topics
-from streamjobs.kafka.topic_id import Origin, changelog_of, life_of, progress_of, time_unit_of
+from streamjobs.kafka.topic_id import Origin, changelog_of, clock_of, life_of, progress_of, time_unit_of
 from streamjobs.maintenance import changelog_edit
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
@@ -107,7 +107,7 @@ async def commit_marked(settings: Settings, writer: Changelog, commit: layout.Co
     metadata = commit.metadata
     kept = changelog_of(metadata), partitions, time_unit_of(metadata), life_of([metadata])
     writer.origin = Origin(settings.source.topic, "", *kept)
-    await writer.join(commit.offset, progress_of(*commit))
+    await writer.join(commit.offset, progress_of(*commit), clock_of(metadata))
     await writer.commit()
 
 

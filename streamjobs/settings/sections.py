@@ -222,7 +222,7 @@ class StateSection(Section):
     replay: Seconds = setting(
         10.0,
         "processor time that a crash may cost in applying records again; states are written as "
-        "seldom as it allows (duration, or seconds); with 0s or [alarms] silent: at each checkpoint",
+        "seldom as it allows (duration, or seconds); with 0s: at each checkpoint",
     )
     cache: Bytes = setting(256 << 20, "most memory for live states (size, or bytes); all others stay in the store")
     ttl: Seconds | None = optional(

@@ -116,8 +116,8 @@ class AppKafka:
         of_app = app.client, self._name, app.changelog
         return Changelog(*of_app, partition, app.delivery.origin, batch_bytes=app.delivery.limits.batch_bytes)
 
-    async def commit(self, partition: int, offset: int, progress: int = 0) -> bool:
-        accepted: bool = await self._app.consumer.commit_offset(partition, offset, progress)
+    async def commit(self, partition: int, offset: int, progress: int, moment: str) -> bool:
+        accepted: bool = await self._app.consumer.commit_offset(partition, offset, progress, moment)
         return accepted
 
 

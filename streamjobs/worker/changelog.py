@@ -97,11 +97,14 @@ class Changelog:
                 last = max(last, (await batch.acknowledged).offset + batch.records - 1)  # its first record's offset
         return last + 1  # only this producer writes here, so the marker follows its last record
 
-    async def join(self, offset: int, progress: int = 0) -> None:
-        """Add the next input offset to the open transaction. progress: up to where outputs are out, if that is beyond."""
+    async def join(self, offset: int, progress: int = 0, moment: str = "") -> None:
+        """Add the next input offset to the open transaction. progress: up to where outputs are out, if that is beyond.
+
+        moment: of the partition's keys at the offset, see `core.live.live`.
+        """
         with self._translated_errors():
             place = TopicPartition(self.origin.topic, self.partition)
-            committed = {place: OffsetAndMetadata(offset, self.origin.metadata_of(offset, progress))}
+            committed = {place: OffsetAndMetadata(offset, self.origin.metadata_of(offset, progress, moment))}
             await self._producer.send_offsets_to_transaction(committed, self.name)
 
     async def commit(self) -> None:

@@ -17,7 +17,7 @@ from streamjobs.worker.store import NO_MARKS, Store
 
 SPREAD = 0.618  # times a partition's number: the golden ratio keeps any number of partitions apart
 
-CommitOffset = Callable[[int, int, int], Awaitable[bool]]  # partition, R, P of `worker.pace` -> whether the group took them
+CommitOffset = Callable[[int, int, int, str], Awaitable[bool]]  # partition, R, P, moment -> whether the group took them
 ObserveStep = Callable[[str, float], None]  # step, seconds
 
 
@@ -34,7 +34,7 @@ class ChangelogLike(Protocol):
     async def open(self) -> None: ...
     async def write(self, snapshots: Sequence[tuple[bytes, bytes | None]]) -> int: ...
     async def send(self, snapshots: Sequence[tuple[bytes, bytes | None]]) -> int: ...
-    async def join(self, offset: int, progress: int = 0) -> None: ...
+    async def join(self, offset: int, progress: int = 0, moment: str = "") -> None: ...
     async def commit(self) -> None: ...
     async def close(self) -> None: ...
 
@@ -158,7 +158,7 @@ class Checkpoints:
             started = self._end_step("changelog", started)
             started = self._write_store(cut, reached, started)
         partition.mark_stored()
-        if not await commit_offset(partition.number, cut.replay_from, cut.next_offset):
+        if not await commit_offset(partition.number, cut.replay_from, cut.next_offset, cut.moment):
             return False
         self._end_step("commit", started)
         self._record_commit(cut)
@@ -182,7 +182,7 @@ class Checkpoints:
         if cut.snapshots:
             reached = await self.changelog.send(cut.snapshots)
             started = self._end_step("changelog", started)
-        await self.changelog.join(cut.replay_from, cut.next_offset)
+        await self.changelog.join(cut.replay_from, cut.next_offset, cut.moment)
         started = self._end_step("offsets", started)
         await self.changelog.commit()
         self.outbox.release()

@@ -31,6 +31,7 @@ from streamjobs.kafka.patches.connections import UnknownTopic
 from streamjobs.kafka.topic_id import (
     Origin,
     changelog_of,
+    clock_of,
     decided_time_unit,
     progress_of,
     require_same_fields,
@@ -82,14 +83,15 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             )
             self.parent_loop.call_soon_threadsafe(self.app.delivery.fail, error)
 
-    async def commit_exactly(self, offsets: Mapping[TP, int], progress: int = 0) -> bool:
-        """Commit these offsets; False when the group is rebalancing, other refusals raise. progress: see `worker.pace`."""
+    async def commit_exactly(self, offsets: Mapping[TP, int], progress: int = 0, moment: str = "") -> bool:
+        """Commit these offsets; False when the group is rebalancing, other refusals raise. More: as `partition.Cut` has."""
         delivery = self.app.delivery
         try:
             await self._ensure_consumer().commit(
                 {
                     TopicPartition(*tp): OffsetAndMetadata(
-                        offset, delivery.former.origin_of(tp.partition, delivery.origin).metadata_of(offset, progress)
+                        offset,
+                        delivery.former.origin_of(tp.partition, delivery.origin).metadata_of(offset, progress, moment),
                     )
                     for tp, offset in offsets.items()
                 }
@@ -215,8 +217,9 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         stateless: dict[int, int] = {}  # partitions with committed offsets and without states
         for tp, partition in zip(partitions, wanted, strict=True):
             require_same_input(self.app.conf.id, self._delivery.origin, self._learned_from(tp.partition))
-            committed = commits[tp.partition].offset if tp.partition in commits else None
-            self._progress[tp.partition] = progress_of(*commits[tp.partition]) if committed is not None else 0
+            committed, metadata = commits.get(tp.partition, (None, ""))
+            self._progress[tp.partition] = progress_of(committed, metadata) if committed is not None else 0
+            self._delivery.moments[tp.partition] = clock_of(metadata)
             if committed is None:
                 starts[tp] = uncommitted[tp] = first[partition]
                 if self._delivery.store.reached(tp.partition) is not None:
@@ -233,7 +236,6 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                     f"topic {tp.topic}[{tp.partition}]: this job has read up to offset {upto}, but the topic ends at "
                     f"{ends[partition]}; it was deleted or recreated. Give the job a new [job] name, or restore the topic."
                 )
-            metadata = commits[tp.partition].metadata
             if self._has_nameless_states(tp.partition):
                 require_same_fields(tp, metadata, self._delivery.origin.fields)
             log_new_settings(tp, metadata, self._delivery.origin.settings, (committed, upto))
@@ -241,6 +243,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             if committed < first[partition]:
                 self._count_deleted(tp, committed, first[partition])
                 overtaken[tp] = first[partition]
+                self._delivery.moments[tp.partition] = ""  # it is of a record that is gone
             if committed > first[partition] and self._delivery.store.reached(tp.partition) is None:
                 stateless[tp.partition] = committed
             starts[tp] = max(committed, first[partition])
@@ -359,12 +362,12 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Replaces Faust's check of its own acknowledgements, which are not used here; /health checks ours."""
 
-    async def commit_offset(self, partition: int, offset: int, progress: int = 0) -> bool:
+    async def commit_offset(self, partition: int, offset: int, progress: int, moment: str) -> bool:
         """Commit the next offset of an input partition; False when the group does not accept it."""
         tp = TP(self.app.source, partition)
         if tp not in self.assignment():
             return False
-        accepted: bool = await self._thread.call_thread(self._thread.commit_exactly, {tp: offset}, progress)
+        accepted: bool = await self._thread.call_thread(self._thread.commit_exactly, {tp: offset}, progress, moment)
         if accepted:
             self._committed_offset[tp] = offset
         return accepted

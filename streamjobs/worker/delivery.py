@@ -46,7 +46,7 @@ class KafkaPort(Protocol):
 
     def producer(self) -> Any: ...
     def changelog(self, partition: int) -> ChangelogLike: ...
-    async def commit(self, partition: int, offset: int, progress: int = 0) -> bool: ...  # R, P of `worker.pace`
+    async def commit(self, partition: int, offset: int, progress: int, moment: str) -> bool: ...  # of `partition.Cut`
 
 
 class TakenOver(NamedTuple):
@@ -87,6 +87,7 @@ class Delivery:
         self.exactly_once, self.origin, self.ready, self.limits = exactly_once, origin, ready, limits
         self.held: dict[int, HeldPartition] = {}
         self.former = FormerSections()
+        self.moments: dict[int, str] = {}  # by partition: of its commit
         self.epoch, self.barrier = 0, True
         self.stopping = False
         self.dropped = 0  # batches of an older epoch
@@ -205,11 +206,11 @@ class Delivery:
             ready=self.ready,
         )
         if self.core.meet is not None:
-            self.core.meet(partition.live, partial(self.store.scan, number))
+            self.core.meet(partition.live, partial(self.store.scan, number), self.moments.get(number, ""))
         if self.core.read_open is not None:
             partition.reading = self.core.read_open(self.core.job, partition.live, partial(self.store.scan, number))
         before = self.former.job_before(number, self.core.job, changelog, self.origin)
-        partition.take_over(held, self._pace(start), self._on_replayed(number, held), before)
+        partition.take_over(held, self._pace(start, partition.live.moment), self._on_replayed(number, held), before)
         outbox.on_refused = partition.due.set
         checkpoints = Checkpoints(
             partition,
@@ -235,7 +236,7 @@ class Delivery:
 
         return on_advance
 
-    def _pace(self, start: int) -> "Pace | None":
+    def _pace(self, start: int, moment: str) -> "Pace | None":
         state = self.state
         if not state.replay:
             return None
@@ -243,7 +244,7 @@ class Delivery:
 
         self._applied = self._applied or Applied()
         at_end = max(1, state.checkpoint_bytes // 4 // self.core.job.state_bytes)
-        return Pace(start, self._applied, replay=state.replay, cache=state.cache, at_end=at_end)
+        return Pace(start, self._applied, replay=state.replay, cache=state.cache, at_end=at_end, moment=moment)
 
     def _on_replayed(self, number: int, held: int) -> Callable[[Report, float], None]:
         """For records with outputs that are out: nothing of them is counted twice. What `partition._is_new` is counted."""
@@ -283,8 +284,8 @@ class Delivery:
         log.info("states of idle keys removed", partition=number, keys=keys)
 
     def _commit_offset(self) -> CommitOffset:
-        async def commit_offset(number: int, offset: int, progress: int) -> bool:
-            accepted = await self.kafka.commit(number, offset, progress)
+        async def commit_offset(number: int, offset: int, progress: int, moment: str) -> bool:
+            accepted = await self.kafka.commit(number, offset, progress, moment)
             if not accepted:
                 log.info("offset commit refused during a rebalance", partition=number, offset=offset)
             return accepted

@@ -28,6 +28,7 @@ class Since(NamedTuple):
     offset: int  # of the input
     spent: float  # of the clock
     seconds: float  # of applying
+    moment: str  # of the partition's keys, see `core.live.live`
 
 
 class Pace:
@@ -37,14 +38,14 @@ class Pace:
     at_end: keys that a checkpoint writes at least when all are to be written.
     """
 
-    def __init__(self, start: int, applied: Applied, *, replay: float, cache: int, at_end: int) -> None:
+    def __init__(self, start: int, applied: Applied, *, replay: float, cache: int, at_end: int, moment: str = "") -> None:
         self.applied, self._replay, self._cache = applied, replay, cache
         self._at_end, self.all = at_end, False  # all: the partition is to be released
         self._unwritten: dict[bytes, Since] = {}  # in the order of their values
         self._spent = 0.0  # 1 means that a bound is reached
         self._owed = 0.0  # keys, less than one
         self._bytes, self._moment = applied.bytes, time.monotonic()
-        self._since = self._front = Since(start, 0.0, applied.seconds)  # the last cut; the first of `_unwritten`
+        self._since = self._front = Since(start, 0.0, applied.seconds, moment)  # the last cut; the first of `_unwritten`
 
     def cut(
         self,
@@ -54,18 +55,19 @@ class Pace:
         *,
         whole: bool = False,
         free: float = 1.0,
+        moment: str = "",
     ) -> list[bytes]:
         """The keys to write now. The states of the parked keys are written in any case.
 
-        position: the next offset to apply. changed: keys that are live. whole: write all of them. free: the part of the
-        cache that live states leave to the records remembered.
+        position: the next offset to apply, and moment: of the keys there. changed: keys that are live. whole: write all of
+        them. free: the part of the cache that live states leave to the records remembered.
         """
         passed = self._pass_time(room(self._cache, free))
         unwritten = self._unwritten
         unwritten.update(dict.fromkeys(set(changed) - unwritten.keys(), self._since))
         for key in parked:
             unwritten.pop(key, None)
-        self._since = Since(position, self._spent, self.applied.seconds)
+        self._since = Since(position, self._spent, self.applied.seconds, moment)
         self._owed += passed * len(unwritten)
         late = sum(1 for _ in takewhile(lambda since: self._spent - since.spent >= 1.0, unwritten.values()))
         count = len(unwritten) if whole else max(int(self._owed), late, self._at_end if self.all else 0)
@@ -92,6 +94,11 @@ class Pace:
     def replay_from(self) -> int:
         """R, after a cut."""
         return self._front.offset
+
+    @property
+    def moment(self) -> str:
+        """Of the keys at R."""
+        return self._front.moment
 
     @property
     def used(self) -> float:

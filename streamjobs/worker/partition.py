@@ -54,6 +54,7 @@ class Cut(NamedTuple):
     outputs: "list[asyncio.Future[Any]]"
     snapshots: Snapshots
     replay_from: int  # R
+    moment: str  # of the keys at R, which the commit needs where the state of one depends on the others
 
 
 class Bounds(NamedTuple):
@@ -96,7 +97,7 @@ class Partition:
         self.reading: Iterator[bool] | None = None  # each step reads some of the stored keys that are in alarm
         self._on_replayed = on_advance
         self._before: JobLike | None = None  # see `take_over`
-        self._write_all = False  # with the next cut, because a key was set aside or a learner failed
+        self._write_all = False  # with the next cut, see `_snapshots`
         self._passing = 0  # bytes that were remembered at the last cut
         self.unstored: dict[bytes, bytes | None] = {}  # snapshots of the last cut until they are in the store
         self._leaving: frozenset[bytes] = frozenset()  # idle keys of the last cut until their tombstones are written
@@ -257,7 +258,8 @@ class Partition:
                 self._recent.add(ended, self.live.now)
                 if self.pace is not None:
                     self.pace.applied.seconds += time.thread_time() - spent
-                    self._write_all |= bool(report.set_aside or report.dead_lettered.get(ASIDE) or report.failures)
+                    letters = report.set_aside or report.dead_lettered.get(ASIDE) or report.failures
+                    self._write_all |= bool(letters or report.keys_grouped)
                 self.newest = max(self.newest, report.newest_event or self.newest)
                 self.next = max(self.next, part[-1].offset + 1)
                 (self._on_replayed if again else self._on_advance)(report, ended - started)
@@ -315,8 +317,10 @@ class Partition:
             self._sending = True
             await self.outbox.send(letters)
             self._sending = False
-        replay_from = self.next if self.pace is None else self.pace.replay_from
-        cut = Cut(max(self.next, self.held), list(self.outbox.unacknowledged), snapshots, replay_from)
+        replay_from, moment = self.next, self.live.moment
+        if self.pace is not None:
+            replay_from, moment = self.pace.replay_from, self.pace.moment
+        cut = Cut(max(self.next, self.held), list(self.outbox.unacknowledged), snapshots, replay_from, moment)
         if not snapshots and (replay_from, cut.next_offset) == (self.replay_from, self.committed):
             self._cut_at = self.next  # applied again, and nothing is due: `pump` goes on
             self._stored.set()
@@ -336,13 +340,15 @@ class Partition:
 
         With letters of keys that are set aside all states are written: a replay from before would send them again, or,
         where the takeover can read the key's state, learn from these records, which `dlq redrive` sends once more. The same
-        with letters of a learner that failed: the takeover may have a learner that is corrected.
+        with letters of a learner that failed: the takeover may have a learner that is corrected. The same with alarms that
+        count for a group: a snapshot has the newest alarm of its key, and the group needs the ones before.
         """
         if self.pace is None:
             return [*self.live.snapshots()]
         self.pace.applied.bytes += self.live.log.pack()
         whole, free = whole or self._write_all, 1.0 - self.live.nbytes / self._most_live
-        keys = self.pace.cut(self.next, list(self.live.changed()), self.live.parked, whole=whole, free=free)
+        live = self.live
+        keys = self.pace.cut(self.next, list(live.changed()), live.parked, whole=whole, free=free, moment=live.moment)
         self._write_all = False
         snapshots = self.live.snapshots(keys)
         self.live.log.trim(self.pace.replay_from)

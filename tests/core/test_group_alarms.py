@@ -1,33 +1,16 @@
 """Alarms of keys that alarm together: one alarm of the group, with the keys in it."""
 
-import numpy as np
 import pytest
 
 from algorithms.common.protocol import SettingError
-from streamjobs.core.messages import Output, Stored
+from streamjobs.core.live.live import Live
+from streamjobs.core.messages import Output
 from streamjobs.core.sensor_alarms import open_now
 from streamjobs.errors import ConfigError
 from streamjobs.stages.events.group import Grouped
 from streamjobs.stages.events.stuck import LEAST
-from tests.core.alarm_jobs import NAMES, Fleet, alarms, job, rows_of
-from tests.core.streams import START, record
-
-GROUP = {"silent": "10m", "stuck": True, "group": 0.1, "group_within": "40s"}
-
-
-def hall(keys: int = 30, n: int = 400) -> list[Stored]:
-    """A sample of each key every second. Seven sensors stop at about the same time, and later seven others together."""
-    random = np.random.default_rng(17)
-    stops = {key: [(200 + 2 * key, 260)] for key in range(7)} | {key: [(290, 400)] for key in range(10, 17)}
-    records: list[Stored] = []
-    for step in range(n):
-        for key in range(keys):
-            x = random.normal(size=3)
-            if any(a <= step < b for a, b in stops.get(key, ())):
-                x[1] = 0.5
-            body = dict(zip(NAMES, x.tolist(), strict=True), ts=START + step + key / 100)
-            records.append(record(len(records), f"k{key:02}".encode(), body))
-    return records
+from tests.core.alarm_jobs import GROUP, Fleet, alarms, hall, job, rows_of
+from tests.core.streams import START
 
 
 def groups(outputs: list[Output]) -> list[dict]:
@@ -69,6 +52,31 @@ def test_the_open_group_follows_from_the_stored_states() -> None:
     assert got == expected
     assert worker.store == whole.store
     assert shown == {alarm["id"] for alarm in groups(whole_outputs)}
+
+
+def test_a_group_goes_on_where_the_newest_stored_state_ends() -> None:
+    """A key that is new makes the group too small. Its state alone is stored, and the records before it come again."""
+    one = job(alarms=GROUP | {"group": 0.41})
+    records = hall(12, 170, {key: [(110 + 2 * key, 160)] for key in range(5)})
+    at = 12 * 155
+    joins = records[at]._replace(key=b"new")
+    records = [single._replace(offset=offset) for offset, single in enumerate([*records[:at], joins, *records[at:]])]
+    expected = groups(Fleet(one).apply(records))
+    assert [alarm["open"] for alarm in expected] == [True, False]
+    worker = Fleet(one)
+    worker.apply(records[: at - 20])
+    worker.checkpoint()
+    moment = worker.live.moment
+    worker.apply(records[at - 20 : at + 1])
+    worker.store |= dict(worker.live.snapshots([b"new"]))
+    worker.live = Live(one, worker.store.get)
+    worker.live.meet(lambda after, count: [] if after is not None else sorted(worker.store.items()), moment)
+    assert not groups(worker.apply(records[at - 20 :])), "the end was sent before the new key's state was stored"
+    worker.checkpoint()
+    whole = Fleet(one)
+    whole.apply(records)
+    whole.checkpoint()
+    assert worker.store == whole.store
 
 
 def test_group_needs_silent() -> None:

@@ -7,33 +7,15 @@ import pytest
 
 from streamjobs.core.advance import advance
 from streamjobs.core.live.stored import decode_snapshot
-from streamjobs.core.messages import Output, Stored
+from streamjobs.core.messages import Output
 from streamjobs.core.partitioners import murmur2
 from streamjobs.core.sensor_alarms import open_now
 from streamjobs.errors import ConfigError, SetupError
 from streamjobs.settings.load import composition_from
 from streamjobs.stages.events.silent import Heard
 from streamjobs.stages.events.stuck import StuckSensors
-from tests.core.alarm_jobs import DRIFT, NAMES, SILENT, Fleet, alarms, job, rows_of
+from tests.core.alarm_jobs import DRIFT, EXPECTED, SILENT, Fleet, alarms, fleet, job, of_missing, rows_of
 from tests.core.streams import START, record
-
-EXPECTED = SILENT | {"expected": ["s0", "s8", "s9", "s10"]}
-
-
-def fleet(seed: int = 9, n: int = 240) -> list[Stored]:
-    """Samples of eight keys, about one each 5 s; s1 and s2 pause twice, s3 stops, s4 sends old samples after that."""
-    random = np.random.default_rng(seed)
-    stops = {"s1": [(300, 500), (800, 1000)], "s2": [(300, 520), (700, 790)], "s3": [(600, 1e9)], "s4": [(640, 1e9)]}
-    sent = []
-    for key in range(8):
-        times = (np.arange(n) * 5 + random.uniform(0, 4, n)).tolist()
-        sent += [(time, time, f"s{key}") for time in times if not any(a <= time < b for a, b in stops.get(f"s{key}", ()))]
-    sent += [(900.0 + step, 500.0 + step, "s4") for step in range(20)]
-    records: list[Stored] = []
-    for _, time, key in sorted(sent):
-        body = dict(zip(NAMES, random.normal(size=3).tolist(), strict=True), ts=START + time)
-        records.append(record(len(records), key.encode(), body))
-    return records
 
 
 def changes(outputs: list[Output]) -> list[tuple[str, bool, float]]:
@@ -52,16 +34,6 @@ def test_a_key_that_is_silent_alarms_by_the_time_of_the_others_and_comes_back() 
     assert (first["watch"], first["outcome"], first["columns"]) == ("silent", None, [])
     assert first["start"] - first["since"] == pytest.approx(60, abs=5)
     assert {one.key for one in outputs if one.sink == "alarms"} == {b"s1", b"s2", b"s3", b"s4"}
-
-
-def of_missing(partition: int = 0) -> list[Stored]:
-    """As the fleet; s8 comes before 60 s have passed, s9 after, and s10 does not."""
-    records = fleet()
-    for time, key in ((40.0, b"s8"), (100.0, b"s9"), (104.0, b"s9")):
-        body = dict(zip(NAMES, (0.1, 0.2, time), strict=True), ts=START + time)
-        at = next(at for at, one in enumerate(records) if json.loads(one.value)["ts"] > START + time)
-        records.insert(at, record(int(time), key, body))
-    return [one._replace(offset=offset, partition=partition) for offset, one in enumerate(records)]
 
 
 def missing(outputs: list[Output]) -> list[dict]:
@@ -207,8 +179,8 @@ def test_silent_keys_are_open_alarms_until_they_come_back() -> None:
     assert worker.live.stats(0).in_alarm == 2
 
 
-@pytest.mark.parametrize("state", [{"ttl": "1d"}, {"replay": "5s"}])
-def test_silent_needs_the_states_of_all_keys(state: dict) -> None:
-    table = {"source": {"topic": "imu", "fields": ["ax"]}, "learner": {"name": "okfeb"}, "alarms": SILENT, "state": state}
+def test_silent_needs_the_states_of_all_keys() -> None:
+    table = {"source": {"topic": "imu", "fields": ["ax"]}, "learner": {"name": "okfeb"}, "alarms": SILENT}
+    table["state"] = {"ttl": "1d"}
     with pytest.raises(ConfigError, match=r"silent cannot be used with .* needs the states of all keys"):
         composition_from(table)

@@ -171,9 +171,6 @@ def test_the_command_prints_a_table_and_json(tmp_path: Path, capsys: pytest.Capt
     said = capsys.readouterr()
     lines = said.out.splitlines()
     assert '[state] replay = "10s" writes' in said.err
-    with (tmp_path / "job.toml").open("a") as file:
-        file.write('[drift]\n[alarms]\nsilent = "1m"\n')
-    assert run(words) == 0 and '[state] checkpoint = "10s" writes' in capsys.readouterr().err
     assert [line.split()[0] for line in lines[2:6]] == ["500", "10,000", "100,000", "1,000,000"]
     assert "python -m tests.bench keys" in lines[-1]
     assert run([*words, "--json"]) == 0

@@ -1,6 +1,7 @@
 """Workers killed between an alarm and the checkpoint that keeps it open."""
 
 import json
+import shutil
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping
@@ -8,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from streamjobs.kafka import groups
+from streamjobs.kafka.topic_id import progress_of
 from tests.brokers.fault_injection import crash_after, program
-from tests.brokers.kafka_job import until
+from tests.brokers.kafka_job import Sent, until
 from tests.faults.case import Case
 from tests.faults.inputs import finish
-from tests.faults.load import people
-from tests.faults.processes import wait_for_crash
+from tests.faults.load import NOTE, START, people, sent
+from tests.faults.processes import kill, wait_for_crash
 
 CHART = {"name": "column_chart", "learn": 20, "least": 5, "reference": 40, "hold": 20}
 DRIFT = {"watch": "columns", "false_alarms": "1 per 200 rows", "detector": CHART}
@@ -36,6 +39,44 @@ def alarms(case: Case) -> None:
 def reference(case: Case) -> None:
     """The same with a reference that stands still, so that alarms last as long as the change."""
     _interrupted(case, STANDS)
+
+
+def silent(case: Case) -> None:
+    """Keys fall silent and come back all the time; a worker is killed five times, with states that lack such alarms."""
+    job = case.make_job(alarms={"silent": "20s"}, state={"replay": "300ms"})
+    case.records, spans = _pausing(case.seed), []
+    case.start_load(40)
+    for turn in range(5):
+        worker = case.run_worker("a", static=True)
+        case.wait_for_commits(len(case.records) // 10)
+        kill(case, worker)
+        commits = groups.commits({"bootstrap_servers": job.bootstrap}, job.name)
+        spans += [(place.partition, one.offset, progress_of(one.offset, one.metadata)) for place, one in commits.items()]
+        if turn % 2:
+            shutil.rmtree(worker.state)
+    case.run_worker("a", static=True)
+    finish(case)
+    job.wait_for_markers()
+    again = dict.fromkeys((True, False), 0)  # by whether the alarm is raised
+    for message in job.read(job.core.sinks["alarms"], committed_only=case.exactly_once):
+        alarm = json.loads(message.value())
+        if alarm["watch"] == "silent":
+            offset = int(dict(message.headers())["streamjobs-id"].removesuffix(b"-end").split(b"-")[-3])
+            inside = any(number == message.partition() and begin <= offset < end for number, begin, end in spans)
+            again[alarm["open"]] += inside
+    assert all(again.values()), f"alarms of silence between R and P, raised and ended: {again}"
+    case.prove(f"5 kills, {again[True]} alarms of silence raised and {again[False]} ended between R and P")
+
+
+def _pausing(seed: int) -> list[Sent]:
+    """A sample of each of 60 keys each second; a third of them pauses half a minute each minute, at different times."""
+    random, records = np.random.default_rng(seed), []
+    for step in range(400):
+        for key in random.permutation(60).tolist():
+            if key % 3 or (step + 7 * key) % 60 < 30:
+                at = START + step
+                records.append(sent(key, {"x": random.normal(size=4).round(4).tolist(), "ts": at, "note": NOTE}, at))
+    return records
 
 
 def counts_ids(case: Case) -> None:

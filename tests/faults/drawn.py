@@ -81,9 +81,8 @@ class History:
         self.counts = dict.fromkeys((*KINDS, "crash", "wiped"), 0)
 
     def start(self, name: str) -> Worker:
-        rng, state, env = self.rng, self.one.table["state"], {}
-        if "silent" not in self.one.table.get("alarms", {}):
-            env["STREAMJOBS_STATE__REPLAY"] = rng.choice((state["replay"], "0s", "200ms", "10s"))
+        rng, state = self.rng, self.one.table["state"]
+        env = {"STREAMJOBS_STATE__REPLAY": rng.choice((state["replay"], "0s", "200ms", "10s"))}
         steps = (*STEPS, "offsets") if self.case.exactly_once else STEPS
         faults = [(f"crash-after-{rng.choice(steps)}", rng.choice((1, 2, 5, 20)))]
         faults += [("crash-after-removal", rng.randrange(1, 12))] * (2 if "ttl" in state else 0)

@@ -59,6 +59,7 @@ CASES: dict[str, Do] = {
     "torture": lasting.torture,
     "alarms": alarms.alarms,
     "reference": alarms.reference,
+    "silent": alarms.silent,
     "output": refusals.output,
     "letters": refusals.letters,
     "snapshot": refusals.snapshot,

@@ -49,6 +49,7 @@ class Broker:
         self.committed: dict[int, int] = {}  # R of each partition
         self.progress: dict[int, int] = {}  # P, as the metadata of the commit
         self.sections: dict[int, str] = {}  # of the same metadata
+        self.moments: dict[int, str] = {}  # the same
         self.steps: list[str] = []
         self.at: Callable[[str], None] = lambda step: None
 
@@ -146,9 +147,9 @@ class FakeTransactions(FakeChangelog):
         self.broker.step("after changelog")
         return len(self.broker.changelog.get(self.partition, [])) + len(snapshots) - 1
 
-    async def join(self, offset: int, progress: int = 0) -> None:
+    async def join(self, offset: int, progress: int = 0, moment: str = "") -> None:
         self.broker.step("before offset")
-        self.upto, self.progress, self.sections = offset, progress, self.origin.sections
+        self.upto, self.progress, self.sections, self.moment = offset, progress, self.origin.sections, moment
         self.broker.step("after offset")
 
     async def commit(self) -> None:
@@ -161,6 +162,7 @@ class FakeTransactions(FakeChangelog):
         broker.committed[self.partition], self.upto = self.upto, None
         broker.progress[self.partition] = self.progress
         broker.sections[self.partition] = self.sections
+        broker.moments[self.partition] = self.moment
         apart.topics.clear()
         self.broker.step("after commit")
 
@@ -198,11 +200,12 @@ class FakeKafka:
         self.opened[-1].origin = self.origin_of(partition)
         return self.opened[-1]
 
-    async def commit(self, partition: int, offset: int, progress: int = 0) -> bool:
+    async def commit(self, partition: int, offset: int, progress: int = 0, moment: str = "") -> bool:
         self.broker.step("before commit")
         if self.takes:
             self.broker.committed[partition], self.broker.progress[partition] = offset, progress
             self.broker.sections[partition] = self.origin_of(partition).sections
+            self.broker.moments[partition] = moment
         self.broker.step("after commit")
         return self.takes
 
@@ -252,6 +255,7 @@ class Worker:
         for number in partitions:  # as `Consumer._start_offsets` does
             again = broker.committed.get(number, 0) < broker.progress.get(number, 0)
             delivery.former[number] = broker.sections.get(number, "") if again else ""
+        delivery.moments = dict(broker.moments)
         delivery.assign({number: broker.committed.get(number, 0) for number in partitions}, broker.progress)
         delivery.lower_barrier()
         return delivery

@@ -45,10 +45,7 @@ def records() -> list[Stored]:
 
 
 def core_of(one: Job) -> Core:
-    def meet(live: Any, scan: Any) -> None:
-        live.meet(scan)
-
-    return Core(one, lambda job, read, _: Live(job, read_many=read), advance, last_event, meet=meet)
+    return Core(one, lambda job, read, _: Live(job, read_many=read), advance, last_event, meet=Live.meet)
 
 
 async def stopped(worker: Worker, some: list[Stored]) -> None:
@@ -76,7 +73,6 @@ def test_a_section_added_after_a_kill_gives_the_alarms_of_one_added_after_a_clea
 ) -> None:
     """crashes: where workers with the added section end, while they apply records again and later."""
     before, after, kinds = ADDED[section]
-    replay = "0s" if section == "silent" else "1h"  # as the settings make it
     sent, found = records(), []
     if section == "drift":  # as after 'drift relearn', which needs a clean stop
         monkeypatch.setattr(live_module, "decode_snapshot", partial(decode_snapshot, drift_anew=True))
@@ -89,9 +85,9 @@ def test_a_section_added_after_a_kill_gives_the_alarms_of_one_added_after_a_clea
         assert broker.progress == {0: P} and (broker.committed == {0: P}) == clean
         raised = len(alarms(broker))
         for until in () if clean else crashes:
-            worker = Worker(broker, core=core_of(job(**after)), **{**options, "replay": replay})
+            worker = Worker(broker, core=core_of(job(**after)), **options)
             asyncio.run(killed(worker, sent[broker.committed[0] : until], at_once))
-        worker = Worker(broker, core=core_of(job(**after)), **{**options, "replay": replay})
+        worker = Worker(broker, core=core_of(job(**after)), **options)
         asyncio.run(stopped(worker, sent[broker.committed[0] :]))
         seen = alarms(broker)[raised:]
         found.append(seen if exactly_once else [one for at, one in enumerate(seen) if one not in seen[:at]])

@@ -28,6 +28,7 @@ class Delivery:
         self.barrier, self.failed = False, None
         self.started: list[dict[int, int]] = []
         self.former: dict[int, str] = {}
+        self.moments: dict[int, str] = {}
 
     def raise_barrier(self) -> None:
         self.barrier = True

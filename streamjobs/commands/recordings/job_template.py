@@ -66,7 +66,7 @@ format = "{format}"  # json | msgpack | raw | avro | protobuf
 
 [state]
 directory = "state"
-{checkpoint}
+checkpoint = "1s"  # a crash repeats at most this much input
 # start_from = "pooled.state"  # new keys start from it; written by 'streamjobs replay --pool --export'
 
 [metrics]
@@ -147,7 +147,6 @@ def job_file_text(
         features=quoted(f"{written.topic}.features"),
         format=written.format,
         **source,
-        checkpoint=_checkpoint(trial),
         registry="" if written.registry is None else REGISTRY.format(url=quoted(written.registry)),
         window=_window_of(starter)
         if starter is not None
@@ -193,13 +192,6 @@ def _alone(guessed: "Guess | None") -> int:
     if guessed is None or not guessed.pause:
         return USUAL_LIMIT
     return min(USUAL_LIMIT, max(ALONE_LIMIT, round(ALONE_SECONDS / guessed.pause)))
-
-
-def _checkpoint(trial: "Trial | None") -> str:
-    """With `silent` each checkpoint writes all changed states, so it comes less often."""
-    if trial is not None and any(line.startswith("silent") for line in trial.sensors):
-        return 'checkpoint = "10s"  # a crash repeats at most this much input; with silent each writes all changed states'
-    return 'checkpoint = "1s"  # a crash repeats at most this much input'
 
 
 def name_of(text: str) -> str:

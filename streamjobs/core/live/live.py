@@ -68,12 +68,10 @@ def _applied(stored: bytes | None) -> Offsets:
 
 
 def _silence(job: Job) -> "Silence":
-    from streamjobs.core.live.group import Group  # few jobs have them
-    from streamjobs.core.live.silence import Silence
+    from streamjobs.core.live.silence import Silence  # few jobs have it
 
-    silent, group = job.steps.silent, job.steps.group
-    assert silent is not None
-    return Silence(silent.after, None if group is None else Group(group.share, group.within))
+    assert job.steps.silent is not None
+    return Silence.of(job.steps.silent, job.steps.group)
 
 
 class Live(Slots):
@@ -187,9 +185,15 @@ class Live(Slots):
             return None if data is None else (data, None)
         return self.encode([slot])[0], (self.states(slot), list(self.names[slot]), dict(self.offsets[slot]))
 
-    def meet(self, scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]]) -> None:
+    @property
+    def moment(self) -> str:
+        """For the commit of the next offset; "" where the job needs none."""
+        return "" if self.silence is None else self.silence.moment
+
+    def meet(self, scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]], moment: str = "") -> None:
         """Before the first batch: learn when each stored key was last heard of, if the job asks. scan: as of a store.
 
+        moment: of the commit where the input continues.
         Raises ForeignStateError where the first stored state is of another job: no record has to come to show it.
         """
         for _, data in scan(None, 1):
@@ -200,7 +204,7 @@ class Live(Slots):
             except SnapshotError:  # a damaged one is set aside when its key comes
                 pass
         if self.silence is not None:
-            self.silence.meet_all(self.job.own, scan)
+            self.silence.meet_all(self.job.own, scan, moment)
 
     def slot(self, key: bytes) -> int | None:
         """The key's slot; reads its snapshot, or begins a new state, where it has none. None: the key is set aside.

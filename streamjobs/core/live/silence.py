@@ -3,8 +3,20 @@
 The partition's clock follows its newest event time, but from one sample to the next it advances by half of the stated time
 at most. Therefore, if all keys pause together, as at night, the first sample after the pause makes no key silent. A key is
 heard of when it sends a sample that is newer than all of its samples before. It stores the clock of this moment, and falls
-silent when the clock has advanced by the stated time. After a crash, the stored states of all keys give the same: the clock
-is the largest stored one, and keys that are behind it by the stated time have alarmed before.
+silent when the clock has advanced by the stated time.
+
+After a crash all of this follows from the stored states, which are as of different records, and from one commit with R, P
+(`worker.pace`) and the clock at R. From R on every sample moves the clock, also one that its key's state has applied. So
+the clock at each record, and what a key stores there, have the same bits as before the crash. Keys that are behind the clock
+by the stated time have alarmed before. What a crash leaves:
+1. before the states are written: R, P and the clock are the old ones. A key that is silent from R to P needs no other state.
+2. after the states, before the commit (at_least_once): their keys may be ahead of the clock until it reaches the newest of
+   them. They raise nothing until then: what they raised was acknowledged before the states were written. The other keys
+   raise the same alarms again.
+3. after the commit, before or after the local store: as 1, with the new R.
+A commit without the clock is of an earlier release, in which all states were as of one record, or of a tool, or R was moved
+because records were deleted: then the clock is the largest stored one.
+`tests/worker/test_silent_at_pace.py` tries the crashes.
 
 A key that is expected is missing when the clock, which begins with the partition's first sample, has come to the stated time
 without a sample of the key. It then gets a state that tells so, in which its newest sample is of -inf.
@@ -15,10 +27,11 @@ from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 from streamjobs.core.live.group import Group
+from streamjobs.core.messages import Record
 from streamjobs.core.state import held_stages, snapshot
 from streamjobs.errors import SnapshotError
-from streamjobs.stages.events.group import Alarmed
-from streamjobs.stages.events.silent import Heard
+from streamjobs.stages.events.group import Alarmed, Grouped
+from streamjobs.stages.events.silent import Heard, SilentKeys
 from streamjobs.stages.names import GROUP, SILENT
 from streamjobs.stages.stage import JobStage, Shape
 
@@ -41,6 +54,10 @@ class Change(NamedTuple):
 class Silence:
     """after: seconds; group: of keys that alarm together, where the job asks."""
 
+    @classmethod
+    def of(cls, silent: SilentKeys, group: Grouped | None) -> "Silence":
+        return cls(silent.after, None if group is None else Group(group.share, group.within))
+
     def __init__(self, after: float, group: Group | None = None) -> None:
         self.group = group
         self.after, self.time, self.clock = after, float("-inf"), 0.0
@@ -49,22 +66,37 @@ class Silence:
         self.absent: set[bytes] | None = None  # keys that are expected and may still come in time; None: not known yet
         self.missing: dict[bytes, Heard] = {}
         self._due: list[tuple[float, bytes]] = []  # heap of one clock a key, no later than when it falls silent
+        self._stored: dict[tuple[str, int], int] = {}  # the last offset that a stored state has applied, by place
+        self._alarmed: dict[bytes, Alarmed] | None = None  # as stored, until the group continues
 
-    def meet(self, stored: Iterable[tuple[bytes, Heard]]) -> None:
-        """All keys with a stored state, once, before the first `hear`."""
+    @property
+    def moment(self) -> str:
+        """The partition's event time and clock now, for the commit of an offset."""
+        return f"{self.time!r},{self.clock!r}"
+
+    def meet(self, stored: Iterable[tuple[bytes, Heard]], moment: str = "") -> None:
+        """All keys with a stored state, once, before the first `hear`. moment: where the input continues."""
         for key, heard in stored:
             if heard.time > float("-inf"):
                 (self.missing if heard.newest == float("-inf") else self.heard)[key] = heard
-        self.time = max((heard.time for heard in self.heard.values()), default=self.time)
-        self.clock = max((heard.clock for heard in self.heard.values()), default=self.clock)
+        if moment and self.heard:
+            self.time, self.clock = map(float, moment.split(","))
+        else:
+            self.time = max((heard.time for heard in self.heard.values()), default=self.time)
+            self.clock = max((heard.clock for heard in self.heard.values()), default=self.clock)
         self.quiet = {key: heard for key, heard in self.heard.items() if self._when(heard) <= self.clock}
         self._due = [(self._when(heard), key) for key, heard in self.heard.items() if key not in self.quiet]
         heapify(self._due)
 
-    def meet_all(self, own: Mapping[str, JobStage], scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]]) -> None:
+    def meet_all(
+        self,
+        own: Mapping[str, JobStage],
+        scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]],
+        moment: str,
+    ) -> None:
         """Keys by their snapshots. Those of jobs without this stage, and damaged ones, are not known.
 
-        own: the job's stages.
+        own: the job's stages. moment: see `meet`.
         """
         places: dict[str, tuple[int, int] | None] = {}  # by description
         known: dict[bytes, Heard] = {}
@@ -81,24 +113,47 @@ class Silence:
                     places[held.description] = _places(own, held.description)
                 if (found := places[held.description]) is not None:
                     known[key], alarmed[key] = _stored(held.arrays, *found)
-        self.meet(known.items())
+                    for place, offset in held.offsets.items():
+                        self._stored[place] = max(offset, self._stored.get(place, offset))
+        self.meet(known.items(), moment)
         if self.group is not None:
+            self._alarmed = alarmed
             self.group.meet(alarmed, self.clock, len(self.heard))
 
-    def hear(self, key: bytes, time: float) -> Sequence[Change]:
-        """A sample of this event time came; gives who comes back and who falls silent with it, in their order."""
+    def group_at(self, record: Record) -> Group | None:
+        """The group before this record; None where a stored state has records from there on.
+
+        Keys that alarm are written together with all others (`Report.keys_grouped`). So from R to the newest stored state
+        either no key has alarmed, or all states are as of that one, and the group follows from them there.
+        """
+        if self._alarmed is not None and self.group is not None:
+            if record.offset <= self._stored.get((record.topic, record.partition), -1):
+                return None
+            self.group.meet(self._alarmed, self.clock, len(self.heard))
+            self._alarmed = None
+        return self.group
+
+    def hear(self, key: bytes, time: float, *, applied: bool = False) -> Sequence[Change]:
+        """A sample of this event time came; gives who comes back and who falls silent with it, in their order.
+
+        applied: the state of the key has it, so it moves the partition's clock alone, as it did when it was applied.
+        """
         before = self.heard.get(key)
-        if before is not None and time <= before.newest:
-            return ()
+        newer = not applied and (before is None or time > before.newest)
         if time > self.time:
-            self.clock += min(time - self.time, MOST_PAUSE * self.after) if self.heard else 0.0
+            self.clock += min(time - self.time, MOST_PAUSE * self.after) if self.time > float("-inf") else 0.0
             self.time = time
-        self.heard[key] = Heard(time, self.time, self.clock)
-        changes = [Change(key, self.missing.pop(key), True)] if key in self.missing else []
-        if before is None or self.quiet.pop(key, None) is not None:
-            heappush(self._due, (self._when(self.heard[key]), key))
-            changes += [] if before is None else [Change(key, before, True)]
-        if self._due[0][0] <= self.clock:
+        elif not newer:
+            return ()
+        changes: list[Change] = []
+        if newer:
+            self.heard[key] = Heard(time, self.time, self.clock)
+            if key in self.missing:
+                changes.append(Change(key, self.missing.pop(key), True))
+            if before is None or self.quiet.pop(key, None) is not None:
+                heappush(self._due, (self._when(self.heard[key]), key))
+                changes += [] if before is None else [Change(key, before, True)]
+        if self._due and self._due[0][0] <= self.clock:
             changes += [Change(one, self.heard[one], False) for _, one in sorted(self._fallen())]
         if self.absent:
             self.absent.discard(key)

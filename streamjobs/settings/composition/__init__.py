@@ -127,9 +127,6 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
 
     Raises SettingError for what does not fit together, ValueError where the length of x is not stated.
     """
-    if settings.alarms is not None and settings.alarms.silent is not None:  # needs states as of one record
-        at_once = settings.state.model_copy(update={"replay": 0.0})
-        settings = settings.model_copy(update={"state": at_once})
     source = settings.source
     dim = source.width
     if dim is None:

@@ -96,13 +96,10 @@ def _of_sensors(alarms: Any, source: SourceSection, state: Any) -> Problems:
     if "" in expected or len(set(expected)) < len(expected):
         twice = next((key for key, times in Counter(expected).items() if times > 1), "")
         yield ("alarms", "expected"), f"expected must name different keys, each with a character or more; got {twice!r:.80}."
-    if alarms.silent is None or state is None:
-        return
-    for name in [name for name in ("ttl", "replay") if name in state.model_fields_set and getattr(state, name)]:
+    if alarms.silent is not None and state is not None and state.ttl:
         yield (
             ("alarms", "silent"),
-            f"silent cannot be used with [state] {name}, because it needs the states of all keys after the same record. "
-            "Remove one of the two settings.",
+            "silent cannot be used with [state] ttl, because it needs the states of all keys. Remove one of the two.",
         )
 
 

@@ -1,0 +1,105 @@
+"""Keys that are silent, missing, or alarm together, where states are written at their own pace.
+
+A crash at every step of a checkpoint, with alarms that open and end between R and P, changes no output and no state.
+"""
+
+import json
+import random
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from streamjobs.core import admit
+from streamjobs.core.live.silence import Silence
+from streamjobs.core.messages import Stored
+from streamjobs.worker.pace import Pace
+from streamjobs.worker.partition import Partition
+from tests.brokers.verification import replayed
+from tests.core.alarm_jobs import EXPECTED, GROUP, hall, job, of_missing
+from tests.worker.lives import Lives
+
+Patch = pytest.MonkeyPatch
+STEPS = ("", "before changelog", "after changelog", "before commit", "after commit", "before store", "after store")
+
+
+def ahead() -> list[Stored]:
+    """As `of_missing`, with every other sample of s5 8 s ahead: these set the partition's event time."""
+    records = list[Stored]()
+    for one in of_missing():
+        body = json.loads(one.value or b"")
+        body["ts"] += 8.0 if one.key == b"s5" and len(records) % 2 else 0.0
+        records.append(one._replace(value=json.dumps(body).encode()))
+    return records
+
+
+JOBS: dict[str, tuple[dict[str, object], Callable[[], list[Stored]]]] = {
+    "silent": (EXPECTED | {"stuck": True}, ahead),
+    "group": (
+        GROUP,
+        partial(hall, 12, 300, {key: [(110 + 5 * key + key // 6 * 40, 190 + key // 6 * 70)] for key in range(12)}),
+    ),
+}
+
+
+def _run(name: str, seed: int, monkeypatch: Patch, *, exactly_once: bool) -> Lives:
+    sections, records = JOBS[name]
+    rng = random.Random(seed)
+    lives = Lives(job(alarms=sections).on_partitions(1), records(), rng, exactly_once=exactly_once)
+    lives.batches = 1, 5, 40, 80
+    lives.run(monkeypatch, rng.sample(STEPS, len(STEPS)) * 2)
+    return lives
+
+
+def _applied_again(lives: Lives) -> set[tuple[str, bool]]:
+    """Kinds of alarms between R and P, each with whether its start or its end."""
+    kinds = set()
+    for name, (_, _, value, *_) in replayed(lives.job, lives.records).answers["alarms"].items():
+        offset, one = int(name.split(b"-")[2]), json.loads(value or b"")
+        if any(begin <= offset < upto for begin, upto in lives.began):
+            kinds.add((one["watch"], one["open"]))
+    return kinds
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize("name", JOBS)
+def test_a_crash_at_any_step_changes_no_bit(name: str, exactly_once: bool, monkeypatch: Patch) -> None:
+    again = set[tuple[str, bool]]()
+    for seed in range(2):
+        again |= _applied_again(_run(name, seed, monkeypatch, exactly_once=exactly_once))
+    of_silent = {(kind, open_) for kind in ("silent", "missing") for open_ in (True, False)}
+    assert again >= of_silent if name == "silent" else ("stuck", True) not in again, "R passes alarms that a group counts"
+
+
+def _clock_of_the_newest_cut(patch: Patch) -> None:
+    patch.setattr(Pace, "moment", property(lambda self: self._since.moment))
+
+
+def _clock_not_committed(patch: Patch) -> None:
+    real = Silence.meet
+    patch.setattr(Silence, "meet", lambda self, stored, moment="": real(self, stored))
+
+
+def _applied_samples_do_not_count(patch: Patch) -> None:
+    patch.setattr(admit, "_pass", lambda *_: None)
+
+
+def _keys_of_a_group_written_alone(patch: Patch) -> None:
+    real = Partition._snapshots
+    patch.setattr(Partition, "_snapshots", lambda self, **_: (setattr(self, "_write_all", False), real(self))[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "bug"),
+    [
+        ("silent", _clock_of_the_newest_cut),
+        ("silent", _clock_not_committed),
+        ("silent", _applied_samples_do_not_count),
+        ("group", _keys_of_a_group_written_alone),
+    ],
+)
+def test_a_planted_bug_is_noticed(name: str, bug: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    bug(monkeypatch)
+    with pytest.raises((AssertionError, KeyError)):
+        for seed in range(2):
+            _run(name, seed, monkeypatch, exactly_once=False)
