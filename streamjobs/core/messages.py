@@ -200,7 +200,7 @@ class Report:
     alarms: list[ShownAlarm] = field(default_factory=list)  # the first MOST_SHOWN
     heard: list[tuple[Record, float]] = field(default_factory=list)  # with [alarms] silent: samples, and their event times
     passed: list[tuple[Record, float]] = field(default_factory=list)  # the same, of records that their keys have applied
-    keys_grouped: int = 0  # keys with an alarm that counts for a group: all states are written with theirs
+    group_depends: bool = False  # on alarms that the next states do not have (`live.group`): all states are written
     letters: list[Letter] = field(default_factory=list)  # the first MOST_SHOWN
     set_aside: list[SetAside] = field(default_factory=list)
 

@@ -79,7 +79,7 @@ def watch_silence(job: Job, live: Live, records: Sequence[Record], advanced: Adv
     keys = dict.fromkeys(record.key for record in records if record.key is not None)
     _keep(live, SILENT, missing | silence.heard, keys | dict.fromkeys(missing))
     if silence.group is not None:
-        report.keys_grouped = len(silence.group.changed)
+        report.group_depends, silence.group.depends = silence.group.depends, False
         _keep(live, GROUP, silence.group.alarmed, keys | silence.group.changed)
         silence.group.changed.clear()
     return advanced._replace(outputs=_by_record(job, advanced.outputs, sent, records[0])) if sent else advanced
@@ -101,6 +101,8 @@ def _turns(silence: Silence, group: Group | None, record: Record, alarms_: bool)
     """What becomes of the group with a sample, or with the alarm of its key."""
     known = len(silence.heard)
     if group is None:
+        if alarms_ and silence.group is not None:
+            silence.alarm_again(record.key or b"")
         return []
     if alarms_:
         turn = group.alarm(record.key or b"", silence.clock, silence.time, known)

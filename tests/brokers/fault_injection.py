@@ -105,7 +105,7 @@ def crashes_after_removal(count: int) -> None:
 def commits_first(_: int) -> None:
     async def take(self: Any) -> bool:
         if self.partition.next > self.partition.committed:
-            await self._commit_offset(self.partition.number, self.partition.next, self.partition.next)
+            await self._commit_offset(self.partition.number, self.partition.next, self.partition.next, "")
             crash()
         return True
 
@@ -159,7 +159,7 @@ def drops_on_revoke(_: int) -> None:
     async def revoke(self: Any, why: str) -> None:
         if why != "stop":
             for one in self.held.values():
-                await self.kafka.commit(one.partition.number, one.partition.next)
+                await self.kafka.commit(one.partition.number, one.partition.next, 0, "")
                 one.partition.next = one.partition.committed
         await real(self, why)
 

@@ -86,7 +86,7 @@ def test_check_counts_the_dead_letters_of_a_sample(tmp_path, capsys):
     assert command("check", job_file(tmp_path), "--sample", sample, "--key", "person", "--json") == 0
     taken = json.loads(capsys.readouterr().out)["sample"]
     assert taken["samples"] == 18
-    assert taken["dead_letters"] == {"missing_field": 1, "bad_time": 1}
+    assert taken["dead_letters"] == {"wrong_value": 1, "bad_time": 1}
 
 
 def test_a_sample_of_dead_letters_alone_ends_check_with_code_1(tmp_path, capsys):

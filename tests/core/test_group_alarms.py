@@ -3,6 +3,7 @@
 import pytest
 
 from algorithms.common.protocol import SettingError
+from streamjobs.core.live.group import Group
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output
 from streamjobs.core.sensor_alarms import open_now
@@ -87,3 +88,20 @@ def test_group_needs_silent() -> None:
 def test_the_stage_of_a_group_names_what_it_takes() -> None:
     with pytest.raises(SettingError, match="share"):
         Grouped(share=0.0)
+
+
+def test_all_states_are_written_only_where_a_group_depends_on_more_than_newest_alarms() -> None:
+    def depends(*alarms: tuple[int, float]) -> list[bool]:
+        group, of_each = Group(0.1, 40.0), list[bool]()
+        for key, clock in alarms:
+            group.tick(clock, 20)
+            group.alarm(b"%d" % key, clock, START + clock, 20)
+            of_each.append(group.depends)
+            group.depends = False
+        return of_each
+
+    assert depends((0, 10), (1, 20), (0, 51)) == [False] * 3
+    assert depends((0, 10), (0, 49)) == [False, True], "a crash before the second needs the first"
+    five = [(key, 10.0 + key) for key in range(5)]
+    assert depends(*five) == [False] * 4 + [True], "it opens"
+    assert depends(*five, (5, 16), (6, 90)) == [False] * 4 + [True, True, False], "it grows; it has ended"

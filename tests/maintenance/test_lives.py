@@ -20,7 +20,7 @@ class Writer:
     origin = Origin()
     metadata = ""
 
-    async def join(self, offset: int, progress: int = 0) -> None:
+    async def join(self, offset: int, progress: int = 0, moment: str = "") -> None:
         self.metadata = self.origin.metadata
 
     async def commit(self) -> None:

@@ -64,11 +64,14 @@ def _applied_again(lives: Lives) -> set[tuple[str, bool]]:
 @pytest.mark.parametrize("exactly_once", [False, True])
 @pytest.mark.parametrize("name", JOBS)
 def test_a_crash_at_any_step_changes_no_bit(name: str, exactly_once: bool, monkeypatch: Patch) -> None:
-    again = set[tuple[str, bool]]()
-    for seed in range(2):
-        again |= _applied_again(_run(name, seed, monkeypatch, exactly_once=exactly_once))
     of_silent = {(kind, open_) for kind in ("silent", "missing") for open_ in (True, False)}
-    assert again >= of_silent if name == "silent" else ("stuck", True) not in again, "R passes alarms that a group counts"
+    wanted, again = of_silent if name == "silent" else {("stuck", True)}, set[tuple[str, bool]]()
+    for seed in range(12):  # two are mostly enough
+        again |= _applied_again(_run(name, seed, monkeypatch, exactly_once=exactly_once))
+        if seed > 0 and again >= wanted:
+            break
+    assert again >= wanted
+    assert name == "silent" or ("group", True) not in again, "all states are written when a group opens"
 
 
 def _clock_of_the_newest_cut(patch: Patch) -> None:
@@ -84,6 +87,10 @@ def _applied_samples_do_not_count(patch: Patch) -> None:
     patch.setattr(admit, "_pass", lambda *_: None)
 
 
+def _alarms_raised_again_do_not_count(patch: Patch) -> None:
+    patch.setattr(Silence, "alarm_again", lambda *_: None)
+
+
 def _keys_of_a_group_written_alone(patch: Patch) -> None:
     real = Partition._snapshots
     patch.setattr(Partition, "_snapshots", lambda self, **_: (setattr(self, "_write_all", False), real(self))[1])
@@ -96,10 +103,11 @@ def _keys_of_a_group_written_alone(patch: Patch) -> None:
         ("silent", _clock_not_committed),
         ("silent", _applied_samples_do_not_count),
         ("group", _keys_of_a_group_written_alone),
+        ("group", _alarms_raised_again_do_not_count),
     ],
 )
 def test_a_planted_bug_is_noticed(name: str, bug: Callable[[Patch], None], monkeypatch: Patch) -> None:
     bug(monkeypatch)
     with pytest.raises((AssertionError, KeyError)):
-        for seed in range(2):
+        for seed in range(12):  # mostly the first ones
             _run(name, seed, monkeypatch, exactly_once=False)

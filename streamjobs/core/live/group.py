@@ -30,6 +30,7 @@ class Group:
         self.share, self.within, self.start = share, within, 0.0  # start: of the group that is open; 0: none is
         self.alarmed: dict[bytes, Alarmed] = {}  # the newest alarm of each key
         self.changed: dict[bytes, None] = {}  # keys with states to be written
+        self.depends = False  # the group now depends on more than the newest alarm of each key before, see `alarm`
         self._recent: deque[tuple[float, bytes]] = deque()  # alarms within the time, by clock
         self._members: dict[bytes, float] = {}
 
@@ -44,18 +45,29 @@ class Group:
             self.start = max((one.clock, one.start) for one in map(self.alarmed.__getitem__, self._members))[1]
 
     def alarm(self, key: bytes, clock: float, time: float, known: int) -> Turn | None:
-        """A key alarms at this clock and event time of the partition; known: keys of the partition."""
+        """A key alarms at this clock and event time of the partition; known: keys of the partition.
+
+        A state has its key's newest alarm alone. Where the alarm before still counts, or the group is open, the states as of
+        different records do not say what the group was: `depends`.
+        """
+        self.depends |= key in self._members or bool(self.start)
         self._members[key] = clock
         self._recent.append((clock, key))
         self.alarmed[key] = Alarmed(clock, self.start)
         self.changed[key] = None
         if self.start or len(self._members) < self._least(known):
             return None
-        self.start = time
+        self.start, self.depends = time, True
         for member, at in self._members.items():
             self.alarmed[member] = Alarmed(at, time)
             self.changed[member] = None
         return Turn(time, False, self.keys())
+
+    def remember(self, key: bytes, clock: float) -> Alarmed:
+        """A key alarms again before the group continues (`Silence.group_at`); no group was open then."""
+        self.depends |= clock - self.alarmed.get(key, Alarmed(-math.inf, 0.0)).clock < self.within
+        self.alarmed[key], self.changed[key] = Alarmed(clock, 0.0), None
+        return self.alarmed[key]
 
     def tick(self, clock: float, known: int) -> Turn | None:
         """The clock goes on, or a key is new: whether the open group ends."""

@@ -123,8 +123,8 @@ class Silence:
     def group_at(self, record: Record) -> Group | None:
         """The group before this record; None where a stored state has records from there on.
 
-        Keys that alarm are written together with all others (`Report.keys_grouped`). So from R to the newest stored state
-        either no key has alarmed, or all states are as of that one, and the group follows from them there.
+        Where the group depends on more than each key's newest alarm, all states are written (`Group.depends`). So from R to
+        the newest stored state no group has opened or grown, and it follows from the states and the alarms raised again.
         """
         if self._alarmed is not None and self.group is not None:
             if record.offset <= self._stored.get((record.topic, record.partition), -1):
@@ -132,6 +132,11 @@ class Silence:
             self.group.meet(self._alarmed, self.clock, len(self.heard))
             self._alarmed = None
         return self.group
+
+    def alarm_again(self, key: bytes) -> None:
+        """A key alarms before the group continues."""
+        assert self.group is not None and self._alarmed is not None
+        self._alarmed[key] = self.group.remember(key, self.clock)
 
     def hear(self, key: bytes, time: float, *, applied: bool = False) -> Sequence[Change]:
         """A sample of this event time came; gives who comes back and who falls silent with it, in their order.
