@@ -168,14 +168,14 @@ def _try(file: Path, sample: Path, guessed: "Guess", written: "Written", how: "H
 
         written = written._replace(best=best_learner(file, sample, guessed, how))
         _write(file, job_file_text(guessed, file, written))
-    trial = tried_on(file, sample, guessed, how, most_rows, daily=written.daily)
+    trial = tried_on(file, sample, guessed, how, most_rows)
     while (unfit := trial.unfit) and may_leave_out(guessed):
         for line in map(str, trial.tried):
             note(line)
         note(f"{unfit[0]!r} is left out of fields: {unfit[1]}; put it back if that is what you want to hear of")
         guessed = left_out_of(guessed, dict([unfit]))
         _write(file, job_file_text(guessed, file, written))
-        trial = tried_on(file, sample, guessed, how, most_rows, daily=written.daily)
+        trial = tried_on(file, sample, guessed, how, most_rows)
     _write(file, job_file_text(guessed, file, written, trial))
     for line in (*trial.lines(), *trial.off):
         note(line)

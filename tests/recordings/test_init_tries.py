@@ -319,18 +319,3 @@ def test_the_window_in_the_comments_fits_the_pause_between_rows(tmp_path, printe
     found.file.write_text(re.sub(r"(?m)^# (\[window\]|length|hop|rate)", r"\1", found.text))
     window = job_of(found.file).settings.window
     assert window.length * window.rate == pytest.approx(20, rel=0.1)
-
-
-def test_of_a_machine_that_stands_still_at_night_a_whole_day_is_learned_first(tmp_path, printed):
-    """A list of watches learns 300 rows, here half a day: the first start would be an alarm, and the next ones."""
-    random, rows = np.random.default_rng(2), []
-    temperature = 22.0
-    for step in range(7 * 720):
-        runs = 7 <= step % 720 / 30 < 17
-        temperature += ((62.0 if runs else 22.0) - temperature) / 15 + 0.05 * random.normal()
-        power = random.normal(8.0, 0.3) if runs else random.normal(0.4, 0.02)
-        rows.append({"ts": START + 120 * step, "temperature": round(temperature, 2), "power": round(power, 2)})
-    found = printed(jsonl(tmp_path / "press.jsonl", rows))
-    assert found.says(f"on the sample, watch = {WATCH} raised")
-    assert found.says('on the sample, watch = "columns" raised 1 alarm in 1 of 1 key')
-    assert load_job(found.file, {}).drift.watch == "columns"

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from streamjobs.settings.sections import Settings
 
 KEYS, RECORDS = 20, 100_000  # most keys of the sample, and of their records, that are tried
-DAY, LEARN = 86_400.0, 300  # seconds; rows that a list of watches learns before it can alarm
 LEAST = 1000  # rows of a key; a detector of columns needs more
 LOOK_AT = 1_000_000  # records of the sample
 MOST_NAMED = 3  # columns, or keys, in alarms that are printed
@@ -127,12 +126,8 @@ def environment(guessed: "Guess") -> Mapping[str, str]:
     return {**({IN_UTC: "UTC"} if "time_zone" in guessed.choose else {}), **os.environ}
 
 
-def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: int, *, daily: bool = False) -> Trial:
-    """The file's own [drift] first; where it alarms too often, without its loudest watch, then others.
-
-    daily: there is a daily cycle. Where a day has far more rows than a list of watches learns first, the list alarms on the
-    other half of the day, and takes the rows after each alarm as normal. Columns alone learn more rows, and are tried too.
-    """
+def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: int) -> Trial:
+    """The file's own [drift] first; where it alarms too often, without its loudest watch, then others."""
     from streamjobs.job_files import job_from, read_job
     from streamjobs.recordings.profile import may_leave_out
     from streamjobs.replay import alarm_rates
@@ -153,10 +148,8 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
         records = list(records_to_try(own.settings, sample, guessed, how))
     except ConfigError as error:
         return Trial([], str(error))
-    strict = daily and bool(guessed.pause) and DAY / (guessed.pause or 1.0) > 2 * LEARN
     found: list[Tried] = []
-    whole = False
-    for watch in _watches(drift.watch, found, may_leave_out(guessed), strict):
+    for watch in _watches(drift.watch, found, may_leave_out(guessed)):
         one = drift
         if watch != drift.watch:
             one = DriftSection(watch=watch, false_alarms=drift.false_alarms, idle=drift.idle)  # type: ignore[arg-type]
@@ -169,30 +162,17 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
         found.append(_tried(job, way, records))
         if not found[-1].rows and len(found) == 1:
             return Trial([], f"no key of the sample has enough rows for watch = {watch!r} to learn what is normal")
-        if strict and len(found) == 1 and found[0].rows and found[0].alarms:
-            continue
-        whole = strict and len(found) > 1 and _learns_days(*found[:2])
-        if not found[-1].rows or found[-1].fits or whole or (strict and found[0].fits):
+        if not found[-1].rows or found[-1].fits:
             break
     found = [one for one in found if one.rows]
-    found.sort(key=lambda one: (whole and one.watch == "columns", one.fits, -one.usual.total()))
+    found.sort(key=lambda one: (one.fits, -one.usual.total()))
     rows_alone = guessed.label is None and own.settings.window is None
     return Trial(found, None, *(_sensors(own.settings, records, guessed, found[-1].watch) if rows_alone else ()))
 
 
-def _learns_days(own: Tried, columns: Tried) -> bool:
-    """Whether columns alone, which learn more rows first, raise at most as many alarms as a list of watches."""
-    return columns.rows > 0 and columns.fits and columns.alarms.total() <= own.alarms.total()
-
-
-def _watches(own: str | Sequence[str], tried: Sequence[Tried], several: bool, strict: bool) -> Iterator[str | Sequence[str]]:
-    """What to try in turn; tried: the first is the file's own. several: columns that alarm often may be left out.
-
-    strict: what learns more rows comes first.
-    """
+def _watches(own: str | Sequence[str], tried: Sequence[Tried], several: bool) -> Iterator[str | Sequence[str]]:
+    """What to try in turn; tried: the first is the file's own. several: columns that alarm often may be left out."""
     yield own
-    if strict and not isinstance(own, str):
-        yield "columns"
     if isinstance(own, str):
         yield from ([*WITHOUT_RHYTHM], *(name for name in ("columns", "ls_error") if name != own))
         return
@@ -200,7 +180,7 @@ def _watches(own: str | Sequence[str], tried: Sequence[Tried], several: bool, st
     order = sorted(own, key=lambda name: (not (first.lasts and name == own[0]), -first.usual[name]))
     pairs = [[name for name in own if name != left] for left in order]
     yield from sorted(pairs, key=lambda pair: several and pair != [*WITHOUT_RHYTHM])
-    yield from (["ls_error"] if strict else ["columns", "ls_error"])
+    yield from ("columns", "ls_error")
 
 
 def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", watch: object) -> tuple[list[str], list[str]]:
