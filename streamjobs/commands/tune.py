@@ -121,12 +121,13 @@ def _write(write: Path, job_file: Path, contents: dict[str, Any], chosen: dict[s
 
 def _forecasts(job: "Job", records: "Sequence[Stored]", as_json: bool) -> bool:
     """Print what forecasts of these records are worth; True if the job predicts no labels: nothing else is tuned."""
+    from streamjobs.recordings.profile import never_negative
     from streamjobs.replay.forecast_table import worth
 
     done = not job.composition.predicts
     if as_json and not done:
         return done
-    result = worth(job, records)
+    result = worth(job, records, never_negative)
     if as_json:
         covered = [{"ahead": ahead, "stated": stated, "covered": share} for (ahead, stated), share in result.covered.items()]
         lines = [line._asdict() for line in result.lines]

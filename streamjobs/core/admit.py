@@ -249,7 +249,7 @@ def _pass(job: Job, live: Live, slot: int, record: Record, decoded: Decoded, par
     finally:
         live.names[slot][:] = names
     times = decoded.times[part] if decoded.alone is None else decoded.times[part][~decoded.alone[part]]
-    report.passed += [(record, time) for time in times.tolist()]
+    report.heard += [(record, time, True) for time in times.tolist()]
 
 
 def _codes(job: Job, live: Live, slot: int, labels: list[object]) -> list[Code] | None:

@@ -98,7 +98,8 @@ def _run(
         samples = rows if alone is None else picked(rows, ~alone)
         report.samples += len(samples.slots)
         if live.silence is not None:
-            report.heard += zip([records[index] for index in samples.owner.tolist()], samples.times.tolist(), strict=True)
+            owners, times = samples.owner.tolist(), samples.times.tolist()
+            report.heard += [(records[index], time, False) for index, time in zip(owners, times, strict=True)]
         guard.part = "stages"
         total = None
         if steps.fill is not None:

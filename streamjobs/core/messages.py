@@ -198,8 +198,7 @@ class Report:
     failures: list[Failure] = field(default_factory=list)  # dead letters "learner_failed"
     batches: list[BatchRows] = field(default_factory=list)
     alarms: list[ShownAlarm] = field(default_factory=list)  # the first MOST_SHOWN
-    heard: list[tuple[Record, float]] = field(default_factory=list)  # with [alarms] silent: samples, and their event times
-    passed: list[tuple[Record, float]] = field(default_factory=list)  # the same, of records that their keys have applied
+    heard: list[tuple[Record, float, bool]] = field(default_factory=list)  # with silent: samples, event times, see `hear`
     group_depends: bool = False  # on alarms that the next states do not have (`live.group`): all states are written
     letters: list[Letter] = field(default_factory=list)  # the first MOST_SHOWN
     set_aside: list[SetAside] = field(default_factory=list)

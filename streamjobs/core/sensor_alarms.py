@@ -59,10 +59,8 @@ def watch_silence(job: Job, live: Live, records: Sequence[Record], advanced: Adv
         silence.expect(_expected(job, records[0].partition))
     grouped = silence.group is not None and job.steps.group is not None
     raised = _raised(job, records, advanced.outputs) if grouped else {}
-    heard = [(record, time, False) for record, time in report.heard]
-    heard += [(record, time, True) for record, time in report.passed]
-    heard += [(record, -math.inf, False) for record in records if record.offset in raised]
-    for record, time, applied in sorted(heard, key=lambda one: one[0].offset):
+    turns = [(record, -math.inf, False) for record in records if record.offset in raised]
+    for record, time, applied in sorted([*report.heard, *turns], key=lambda one: one[0].offset):
         group = silence.group_at(record) if grouped else None
         for change in silence.hear(record.key or b"", time, applied=applied) if time > -math.inf else ():
             alarm = _silent(job, silence, change)
@@ -75,7 +73,6 @@ def watch_silence(job: Job, live: Live, records: Sequence[Record], advanced: Adv
             sent.append(_output(job, record, alarm, b"", silence.time))
             _report(report, alarm)
     report.heard.clear()
-    report.passed.clear()
     keys = dict.fromkeys(record.key for record in records if record.key is not None)
     _keep(live, SILENT, missing | silence.heard, keys | dict.fromkeys(missing))
     if silence.group is not None:

@@ -188,11 +188,9 @@ def decided(
         known = known._replace(labelled=np.ones(classes, np.int64))
     work: dict[str, Any] = {}
     work[SMOOTHING] = smoothing.workspace(smoothing.begin(shape, 0))
-    work[CLASS_COUNTS] = choosing.counts.workspace(known)
-    choosing.counts.load(work[CLASS_COUNTS], 0, known)
+    work[CLASS_COUNTS] = choosing.counts.holding(known)
     if refuted is not None:
-        work[REFUTED] = refuted.workspace(refuted.begin(shape, 0))
-        refuted.load(work[REFUTED], 0, refuted.begin(shape, 0))
+        work[REFUTED] = refuted.holding(refuted.begin(shape, 0))
     said = choosing.advance(work, slots, out.prediction, codes, learn)
     assert said.smoothed is not None
     kept = ~label & (rows < n)

@@ -121,7 +121,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         first = next((m for m in steady[:place] if _most(_is_same(key[:, m], key[:, n]) for key in numbers)), None)
         if first is not None and fields[first] not in following:
             following[fields[n]] = fields[first]
-    counts = [fields[n] for n in moving if numbers and _counts(np.concatenate([key[:, n] for key in numbers]))]
+    counts = [fields[n] for n in moving if numbers and never_negative(np.concatenate([key[:, n] for key in numbers]))]
     names = [fields[n] for n in still], trending, [fields[n] for n in cycles], following, counts
     return Profile(*names, max(map(len, of_keys), default=0), len(of_keys))
 
@@ -164,7 +164,8 @@ def _most(shown: Iterable[bool]) -> bool:
     return bool(found) and sum(found) >= MOST_KEYS * len(found)
 
 
-def _counts(values: Array) -> bool:
+def never_negative(values: Array) -> bool:
+    """Whether numbers are never below 0, and often there, as counts are."""
     there = values[np.isfinite(values)]
     return len(there) > 0 and bool(there.min() == 0.0 and (there == 0.0).mean() >= OFTEN)
 

@@ -1,6 +1,6 @@
 """What forecasts of a job's rows are worth on recordings: ours, its experts alone, and the last value, as a table."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -18,7 +18,6 @@ from streamjobs.stages.rows import Rows
 OURS = "weighted experts"
 BLOCK = 50  # rows of a mean by which the standard error is estimated: errors of neighbours are alike
 SURE = 2.0  # standard errors
-OFTEN = 0.01  # least share of rows at 0, of a column that cannot be below
 
 
 class Line(NamedTuple):
@@ -52,25 +51,26 @@ class Listening(Forecasts):
         return X, skipped
 
 
-def worth(job: Job, records: Iterable[Record]) -> Worth:
-    """The table of a job with [forecast]; every row is forecast before it is learned."""
+def worth(job: Job, records: Iterable[Record], is_count: Callable[[Array], bool]) -> Worth:
+    """The table of a job with [forecast]; every row is forecast before it is learned.
+
+    is_count: of a column's numbers (n,), NaN where one is missing: whether they cannot be below 0.
+    """
     stage = job.steps.forecasts
     assert stage is not None
     listening = Listening(**{one.name: getattr(stage, one.name) for one in fields(stage) if one.init})
     Replay(job.with_stages(forecasts=listening)).run(records, lambda output: None, lambda tally: None)
     keys = list(_by_key(listening))
     found = [_errors(stage, X, skipped) for X, skipped in keys]
-    return _table(stage.learner, found)._replace(counts=_counts(job, stage, [X for X, _ in keys]))
+    return _table(stage.learner, found)._replace(counts=_counts(job, stage, [X for X, _ in keys], is_count))
 
 
-def _counts(job: Job, stage: Forecasts, keys: Sequence[Array]) -> list[str]:
-    """Columns with 0 as the smallest number, and at 0 in a hundredth of the rows."""
+def _counts(job: Job, stage: Forecasts, keys: Sequence[Array], is_count: Callable[[Array], bool]) -> list[str]:
     if not keys:
         return []
-    X, asked = np.concatenate(keys)[:, : len(stage.columns)], cast(Any, stage.learner)
-    at_zero = (X.min(axis=0) == 0.0) & ((X == 0.0).mean(axis=0) >= OFTEN)
-    names = job.composition.columns
-    return [names[n] for i, n in enumerate(stage.columns) if at_zero[i] and i not in asked.floored]
+    X, names = np.concatenate(keys), job.composition.columns
+    floored = cast(Any, stage.learner).floored
+    return [names[n] for i, n in enumerate(stage.columns) if i not in floored and is_count(X[:, i])]
 
 
 def _by_key(stage: Listening) -> Iterator[tuple[Array, Array]]:

@@ -183,9 +183,7 @@ class Refuted(JobStage):
     """Which rows with a late label the head gives to another class, among the first labels of a run of equal ones.
 
     >>> stage, scores = Refuted(), np.array([[0.9, 0.1], [0.2, 0.8]])
-    >>> fresh = stage.begin(Shape(dim=1, width=1, label_width=1, targets=2), seed=0)
-    >>> work = stage.workspace(fresh)
-    >>> stage.load(work, 0, fresh)
+    >>> work = stage.holding(stage.begin(Shape(dim=1, width=1, label_width=1, targets=2), seed=0))
     >>> stage.advance(work, np.zeros(2, np.int64), scores, np.ones(2), np.full(2, 2, np.int8))  # their class is 1
     array([ 0, -1])
     """
@@ -197,8 +195,7 @@ class Refuted(JobStage):
         return RefutedState(-1, 0)
 
     def warm_up(self, state: RefutedState, shape: Shape) -> None:
-        work = self.workspace(state)
-        self.load(work, 0, state)
+        work = self.holding(state)
         nothing = unknown((1, shape.targets)), unknown((1,)), np.full(1, LEARN, np.int8)
         self.advance(work, np.zeros(1, np.int64), *nothing)
 

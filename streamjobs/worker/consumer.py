@@ -85,17 +85,15 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     async def commit_exactly(self, offsets: Mapping[TP, int], progress: int = 0, moment: str = "") -> bool:
         """Commit these offsets; False when the group is rebalancing, other refusals raise. More: as `partition.Cut` has."""
-        delivery = self.app.delivery
-        try:
-            await self._ensure_consumer().commit(
-                {
-                    TopicPartition(*tp): OffsetAndMetadata(
-                        offset,
-                        delivery.former.origin_of(tp.partition, delivery.origin).metadata_of(offset, progress, moment),
-                    )
-                    for tp, offset in offsets.items()
-                }
+        own, origin_of = self.app.delivery.origin, self.app.delivery.former.origin_of
+        commits = {
+            TopicPartition(*tp): OffsetAndMetadata(
+                offset, origin_of(tp.partition, own).metadata_of(offset, progress, moment)
             )
+            for tp, offset in offsets.items()
+        }
+        try:
+            await self._ensure_consumer().commit(commits)
         except (CommitFailedError, IllegalStateError):
             return False
         return True

@@ -44,7 +44,7 @@ class Pace:
         self._unwritten: dict[bytes, Since] = {}  # in the order of their values
         self._spent = 0.0  # 1 means that a bound is reached
         self._owed = 0.0  # keys, less than one
-        self._bytes, self._moment = applied.bytes, time.monotonic()
+        self._bytes, self._measured = applied.bytes, time.monotonic()
         self._since = self._front = Since(start, 0.0, applied.seconds, moment)  # the last cut; the first of `_unwritten`
 
     def cut(
@@ -84,9 +84,9 @@ class Pace:
         passed = max(
             (seconds - self._since.seconds) / self._replay,
             (size - self._bytes) / most_bytes,
-            (now - self._moment) / LONGEST,
+            (now - self._measured) / LONGEST,
         )
-        self._bytes, self._moment = size, now
+        self._bytes, self._measured = size, now
         self._spent += passed
         return passed
 

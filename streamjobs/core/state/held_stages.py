@@ -92,8 +92,9 @@ def _of_others(name: str, description: Any) -> JobStage:
     if name == STUCK:
         former = StuckWithoutRests()
         return former if description == former.description() else StuckSensors()
-    others: dict[str, JobStage] = {BOUTS: Bouts(shortest=0.0), SILENT: SilentKeys(), GROUP: Grouped(), PAUSES: Pauses()}
-    return Refuted() if name == REFUTED else others[name]
+    others: dict[str, JobStage] = {BOUTS: Bouts(shortest=0.0), SILENT: SilentKeys(), GROUP: Grouped()}
+    others |= {PAUSES: Pauses(), REFUTED: Refuted()}
+    return others[name]
 
 
 class OtherForecasts(JobStage):
