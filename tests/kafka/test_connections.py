@@ -8,10 +8,19 @@ import pytest
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.subscription_state import SubscriptionState
-from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, RequestTimedOutError, TransactionalIdAuthorizationFailed
+from aiokafka.errors import (
+    KafkaConnectionError,
+    LeaderNotAvailableError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+    TransactionalIdAuthorizationFailed,
+    UnknownTopicOrPartitionError,
+)
 from aiokafka.protocol.admin import ApiVersionRequest
+from aiokafka.protocol.metadata import MetadataResponse_v5 as MetadataResponse
 
 from streamjobs.kafka import patches
+from streamjobs.kafka.patches import connections
 from streamjobs.kafka.patches.connections import LastAnswer
 from streamjobs.worker.consumer import ConsumerThread
 from streamjobs.worker.failures import DeliveryError
@@ -25,6 +34,61 @@ def test_a_cluster_that_names_no_node_yet_is_asked_again() -> None:
     with pytest.raises(NodeNotReadyError) as raised:
         asyncio.run(lookup())
     assert raised.value.retriable
+
+
+class Answers:
+    """A connection that answers each request for metadata with the next of `answers`, the last one for ever."""
+
+    def __init__(self, answers: list[Any]) -> None:
+        self.answers, self.asked = answers, 0
+
+    async def send(self, _: object) -> Any:
+        self.asked += 1
+        return self.answers[min(self.asked, len(self.answers)) - 1]
+
+    def close(self, **_: object) -> None: ...
+
+
+def metadata(*, nodes: bool = True, error: int = 0, partitions: int = 1) -> Any:
+    brokers = [(1, "127.0.0.1", 1, None)] if nodes else []
+    found = [(0, number, 1, [1], [1], []) for number in range(partitions)]
+    return MetadataResponse(0, brokers, "cluster", 1, [(error, "in", False, found)])
+
+
+@pytest.mark.parametrize(
+    ("poor", "again"),
+    [
+        (metadata(nodes=False), True),  # the node is cut off from its controller
+        (metadata(error=LeaderNotAvailableError.errno, partitions=0), True),
+        (metadata(error=UnknownTopicOrPartitionError.errno, partitions=0), False),  # the watchdog looks after that
+        (metadata(), False),
+    ],
+)
+def test_metadata_without_nodes_or_partitions_is_asked_for_again(
+    poor: Any, again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "METADATA_AGAIN", 0.0)
+    node = Answers([poor, metadata()])
+
+    async def ask() -> set[int] | None:
+        patches.apply()
+        client: Any = AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
+
+        async def connection(*_: object, **__: object) -> Answers:
+            return node
+
+        client._get_conn, client.cluster.brokers = connection, lambda: [SimpleNamespace(nodeId=1)]
+        client._sync_task = asyncio.ensure_future(client._md_synchronizer())
+        await asyncio.wait_for(client.set_topics(["in"]), 30)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await client.close()
+        found: set[int] | None = client.cluster.partitions_for_topic("in")
+        return found
+
+    found = asyncio.run(ask())
+    assert node.asked == 1 + again
+    assert found == ({0} if again or poor.topics[0][0] == 0 else None)
 
 
 @pytest.mark.parametrize("again", [True, False])

@@ -26,7 +26,11 @@ _connect = AIOKafkaConnection.connect
 _oauth_step = OAuthAuthenticator.step
 _fetch_request = Fetcher._proc_fetch_request
 _update_metadata = ClusterMetadata.update_metadata
+_request_metadata = AIOKafkaClient._metadata_update
 _added_partitions = AddPartitionsToTxnHandler.handle_response
+
+
+METADATA_AGAIN = 0.5  # seconds after an answer that lacks what was asked for
 
 
 class Refusals:
@@ -59,6 +63,21 @@ def _note_unknown_partition(self: Any, answer: Any) -> Any:
     if any(code == UnknownTopicOrPartitionError.errno for _, partitions in answer.errors for _, code in partitions):
         UnknownTopic.at = time.monotonic()
     return _added_partitions(self, answer)
+
+
+async def _complete_metadata(self: Any, cluster: Any, topics: Any) -> Any:
+    """Ask again soon where the answer names no node, or a topic without its partitions.
+
+    A node that its controller has just cut off answers so. aiokafka asks again after `metadata_max_age_ms` (five minutes):
+    a worker that leads its group meanwhile gives every member no partition. Each later answer makes the group join again.
+    A topic that does not exist is the watchdog's concern.
+    """
+    before = UnknownTopic.at
+    updated = await _request_metadata(self, cluster, topics)
+    lacking = not updated or any(not cluster.partitions_for_topic(topic) for topic in topics or ())
+    if cluster is self.cluster and lacking and UnknownTopic.at == before:
+        asyncio.get_running_loop().call_later(METADATA_AGAIN, self.force_metadata_update)
+    return updated
 
 
 async def _retriable_lookup(self: Any, kind: Any, key: str) -> Any:
@@ -137,6 +156,7 @@ async def _oauth_step_with_refusal(self: Any, payload: bytes | None) -> Any:
 
 def apply() -> None:
     AIOKafkaClient.coordinator_lookup = _retriable_lookup
+    AIOKafkaClient._metadata_update = _complete_metadata
     AIOKafkaClient.send = _send_on_own_connection
     AIOKafkaConnection.connect = _connect_with_current_password
     Fetcher._proc_fetch_request = _cancellable_fetch
