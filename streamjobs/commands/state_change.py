@@ -38,7 +38,7 @@ def export(
     if every:
         states = read_copy(job, copy)
         size = write_private(output, encode(states), "--output")
-        say(f"{len(states.entries):,} states in {output} ({readable(size)}); --copy and 'state diff' read it")
+        say(f"{many(len(states.entries), 'state')} in {output} ({readable(size)}); --copy and 'state diff' read it")
         return
     if pool:
         size = write_private(output, [_pooled(job)], "--output")

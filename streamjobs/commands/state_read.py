@@ -8,7 +8,7 @@ import typer
 
 from streamjobs.commands.console import AsJson, JobFile, counted, job_of, moment, note, say, show, table
 from streamjobs.errors import ConfigError, MismatchError, SnapshotError
-from streamjobs.settings.types import readable, shortened
+from streamjobs.settings.types import many, readable, shortened
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -330,4 +330,6 @@ def verify(
             if result.ahead
             else ""
         )
-        say(f"{result.keys:,} keys: every snapshot decodes, belongs to this job and refers to input that exists{ahead}")
+        say(
+            f"{many(result.keys, 'key')}: every snapshot decodes, belongs to this job and refers to input that exists{ahead}"
+        )

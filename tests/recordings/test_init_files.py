@@ -137,7 +137,7 @@ def test_a_list_among_objects_is_a_broken_line_and_both_are_counted(tmp_path, pr
     )
 
 
-@pytest.mark.parametrize("word", ["n/a", "-", "NULL"])
+@pytest.mark.parametrize("word", ["n/a", "-", "---", "NULL"])
 def test_a_word_for_nothing_in_a_column_of_numbers_is_a_missing_number(tmp_path, printed, word):
     rows = table(
         60, ts=lambda i: 1_700_000_000 + 50 * i, device="p1", flow=lambda i: word if i % 9 == 8 else random(i), rpm=random

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from streamjobs.commands.recordings.topic_sample import TopicSample
 from streamjobs.job_files import read_table
 from streamjobs.recordings.files import records_of, rows_of
 from streamjobs.recordings.guess import guess_rows
@@ -36,6 +37,19 @@ def test_a_text_that_lasts_is_no_key(tmp_path, printed):
     )
     assert found.says("choose: key", "'mode' changes while rows come at their usual pause, as the state of one device")
     assert found.out.endswith("--key-is a\n") and found.says("choose: label", "candidates: 'mode'")
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_a_topic_without_keys_gets_the_field_with_an_id_for_each_device(tmp_path, monkeypatch, partitions):
+    made = [
+        {"unit": {"serial": f"SN-{n % 24}", "firmware": "2.4"}, "ts": START + 5 * (n // 24), "temp": random(n)}
+        for n in range(N)
+    ]
+    sample = TopicSample(made, "json", [None] * N, 0, partitions)
+    monkeypatch.setattr("streamjobs.commands.recordings.topic_sample.sample_of", lambda *asked: sample)
+    assert command("init", tmp_path / "job.toml", "--from-topic", "units", "--yes") == 0
+    source = read_table(tmp_path / "job.toml")["source"]
+    assert (source["key"], source.get("rekeyed", False)) == ("unit.serial", partitions > 1)
 
 
 def test_texts_of_which_neither_follows_the_other_are_left_to_the_user(tmp_path, printed):

@@ -1,6 +1,8 @@
 """What a replay's figures are compared with: predictions without a model, and keys that cannot alarm yet."""
 
 import json
+import re
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from streamjobs.job_files import job_of
 from streamjobs.replay.controls import Controls
 from streamjobs.replay.warm_up import rows_to_alarm
 from tests.commands.jobs import command
+from tests.parts import CHECKOUT
 
 JOB = """
 [job]
@@ -92,6 +95,12 @@ def test_keys_that_cannot_alarm_yet_are_counted_with_the_rows_that_they_need(tmp
     assert json.loads(capsys.readouterr().out)["alarms"]["keys_warming_up"] == 0
     assert command("check", tmp_path / "job.toml", "--sample", tmp_path / "rows.jsonl", "--key", "key") == 0
     assert f"a key can alarm after {needed:,} rows at least" in capsys.readouterr().out
+
+
+def test_the_readme_names_the_first_row_that_can_alarm(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```toml\n(.*?)```", (CHECKOUT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "job.toml").write_text(textwrap.dedent(block))
+    assert f" without changes, from row {rows_to_alarm(job_of(tmp_path / 'job.toml')):,} on" in block
 
 
 def test_a_key_that_learns_again_after_a_change_is_not_said_to_have_too_few_rows(tmp_path: Path, capsys) -> None:
