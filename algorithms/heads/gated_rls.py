@@ -10,7 +10,7 @@ would always look right. The adapted head therefore votes with `held`, its weigh
 equal labels began: what it would say to an activity that starts. Votes are right answers, discounted by `discount` a label;
 the scores are mixed with weights exp(rate votes). A frozen head with only scores of 0 has learned nothing and has no weight.
 Of a class without a label of the person the adapted head has learned only what the class is not: `unlabelled` is the share
-of this that counts.
+of this that counts, in the votes too.
 """
 
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ from algorithms.heads.covariance_head import CovarianceHead
 from algorithms.heads.linear import carry, score
 
 EARLIER = 0.5  # in `latest`, of a class with a label before the last one: neither 0, nor the 1 of that label
+FIRST = 0.75  # in place of the 1, while the class has its first run of labels
 
 
 class GatedRlsState(NamedTuple):
@@ -39,7 +40,7 @@ class GatedRlsState(NamedTuple):
     held_bias: Array  # (targets,)
     P: Array  # (n (n + 1) / 2,) lower triangle by rows; the constant input comes last
     votes: Array  # (2,) discounted right answers of the frozen and of the adapted head
-    latest: Array  # (targets,) the last label learned; with `unlabelled` below 1 also EARLIER for classes labelled before
+    latest: Array  # (targets,) the last label learned; with `unlabelled` below 1 also EARLIER and FIRST
     labels: int  # labels learned so far
     seen: int  # rows so far
 
@@ -162,7 +163,9 @@ def _loop(work, slots, X, Y, learn, out, basis, forgetting, delta, gating, falls
                     prediction[t] = frozen[t] + unlabelled * (prediction[t] - frozen[t])
             if falls_back and labels[key] > 0 and largest(prediction) == 0.0:
                 for t in range(targets):
-                    prediction[t] = 0.0 if unlabelled < 1.0 and latest[t] == EARLIER else latest[t]
+                    prediction[t] = latest[t]
+                    if unlabelled < 1.0 and EARLIER <= latest[t] <= FIRST:
+                        prediction[t] = 1.0 if latest[t] == FIRST else 0.0
             if not missing(y):
                 out.loss[n] = distance2(y, prediction)
 
@@ -170,14 +173,15 @@ def _loop(work, slots, X, Y, learn, out, basis, forgetting, delta, gating, falls
                 seen[key] += 1
                 if not missing(y) and not missing(adapted) and not missing(frozen):
                     # Count right answers; the adapted head's are those before this run of labels began.
-                    if labels[key] == 0 or class_of(y) != class_of(latest):
+                    begins = labels[key] == 0 or class_of(y) != class_of(latest)
+                    if begins:
                         _copy(weights, bias, all_held[key], all_held_bias[key])
                     score(all_held[key], all_held_bias[key], x, held)
+                    if unlabelled < 1.0 and not cold:
+                        _without_labels(held, frozen, latest, begins, unlabelled)
                     votes[0] = discount * votes[0] + _right(frozen, y)
                     votes[1] = discount * votes[1] + _right(held, y)
-                    for t in range(targets):
-                        earlier = unlabelled < 1.0 and y[t] == 0.0 and latest[t] > 0.0
-                        latest[t] = EARLIER if earlier else y[t]
+                    _remember(latest, y, begins, unlabelled)
                     labels[key] += 1
 
                     # Adapt.
@@ -203,6 +207,31 @@ def class_of(scores):
 @compiled
 def _right(scores, y):
     return 1.0 if largest(scores) > 0.0 and class_of(scores) == class_of(y) else 0.0
+
+
+@compiled
+def _new(latest, begins):
+    """Whether a class had no label before the present run of labels; `latest` as before the present label."""
+    return latest == 0.0 or (latest == FIRST and not begins)
+
+
+@compiled
+def _without_labels(held, frozen, latest, begins, unlabelled):
+    """Scores of `held` as they would have been predicted."""
+    for t in range(held.size):
+        if _new(latest[t], begins):
+            held[t] = frozen[t] + unlabelled * (held[t] - frozen[t])
+
+
+@compiled
+def _remember(latest, y, begins, unlabelled):
+    for t in range(y.size):
+        if unlabelled < 1.0 and y[t] == 0.0 and latest[t] > 0.0:
+            latest[t] = EARLIER
+        elif unlabelled < 1.0 and y[t] == 1.0 and _new(latest[t], begins):
+            latest[t] = FIRST
+        else:
+            latest[t] = y[t]
 
 
 @compiled

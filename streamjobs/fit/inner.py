@@ -84,10 +84,13 @@ def _at_once(head: GatedRls, state: GatedRlsState, own: Stream) -> Array:
     L, errors = L[:n, :n], L[n:, :n].T
     came = np.maximum(row - own.late, 0)  # labels before each row
     run = np.maximum.accumulate(np.where(np.diff(own.activity, prepend=-1) != 0, row, 0))  # labels before its run of labels
-    adapted, held = (frozen + np.where(row < labels[:, None], L, 0.0) @ errors for labels in (came, run))
+    counted = np.vstack([np.zeros(classes), np.maximum.accumulate(Y)]) > 0
+    adapted, held = (
+        frozen + np.where(row < labels[:, None], L, 0.0) @ errors * np.where(counted[labels], 1.0, head.unlabelled)
+        for labels in (came, run)
+    )
     if head.gate:
         right = [(scores.argmax(axis=1) == own.activity).astype(float) for scores in (frozen, held)]
         ahead = itertools.accumulate((right[0] - right[1]).tolist(), lambda sum, one: head.discount * sum + one, initial=0.0)
         adapted = frozen + (adapted - frozen) / (1.0 + np.exp(head.rate * np.array(list(ahead))[came]))[:, None]
-    labelled = np.vstack([np.zeros(classes), np.maximum.accumulate(Y)])[came] > 0
-    return np.asarray(np.where(labelled, adapted, frozen + head.unlabelled * (adapted - frozen)))
+    return np.asarray(adapted)

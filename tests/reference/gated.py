@@ -32,10 +32,11 @@ def gated(
         if np.isnan(y).any():
             continue
         label = int(np.argmax(y))
-        counts[label] = 1.0
         if label != run:  # another activity: what the adapted head would have predictions before it had labels of it
-            held, run = adapted.copy(), label
-        right = [np.argmax(frozen.T @ x) == label, np.argmax(held.T @ x) == label]
+            held, run, before = adapted.copy(), label, counts.copy()
+        now = frozen.T @ x + before * (held.T @ x - frozen.T @ x)  # as it would have been predicted
+        right = [np.argmax(frozen.T @ x) == label, np.argmax(now) == label]
+        counts[label] = 1.0
         votes = discount * votes + np.array(right, float)
         gain = P @ x / (forgetting + x @ P @ x)
         adapted = adapted + np.outer(gain, y - adapted.T @ x)
