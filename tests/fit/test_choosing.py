@@ -55,6 +55,21 @@ def test_prototypes_are_chosen_where_classes_are_no_half_spaces():
     assert linear.every.mean() < 0.9 and linear.width == 2 and choice.best.width == 40
 
 
+@pytest.mark.parametrize("rows_seen", [400, 100])
+def test_coordinates_of_the_comparison_are_those_of_the_map_that_the_job_gets(rows_seen):
+    """Also of a population with fewer windows than prototypes; a change of the map's default kernel fails here."""
+    mapping, random = (
+        learner_from(choosing.PROTOTYPES["name"], {"budget": choosing.PROTOTYPES["budget"]}),
+        np.random.default_rng(6),
+    )
+    X = random.normal(size=(rows_seen, 12))
+    state, new = mapping.state_after(X, seed=0), random.normal(size=(50, 12))
+    expected = mapping.transform(state, new)
+    found = choosing._coordinates(mapping, state, new)
+    np.testing.assert_allclose(found, expected[:, : found.shape[1]], atol=1e-8)
+    assert not expected[:, found.shape[1] :].any() and np.abs(expected).max() > 0.1
+
+
 def test_the_written_job_is_the_job_with_the_best_and_can_be_fitted(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(choosing, "PROTOTYPES", choosing.PROTOTYPES | {"budget": 40})
     monkeypatch.setattr(choosing, "CONVOLUTIONS", 20)
