@@ -1,6 +1,7 @@
 """`init --sample` of files of many devices, without a column that is named as a key is."""
 
 import json
+import re
 import shlex
 from datetime import UTC, datetime
 
@@ -50,6 +51,10 @@ def test_a_topic_without_keys_gets_the_field_with_an_id_for_each_device(tmp_path
     assert command("init", tmp_path / "job.toml", "--from-topic", "units", "--yes") == 0
     source = read_table(tmp_path / "job.toml")["source"]
     assert (source["key"], source.get("rekeyed", False)) == ("unit.serial", partitions > 1)
+    text = (tmp_path / "job.toml").read_text()
+    (tmp_path / "job.toml").write_text(re.sub(r"^# (\[alarms\]|stuck|silent)", r"\1", text, flags=re.MULTILINE))
+    assert read_table(tmp_path / "job.toml")["alarms"] == {"stuck": True, "silent": "50s"}
+    assert command("check", tmp_path / "job.toml") == 0
 
 
 def test_texts_of_which_neither_follows_the_other_are_left_to_the_user(tmp_path, printed):

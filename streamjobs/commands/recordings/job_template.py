@@ -1,6 +1,7 @@
 """The job file that `init` writes: a commented template, filled with what was guessed from a recording."""
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -156,7 +157,9 @@ def job_file_text(
         else OF_POPULATION.format(count=taught.people, directions=DIRECTIONS if convolutions(taught) else "")
         if taught is not None
         else OF_KEYS.format(
-            after=(OF_PEOPLE if windowed else "") if labelled else _sensors(trial) + ("" if windowed else _ahead(guessed)),
+            after=(OF_PEOPLE if windowed else "")
+            if labelled
+            else _sensors(guessed, trial) + ("" if windowed else _ahead(guessed)),
             per_time='; or by time, such as "1/day"' if windowed else "",
             learner=OF_BEST.format(line=one_line(best.line), section=toml({"learner": dict(best.section)}).rstrip())
             if (best := written.best) is not None
@@ -183,8 +186,15 @@ def _window_of(starter: "Starter") -> str:
     return "\n".join([*lines, 'statistics = "gravity"  # for a sensor mounted any way round'])
 
 
-def _sensors(trial: "Trial | None") -> str:
-    return "".join(f"\n{one_line(line)}" for line in trial.sensors) if trial is not None else ""
+def _sensors(guessed: "Guess | None", trial: "Trial | None") -> str:
+    """The lines of [alarms]: as tried on the sample, or as comments, such as for a topic of which few rows are read."""
+    if trial is not None:
+        return "".join(f"\n{one_line(line)}" for line in trial.sensors)
+    lines = ["\n", "# [alarms]  # of sensors that stop; not tried: 'init --sample' tries them on a file"]
+    lines.append("# stuck = true  # a column repeats one number")
+    if guessed is not None and guessed.pause and guessed.time is not None:
+        lines.append(f'# silent = "{math.ceil(10 * guessed.pause)}s"  # no sample of a key for 10 usual pauses')
+    return "\n".join(lines)
 
 
 def _alone(guessed: "Guess | None") -> int:
