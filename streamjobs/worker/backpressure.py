@@ -18,9 +18,9 @@ ASKED_TURN = 0.003  # the same while the page asks for keys: smaller calls cost 
 ASKED_FOR = 5.0  # seconds after a question in which another one is expected
 FETCH_WAIT_MS = 100  # an empty fetch stays at the broker this long
 HELD_BYTES = 64 << 10  # a larger fetch is not held; less than the least that one partition may give, or a backlog would wait
-HELD_MS = 8.0  # at most, without [source] linger
-HELD_RECORDS = 3  # that must be expected within it
-HALF_LIFE = 0.1  # seconds, of the rate of records
+HELD_MS = 16  # at most, without [source] linger
+LEAST_MS = 2.0  # less is not held
+SPARE = 0.4  # of the time; more costs less processor, and records come later
 
 
 class Backpressure:
@@ -60,7 +60,7 @@ class Turns:
         self._lock = asyncio.Lock()
         self._asked = float("-inf")  # time.monotonic() of the newest question
         self._spent = 0.0  # seconds of calls in this turn of the event loop
-        self._began = 0.0
+        self._began = self.ended = 0.0  # time.perf_counter() of the newest call
 
     def expect_questions(self) -> None:
         """Keep turns short for a while: a viewer waits for the event loop."""
@@ -90,7 +90,8 @@ class Turns:
         try:
             if not self._spent:
                 asyncio.get_running_loop().call_soon(self._renew)
-            self._spent += time.perf_counter() - self._began
+            self.ended = time.perf_counter()
+            self._spent += self.ended - self._began
             if self._spent > self.seconds / 2 and error is None:  # another call would make this turn too long
                 await asyncio.sleep(0)
         finally:
@@ -101,29 +102,30 @@ class Turns:
 
 
 class Hold:
-    """How long the broker may hold the next fetch: as long as the worker was busy after the last ones.
+    """How long the broker may hold the next fetch: so long that the worker has SPARE of its time to wait for it.
 
     A fetch, a call of `advance` and a request with outputs cost about the same for one record as for ten, together more than
-    1 ms. Records that came while the worker is busy would wait in its queue, as a fetch for each few of them. If they wait
-    at the broker, one fetch has all of them. Where few records are expected, a fetch is not held: it would only be late.
-    [source] linger holds every fetch.
+    1 ms. With many partitions a fetch is there before the calls for the last one are done, and all time goes into fetches of
+    few records, which queue. If records wait at the broker, one fetch has all of them. Where the worker waits for records
+    anyway, a fetch is not held: it would only be late. [source] linger holds every fetch.
     """
 
     def __init__(self, linger: float) -> None:
         """linger: seconds, 0 without it."""
         self._linger_ms = round(1000 * linger)
-        self._seen, self._at = 0.0, time.monotonic()  # records, halved in every HALF_LIFE; when they were counted
-        self._busy_ms, self._spent = 0.0, time.process_time()  # of processor, after a fetch; seconds so far
+        self._wanted_ms, self._at = 0.0, time.perf_counter()  # when the last fetch came
         self.patience = math.inf  # seconds without a record after which `choose` is to be called, because none may come
 
-    def choose(self, fetcher: Any, records: int) -> None:
-        """Set longest wait and least bytes of the next fetch of aiokafka's fetcher or consumer. records: of the last."""
-        now, spent = time.monotonic(), time.process_time()
-        self._seen = self._seen * 0.5 ** ((now - self._at) / HALF_LIFE) + records
-        self._busy_ms += (min(1000 * (spent - self._spent), HELD_MS) - self._busy_ms) / 4
-        self._at, self._spent = now, spent
-        expected = self._seen * math.log(2) / HALF_LIFE * self._busy_ms / 1000
-        held_ms = round(self._busy_ms) if records and expected >= HELD_RECORDS and not self._linger_ms else 0
+    def choose(self, fetcher: Any, records: int, since: float) -> None:
+        """Set longest wait and least bytes of the next fetch of aiokafka's fetcher or consumer.
+
+        records: of the last one; since: time.perf_counter() from which the worker had nothing to do but to wait for it.
+        """
+        now = time.perf_counter()
+        lacking_ms = min(HELD_MS, 1000 * (SPARE * (now - self._at) - max(0.0, now - since)))
+        self._at = now
+        self._wanted_ms = min(HELD_MS, max(0.0, self._wanted_ms + lacking_ms / 8)) if records else 0.0
+        held_ms = round(self._wanted_ms) if self._wanted_ms >= LEAST_MS and not self._linger_ms else 0
         self.patience = 4 * held_ms / 1000 if held_ms else math.inf
         wait_ms = self._linger_ms or held_ms
         fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes = (wait_ms, HELD_BYTES) if wait_ms else (FETCH_WAIT_MS, 1)

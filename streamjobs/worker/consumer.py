@@ -3,8 +3,7 @@
 What Faust 0.15.3 and aiokafka 0.14.0 do that loses or repeats records here, and the answer to each:
 - Faust forgets revoked partitions' applied but uncommitted offsets: `on_partitions_revoked` takes a checkpoint first.
 - Records fetched before a seek arrive after it: epoch, barrier, and one lock for all fetches and seeks.
-- Faust starts four tasks for each event, and its streams pass it on in several turns of the event loop: no event is made.
-- `getmany` seeks by itself while the flow is stopped: `perform_seek` returns at once then.
+- Faust starts four tasks for each event and five for each fetch: no event is made, and its loop of fetches is replaced.
 - `seek_to_committed` does not move a partition without a commit: its first offset is committed before.
 - aiokafka takes an empty set of partitions for all of them: it is never passed on.
 - `commit` may return without committing: `commit_exactly` calls the consumer itself.
@@ -23,6 +22,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
+from mode.threads import QueuedMethod
 
 from streamjobs.core.state import snapshot
 from streamjobs.errors import SetupError, SnapshotError, StreamjobsError
@@ -41,7 +41,7 @@ from streamjobs.kafka.topic_id import (
 from streamjobs.worker.backpressure import MAX_RECORDS, Hold
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.failures import DeliveryError
-from streamjobs.worker.logs import log_deleted, log_new_settings
+from streamjobs.worker.logs import log_deleted, log_new_settings, log_stateless, log_uncommitted
 from streamjobs.worker.partition import FetchedRecords
 
 log = structlog.get_logger("streamjobs")
@@ -57,16 +57,30 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
         self._hold = Hold(self.app.linger)
-        self._hold.choose(consumer, 0)
+        self._hold.choose(consumer, 0, time.perf_counter())
         consumer._fetch_max_bytes = FETCH_BYTES
         consumer._max_poll_records = MAX_RECORDS
         consumer._isolation_level = "read_committed"  # a transactional input may hold aborted records
         return consumer
 
     async def _fetch_records(self, *arguments: Any, timeout: float, **named: Any) -> Any:
+        began = time.perf_counter()
         fetched = await super()._fetch_records(*arguments, timeout=min(timeout, self._hold.patience), **named)
-        self._hold.choose(self._consumer._fetcher, sum(map(len, fetched.values())))  # before aiokafka sends the next one
+        records, since = sum(map(len, fetched.values())), max(began, self.app.delivery.turns.ended)
+        self._hold.choose(self._consumer._fetcher, records, since)  # before aiokafka sends the next one
         return fetched
+
+    async def getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:
+        """Past Faust's queue of calls."""
+        promise, consumer = self.parent_loop.create_future(), self._ensure_consumer()
+        named = {"timeout": timeout, "max_records": consumer._max_poll_records}
+        call = QueuedMethod(promise, self._fetch_records, (consumer, active_partitions), named)
+        self.thread_loop.call_soon_threadsafe(self._begin, call)
+        return await promise
+
+    def _begin(self, call: QueuedMethod) -> None:
+        fetch = self.method_queue._process_enqueued(call)
+        self._call = self.thread_loop.create_task(fetch)  # kept, or it might be collected
 
     async def on_start(self) -> None:
         await super().on_start()
@@ -166,11 +180,8 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                 if starts:
                     await super().seek_wait(starts)
             except IllegalStateError as gone:  # another rebalance took a partition meanwhile: its recovery seeks again
-                log.info(
-                    "reassigned before the input could begin",
-                    partitions=sorted(tp.partition for tp in starts),
-                    why=str(gone),
-                )
+                numbers = sorted(tp.partition for tp in starts)
+                log.info("reassigned before the input could begin", partitions=numbers, why=str(gone))
                 return
             self._expected = dict(starts)
             self.fetched_to.clear()
@@ -221,13 +232,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             if committed is None:
                 starts[tp] = uncommitted[tp] = first[partition]
                 if self._delivery.store.reached(tp.partition) is not None:
-                    log.warning(
-                        "states exist but no offset is committed",
-                        topic=tp.topic,
-                        partition=tp.partition,
-                        action="reading from the beginning; records a key has already applied are skipped",
-                        hint="if the input topic was recreated, run 'streamjobs state forget-offsets' first",
-                    )
+                    log_uncommitted(tp)
                 continue
             if (upto := self._progress[tp.partition]) > ends[partition]:
                 raise SetupError(
@@ -257,14 +262,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         known = await self.committed_changelogs(committed) if committed else {}
         for number, offset in committed.items():
             if not known.get(number):
-                log.warning(
-                    "offsets are committed but there are no states",
-                    topic=self.app.source,
-                    partition=number,
-                    offset=offset,
-                    action="keys start over from there",
-                    hint="if the changelog was deleted, stop the workers and restore it: 'streamjobs state restore'",
-                )
+                log_stateless(TP(self.app.source, number), offset)
 
     def _learned_from(self, partition: int) -> Origin:
         """The input that the local store's states have learned from. Stores of older releases do not know its name."""
@@ -295,39 +293,41 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         async with self._fetching:
             await super().seek_wait(partitions)
 
+    async def _drain_messages(self, fetcher: Any) -> None:
+        """Fetch until Faust stops it."""
+        try:
+            while not (self.should_stop or fetcher.should_stop):
+                await self._wait_next_records(WAIT)
+                await asyncio.sleep(0)
+        except (asyncio.CancelledError, *self.consumer_stopped_errors):
+            if not self.app.should_stop:
+                raise
+
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> dict[TP, Any]:
-        """Fetch, and offer the records of the input to `delivery`; gives Faust those of other topics, of which none come."""
+        """Fetch, and offer the records of the input to `delivery`; no other topic is fetched."""
         delivery = self._delivery
-        active = set(active_partitions or ())  # a copy: it is the consumer's own set
-        if self.app.waiting:
-            active = {tp for tp in active if tp.topic != self.app.source or tp.partition not in self.app.waiting}
-            if not active:
-                await asyncio.sleep(WAIT)
-                return {}
-        source = self._source(active)
-        if source and (delivery.barrier or not delivery.backpressure.may_fetch.is_set()):
-            active -= source
-            if not active:
-                await self._wait_to_fetch()
-                return {}
+        active = {tp for tp in self._source(active_partitions or ()) if tp.partition not in self.app.waiting}
+        if not active:
+            await asyncio.sleep(WAIT)
+            return {}
+        if delivery.barrier:
+            await asyncio.sleep(BARRIER_POLL)
+            return {}
+        if not delivery.backpressure.may_fetch.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(delivery.backpressure.may_fetch.wait(), WAIT)
+            return {}
         async with self._fetching:
-            if not active or (delivery.barrier and self._source(active)):
+            if delivery.barrier:
                 return {}
             epoch = delivery.epoch
             fetched: dict[TP, Any] = await super()._getmany(active, min(timeout, WAIT))
-            self._update_fetched_to(self._source(active), fetched)
-            for tp in self._source(fetched):
-                await self._log_skipped(tp, records := fetched.pop(tp))
+            self._update_fetched_to(active, fetched)
+            for tp, records in fetched.items():
+                await self._log_skipped(tp, records)
                 if records:
                     delivery.offer(tp.partition, FetchedRecords(records, epoch))
             return fetched
-
-    async def _wait_to_fetch(self) -> None:
-        if self._delivery.barrier:
-            await asyncio.sleep(BARRIER_POLL)
-            return
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._delivery.backpressure.may_fetch.wait(), WAIT)
 
     def _update_fetched_to(self, source: set[TP], fetched: Mapping[TP, Any]) -> None:
         """Positions do not move until the next fetch."""

@@ -97,7 +97,7 @@ class Delivery:
         self._changelogs: dict[int, ChangelogLike] = {}
         self.prepared: frozenset[int] = frozenset()  # fenced, and their stores restored
         self._revoking = asyncio.Lock()
-        self._turns = Turns()
+        self.turns = Turns()
         self._applied: Applied | None = None  # by all partitions, where states have a pace
         self.finish_within = FINISH_WITHIN
         self._settling: dict[int, int] = {}
@@ -202,7 +202,7 @@ class Delivery:
             on_advance=self._on_advance(number),
             expiry=self._expiry(number),
             on_expired=partial(self._count_expired, number),
-            turns=self._turns,
+            turns=self.turns,
             ready=self.ready,
         )
         if self.core.meet is not None:

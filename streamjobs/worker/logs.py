@@ -208,3 +208,24 @@ def log_new_settings(place: tuple[str, int], metadata: str, settings: str, recor
             action="states apply these records with the new settings; their outputs are those of the former",
             hint="do not send dead letters of these records back if the new settings accept them: they are learned now",
         )
+
+
+def log_uncommitted(place: tuple[str, int]) -> None:
+    log.warning(
+        "states exist but no offset is committed",
+        topic=place[0],
+        partition=place[1],
+        action="reading from the beginning; records a key has already applied are skipped",
+        hint="if the input topic was recreated, run 'streamjobs state forget-offsets' first",
+    )
+
+
+def log_stateless(place: tuple[str, int], offset: int) -> None:
+    log.warning(
+        "offsets are committed but there are no states",
+        topic=place[0],
+        partition=place[1],
+        offset=offset,
+        action="keys start over from there",
+        hint="if the changelog was deleted, stop the workers and restore it: 'streamjobs state restore'",
+    )

@@ -9,7 +9,7 @@ from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.structs import TopicPartition
 
 from streamjobs.worker import backpressure
-from streamjobs.worker.backpressure import FETCH_WAIT_MS, HELD_BYTES, Hold
+from streamjobs.worker.backpressure import FETCH_WAIT_MS, HELD_BYTES, HELD_MS, LEAST_MS, Hold
 
 FREE = (FETCH_WAIT_MS, 1)  # a fetch that returns with the first record
 
@@ -18,13 +18,10 @@ class Clock:
     """As the module `time`."""
 
     def __init__(self) -> None:
-        self.now = self.spent = 100.0
+        self.now = 100.0
 
-    def monotonic(self) -> float:
+    def perf_counter(self) -> float:
         return self.now
-
-    def process_time(self) -> float:
-        return self.spent
 
 
 @pytest.fixture
@@ -34,48 +31,53 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def after(clock: Clock, hold: Hold, *, fetches: int, records: int, pause: float, busy: float) -> tuple[int, int]:
-    """Longest wait in ms and least bytes after fetches with so many records, with seconds between them and of processor."""
-    fetcher: Any = SimpleNamespace()
-    for _ in range(fetches):
-        clock.now += pause
-        clock.spent += busy
-        hold.choose(fetcher, records)
+def after(clock: Clock, hold: Hold, *, work: float, comes: float, records: int = 10) -> tuple[int, int]:
+    """Longest wait in ms and least bytes after 200 fetches that each come so many seconds after the last one, or later.
+
+    work: seconds after a fetch in which the worker does not wait. A fetch that is held comes 1 ms after the hold.
+    """
+    fetcher: Any = SimpleNamespace(_fetch_max_wait_ms=FETCH_WAIT_MS, _fetch_min_bytes=1)
+    for _ in range(200):
+        held = fetcher._fetch_max_wait_ms / 1000 + 0.001 if fetcher._fetch_min_bytes > 1 else 0.0
+        free = clock.now + work
+        clock.now = max(free, clock.now + comes, clock.now + held)
+        hold.choose(fetcher, records, free)
     return fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes
 
 
 @pytest.mark.parametrize(
-    ("records", "pause", "busy", "wait"),
+    ("work", "comes", "wait"),
     [
-        (10, 0.005, 0.0048, 5),  # 2,000 records/s and a busy worker
-        (10, 0.005, 0.002, 2),  # and a worker with time to spare: its records are late by less
-        (60, 0.012, 0.030, 8),  # a busy time is not held longer than HELD_MS
-        (1, 0.0025, 0.0018, None),  # 400/s: not even one record is expected
-        (4, 0.01, 0.009, 8),  # 400/s, but so slow that three come meanwhile
-        (1, 1.0, 0.002, None),  # a record a second
-        (10, 0.002, 0.0003, None),  # faster than the broker's clock ticks
+        (0.0055, 0.001, 8),  # a call of `advance` for each of 4 partitions: with it .4 of 9 ms are to spare
+        (0.0015, 0.005, None),  # one partition, with records every 5 ms
+        (0.0028, 0.005, None),  # .44 are to spare without it
+        (0.0009, 0.001, None),  # of less than 2 ms
+        (0.0300, 0.001, HELD_MS),  # at most
     ],
 )
-def test_the_broker_holds_a_fetch_as_long_as_the_worker_is_busy(clock, records, pause, busy, wait):
-    chosen = after(clock, Hold(0.0), fetches=200, records=records, pause=pause, busy=busy)
+def test_the_broker_holds_a_fetch_until_the_worker_has_time_to_spare(clock, work, comes, wait):
+    chosen = after(clock, Hold(0.0), work=work, comes=comes)
     assert chosen == (FREE if wait is None else (wait, HELD_BYTES))
 
 
 def test_a_worker_that_just_started_and_a_stream_that_ended_are_not_held(clock):
+    fetcher: Any = SimpleNamespace()
     hold = Hold(0.0)
-    clock.spent += 5.0  # of imports and compiled code
-    assert after(clock, hold, fetches=1, records=1, pause=0.1, busy=0.001) == FREE
-    assert after(clock, hold, fetches=50, records=10, pause=0.005, busy=0.0048) == (5, HELD_BYTES)
-    assert hold.patience == pytest.approx(0.02)
-    assert after(clock, hold, fetches=1, records=0, pause=hold.patience, busy=0.001) == FREE
-    assert hold.patience == float("inf")
-    assert after(clock, hold, fetches=1, records=1, pause=60.0, busy=0.001) == FREE
+    clock.now += 5.0  # of imports and compiled code
+    hold.choose(fetcher, 1, clock.now)
+    assert hold._wanted_ms <= LEAST_MS
+    assert after(clock, hold, work=0.0055, comes=0.001) == (8, HELD_BYTES)
+    assert hold.patience == pytest.approx(0.032)
+    clock.now += hold.patience
+    hold.choose(fetcher, 0, clock.now)
+    assert (fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes) == FREE and hold.patience == float("inf")
+    assert after(clock, hold, work=0.001, comes=60.0, records=1) == FREE
 
 
 def test_linger_holds_every_fetch(clock):
     hold = Hold(0.1)
     for records in (0, 1, 5000):
-        assert after(clock, hold, fetches=20, records=records, pause=0.005, busy=0.005) == (100, HELD_BYTES)
+        assert after(clock, hold, work=0.005, comes=0.001, records=records) == (100, HELD_BYTES)
     assert hold.patience == float("inf")
 
 
@@ -93,12 +95,11 @@ def test_aiokafka_sends_the_next_fetch_with_what_was_chosen(clock):
         fetcher._fetch_task.cancel()
         sent, hold = [], Hold(0.0)
         for records in (0, *[10] * 50):
-            clock.now += 0.005
-            clock.spent += 0.0048
-            hold.choose(fetcher, records)
+            clock.now += 0.02
+            hold.choose(fetcher, records, clock.now)
             ((_, request),) = fetcher._get_actions_per_node(assignment)[0]
             sent.append((request._max_wait_ms, request._min_bytes))
         return sent
 
     sent = asyncio.run(body())
-    assert sent[0] == FREE and sent[-1] == (5, HELD_BYTES)
+    assert sent[0] == FREE and sent[-1] == (16, HELD_BYTES)
