@@ -1,11 +1,13 @@
 """Times in ISO 8601, booleans, categories, texts that are numbers: each to its number, or a reason that names it."""
 
 import json
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
+from streamjobs.core.decoding.loading import decoder_of_fields
 from streamjobs.core.decoding.records import decoder
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
@@ -167,3 +169,10 @@ def test_times_are_read_in_the_format_of_the_job(form, time, form_of_time, zone)
 def test_a_time_in_another_format_is_a_bad_time_that_says_which_is_read(form, bad):
     reason, said = why({"v": 1, "ts": bad}, time_format=form, time_zone="UTC")
     assert reason == "bad_time" and "[source] time_format, such as" in said and "another text" in said
+
+
+@pytest.mark.parametrize("form", ["json", "msgpack"])
+def test_a_field_is_read_by_a_name_beyond_ascii_that_nothing_has_used_before(form: str) -> None:
+    name = "".join(["\u00d6", "l"])  # made here: a literal, or a name that was encoded once, hides what is tested
+    value = {"json": msgspec.json, "msgpack": msgspec.msgpack}[form].encode({"\u00d6l": 71.5, "ax": 1})
+    assert decoder_of_fields(form, {name: Any, "ax": Any}, False)(value, ()) == {"\u00d6l": 71.5, "ax": 1}

@@ -75,6 +75,8 @@ def decoder_of_fields(form: str, tops: dict[str, Any], may_miss: bool) -> Decode
 
     may_miss: numbers may be missing, and so be NaN, as many writers of JSON have it.
     """
+    for name in tops:
+        msgspec.json.encode(name)  # a name beyond ASCII keeps its UTF-8 from now on; without it msgspec skips the field
     shape: Any = TypedDict("Message", tops, total=False)  # type: ignore[misc]
     module = msgspec.msgpack if form == "msgpack" else msgspec.json
     load = module.Decoder(shape).decode
