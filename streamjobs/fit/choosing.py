@@ -18,10 +18,10 @@ from streamjobs.fit.inner import Inner, served
 from streamjobs.fit.learning import Learned, Recipe, convolved, scaling_from
 from streamjobs.fit.least_squares import head_of, sums_of
 from streamjobs.fit.recordings import Recordings, shuffled, worth
-from streamjobs.fit.transitions import filtered, learn_transitions
+from streamjobs.fit.transitions import corrected, filtered, learn_transitions
 from streamjobs.stages import statistics
 from streamjobs.stages.population.directions import Directions
-from streamjobs.stages.smoothing import Smoothing, Transitions
+from streamjobs.stages.smoothing import Smoothing
 
 CONVOLUTIONS = 200
 PROTOTYPES = {"name": "random_prototypes", "budget": 300}
@@ -194,10 +194,12 @@ def _figures(people: list[Inner], follows: str, switch: float) -> list[tuple[flo
     """Shares of right windows of each person, the numbers of a filter learned from the others."""
     figures = []
     for number, one in enumerate(people):
-        stage: Smoothing | Transitions = Smoothing(smooth=SMOOTH)
         if follows == "hmm":
-            stage = learn_transitions([other for at, other in enumerate(people) if at != number], switch)
-        said = worth(filtered(stage, one.scores).argmax(axis=1), one.stream)
+            others = [other for at, other in enumerate(people) if at != number]
+            scores = corrected(learn_transitions(others, switch), one)
+        else:
+            scores = filtered(Smoothing(smooth=SMOOTH), one.scores)
+        said = worth(scores.argmax(axis=1), one.stream)
         figures.append((said.all, said.half, said.fresh))
     return figures
 

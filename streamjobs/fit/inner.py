@@ -30,6 +30,7 @@ class Inner(NamedTuple):
     scores: Array  # (n, classes)
     stream: Stream
     person: int
+    labelled: Array  # (n, classes) of the same windows by the head of the time at which their labels come
 
 
 def left_out(
@@ -57,16 +58,20 @@ def served(recipe: Recipe, start: Start, learned: Learned, own: Stream, person: 
     head, state = start_head(recipe, start, learned)
     if head.forgetting == 1 and len(own.X) < min(WINDOWS * own.X.shape[1], MOST_WINDOWS) and start == "gated":
         with contextlib.suppress(np.linalg.LinAlgError):  # rounding, with a ridge next to nothing
-            return Inner(_at_once(head, state, own), own, person)
+            scores, labelled = _at_once(head, state, own)
+            return Inner(scores, own, person, labelled)
     rows, label = arriving(len(own.X), own.late)
     Y = targets_of(np.where(label, own.activity[rows], np.nan), len(learned.head.bias))
     learns = PREDICT_ONLY if start == "frozen" else LEARN_HEAD
     learn = np.where(label, learns, PREDICT_ONLY).astype(np.int8)
-    return Inner(scores_of(recipe, start, learned, own.X[rows], Y, learn).prediction[~label], own, person)
+    scores = scores_of(recipe, start, learned, own.X[rows], Y, learn).prediction
+    labelled = scores[~label]
+    labelled[rows[label]] = scores[label]
+    return Inner(scores[~label], own, person, labelled)
 
 
-def _at_once(head: GatedRls, state: GatedRlsState, own: Stream) -> Array:
-    """What the loop of `gated_rls` gives (n, classes), to rounding, without a P for each label; with forgetting 1.
+def _at_once(head: GatedRls, state: GatedRlsState, own: Stream) -> tuple[Array, Array]:
+    """Scores as in `Inner`, which the loop of `gated_rls` gives to rounding, without a P for each label; with forgetting 1.
 
     Least squares with a prior is a Gaussian process: with L L' = A P A' + I and a = L^-1 (Y - frozen scores), the first k
     labels add L[i, :k] a[:k] to the scores of row i, i >= k.
@@ -85,12 +90,13 @@ def _at_once(head: GatedRls, state: GatedRlsState, own: Stream) -> Array:
     came = np.maximum(row - own.late, 0)  # labels before each row
     run = np.maximum.accumulate(np.where(np.diff(own.activity, prepend=-1) != 0, row, 0))  # labels before its run of labels
     counted = np.vstack([np.zeros(classes), np.maximum.accumulate(Y)]) > 0
-    adapted, held = (
+    adapted, labelled, held = (
         frozen + np.where(row < labels[:, None], L, 0.0) @ errors * np.where(counted[labels], 1.0, head.unlabelled)
-        for labels in (came, run)
+        for labels in (came, row, run)
     )
     if head.gate:
         right = [(scores.argmax(axis=1) == own.activity).astype(float) for scores in (frozen, held)]
         ahead = itertools.accumulate((right[0] - right[1]).tolist(), lambda sum, one: head.discount * sum + one, initial=0.0)
-        adapted = frozen + (adapted - frozen) / (1.0 + np.exp(head.rate * np.array(list(ahead))[came]))[:, None]
-    return np.asarray(adapted)
+        shares = 1.0 / (1.0 + np.exp(head.rate * np.array(list(ahead))))[:, None]
+        adapted, labelled = frozen + (adapted - frozen) * shares[came], frozen + (labelled - frozen) * shares[row]
+    return adapted, labelled

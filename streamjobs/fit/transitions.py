@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from algorithms.common.protocol import LEARN, Array
+from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array
 from algorithms.common.triangle import packed
 from streamjobs.fit.inner import Inner
-from streamjobs.stages.smoothing import Changes, Smoothing, Transitions, count_right
+from streamjobs.fit.recordings import arriving
+from streamjobs.stages.smoothing import Changes, Refuted, Smoothing, Transitions, count_right
 from streamjobs.stages.stage import Shape
 
 SHARPNESS = (3.0, 5.0, 7.0, 9.0, 13.0, 18.0)
@@ -63,6 +64,18 @@ def filtered(stage: Transitions | Smoothing, scores: Array) -> Array:
     n, classes = scores.shape
     work = stage.workspace(stage.begin(Shape(dim=1, width=1, label_width=1, targets=classes), 0))
     return stage.advance(work, np.zeros(n, np.int64), np.ascontiguousarray(scores), np.full(n, LEARN, np.int8))
+
+
+def corrected(stage: Transitions, one: Inner) -> Array:
+    """The same for a person, corrected by the labels that come late."""
+    n, classes = one.scores.shape
+    rows, label = arriving(n, one.stream.late)
+    slots, codes = np.zeros(len(rows), np.int64), np.where(label, one.stream.activity[rows], np.nan)
+    scores = np.where(label[:, None], one.labelled[rows], one.scores[rows])
+    learn = np.where(label, LEARN_HEAD, LEARN_EXTRACTOR).astype(np.int8)
+    shape, refuted = Shape(dim=1, width=1, label_width=1, targets=classes), Refuted()
+    said = refuted.advance(refuted.holding(refuted.begin(shape, 0)), slots, scores, codes, learn)
+    return stage.advance(stage.workspace(stage.begin(shape, 0)), slots, scores, learn, (said, codes))[~label]
 
 
 def calibration_error(probability: Array, right: Array) -> float:

@@ -88,6 +88,10 @@ def test_heads_from_sums_and_rows_at_once_are_those_of_one_pass(data, head, monk
         rest = learned._replace(head=one_pass, people=5)
         expected = decided(replace(recipe, filter=None), "gated", rest, own, features(learned, recipe, own.X))
         np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+        stage = Transitions(sharpness=9.0, switch=0.02)
+        with_filter = decided(replace(recipe, filter=stage), "gated", rest, own, features(learned, recipe, own.X))
+        np.testing.assert_allclose(transitions.corrected(stage, found), with_filter.scores, atol=1e-4)
+        assert not np.allclose(filtered(stage, found.scores), with_filter.scores, atol=1e-4)
 
 
 def test_all_pairs_at_once_give_the_pair_of_one_after_the_other(data):
