@@ -189,3 +189,25 @@ def test_other_fields_are_refused_for_states_without_names_too(described: str, r
         else nullcontext()
     ):
         asyncio.run(begun("77d2c1"))
+
+
+@pytest.mark.parametrize("stopping", [True, False])
+def test_a_fetch_that_is_cancelled_ends_the_loop_of_fetches_silently_only_while_the_worker_stops(stopping: bool) -> None:
+    async def cancelled() -> int:
+        consumer, fetched = Rebalancing(), 0
+
+        async def fetch(timeout: float) -> None:
+            nonlocal fetched
+            fetched += 1
+            if fetched == 3:
+                raise asyncio.CancelledError
+
+        consumer._wait_next_records = fetch  # type: ignore[method-assign, assignment]
+        consumer._stopped, consumer._crashed = asyncio.Event(), asyncio.Event()
+        consumer.app.should_stop = stopping
+        with pytest.raises(asyncio.CancelledError) if not stopping else nullcontext():
+            await consumer._drain_messages(SimpleNamespace(should_stop=False))
+        await consumer._drain_messages(SimpleNamespace(should_stop=True))
+        return fetched
+
+    assert asyncio.run(cancelled()) == 3
