@@ -76,3 +76,13 @@ def test_a_long_subject_is_refused_and_a_long_body_is_not(subject: str, refused:
     message = f"{subject}\n\n{'y' * 100}\n".encode()
     found = re.search(pattern, message, re.MULTILINE | re.DOTALL)  # as pre-commit does it
     assert bool(found) is refused
+
+
+def test_nothing_of_the_product_unpickles_as_the_security_policy_promises() -> None:
+    """numba's compile cache is what it names as the exception; NumPy unpickles arrays only where it is asked to."""
+    promised = "Only the compile cache is read with `pickle`, never a record or another file."
+    assert promised in " ".join((CHECKOUT / "SECURITY.md").read_text(encoding="utf-8").split())
+    unpickling = re.compile(r"^\s*(?:import|from) (?:pickle|shelve|joblib|dill)\b|allow_pickle=True", re.MULTILINE)
+    sources = [path for folder in ("streamjobs", "algorithms") for path in (CHECKOUT / folder).rglob("*.py")]
+    assert len(sources) > 200
+    assert [path for path in sources if unpickling.search(path.read_text(encoding="utf-8"))] == []
