@@ -196,6 +196,8 @@ def drift_tune(
         judge = alarm_rates.Judge(until / 1000.0)
         Replay(job).run(records, judge.take, lambda tally: None)
         found.append(judge.judged(way, alarm_rates.stated_by(job.composition) if way.stated else None))
+    if not found:
+        raise ConfigError(f"{job_file}: nothing can be tried on this job; the notes name the reason of each watch.")
     if drawn is not None:
         alarms = {one.way.name: one.alarms for one in found}
         draw(lambda: pictures.alarm_times(alarms, until / 1000.0), drawn, "--picture")

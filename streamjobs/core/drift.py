@@ -33,7 +33,7 @@ from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Record
 from streamjobs.core.model import features
 from streamjobs.stages.alarms import Event
-from streamjobs.stages.names import ALARMS, PAUSES, REFERENCE, REFERENCE_SCALING
+from streamjobs.stages.names import ALARMS, PAUSES, REFERENCE, REFERENCE_SCALING, RHYTHM
 from streamjobs.stages.reference import FIRST_HALF
 from streamjobs.stages.rows import Rows, Watched, picked
 
@@ -164,22 +164,61 @@ def _watched(
         taken = np.where((usable if idle is None else usable & ~idle).reshape(n, 1), rows.X, np.nan)
         if job.population_reference is not None:
             taken = job.population_reference.rows(taken)
-        if steps.follower is None:
-            return Watched(unknown((n,)), detector.advance(work, slots, taken, nothing, learn).features)
-        stage = watch.learner_stage
-        if stage not in foreseen:
-            assert job.steps.pauses is not None
-            after = job.steps.pauses.advance(live.work[PAUSES], slots, rows.times)
-            follows = np.where(after, learn | AFTER_PAUSE, learn).astype(np.int8)
-            foreseen[stage] = steps.follower.advance(live.work[stage], slots, taken, nothing, follows).features
-        errors, expected = np.hsplit(foreseen[stage], 2)
+        young, expected = np.zeros(n, np.bool_), None
+        rhythm = _in_rhythm(job, live, slots, rows, taken, foreseen)
+        if rhythm is not None:
+            taken, young = rhythm[0], rhythm[2, :, 0] == 0.0
+        errors = taken
+        if steps.follower is not None:
+            errors, expected = np.hsplit(_foreseen(job, live, steps, slots, rows, taken, foreseen), 2)
+            young = young | (np.isfinite(taken).all(axis=1) & np.isnan(expected).all(axis=1))
         verdict = detector.advance(work, slots, np.ascontiguousarray(errors), nothing, learn).features
-        young = np.isfinite(taken).all(axis=1) & np.isnan(expected).all(axis=1)
-        if young.any():
-            verdict[np.ix_(young, [STATISTIC, ALARM, OPEN, READY, P_VALUE])] = 0.0, 0.0, 0.0, 0.0, 1.0
-        _say_expected(verdict, taken, expected)
+        if young.any():  # rows of the warm-up
+            for column in (STATISTIC, ALARM, OPEN, READY):
+                verdict[young, column] = 0.0
+            verdict[young, P_VALUE] = 1.0
+        if expected is not None:
+            _say_expected(verdict, taken, expected)
+        if rhythm is not None:
+            _in_units(verdict, rhythm)
         return Watched(unknown((n,)), verdict)
     return Watched(value, detector.advance(work, slots, value.reshape(n, 1).copy(), nothing, learn).features)
+
+
+def _in_rhythm(job: Job, live: Live, slots: Array, rows: Rows, taken: Array, foreseen: dict[str, Array]) -> Array | None:
+    """(3, n, width): the rows in deviations from their time of day, with centres and units; None without [drift] daily."""
+    if job.steps.rhythm is None:
+        return None
+    if RHYTHM not in foreseen:
+        follows = rows.learn & LEARN_EXTRACTOR > 0
+        foreseen[RHYTHM] = job.steps.rhythm.advance(live.work[RHYTHM], slots, rows.times, taken, follows)
+    return foreseen[RHYTHM]
+
+
+def _foreseen(
+    job: Job, live: Live, steps: WatchSteps, slots: Array, rows: Rows, taken: Array, foreseen: dict[str, Array]
+) -> Array:
+    """(n, 2 width): errors of the forecasts that several watches share, and the forecasts."""
+    stage = steps.watch.learner_stage
+    if stage not in foreseen:
+        assert job.steps.pauses is not None and steps.follower is not None
+        after = job.steps.pauses.advance(live.work[PAUSES], slots, rows.times)
+        follows = np.where(after, rows.learn | AFTER_PAUSE, rows.learn).astype(np.int8)
+        nothing = np.zeros((len(slots), 0))
+        foreseen[stage] = steps.follower.advance(live.work[stage], slots, taken, nothing, follows).features
+    return foreseen[stage]
+
+
+def _in_units(verdict: Array, rhythm: Array) -> None:
+    """What alarms say of columns in the units of these, and no longer in deviations."""
+    _, centres, units = rhythm
+    alarms = np.flatnonzero(verdict[:, ALARM] > 0)
+    for place in range(NAMED if len(alarms) else 0):
+        at = FIRST_COLUMN + OF_COLUMN * place
+        which = alarms[np.isfinite(verdict[alarms, at + COLUMN])]
+        column = verdict[which, at + COLUMN].astype(np.int64)
+        verdict[which, at + USUAL] = centres[which, column] + verdict[which, at + USUAL] * units[which, column]
+        verdict[which, at + SPREAD] *= units[which, column]
 
 
 def _learn_of_detector(phases: Array, learn: Array, columns: bool) -> Array:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from streamjobs.stages.events.forecasts import Forecasts
     from streamjobs.stages.events.group import Grouped
     from streamjobs.stages.events.pauses import Pauses
+    from streamjobs.stages.events.rhythm import Rhythm
     from streamjobs.stages.events.silent import SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors
 
@@ -46,7 +47,7 @@ class WatchSteps(NamedTuple):
 class Steps(NamedTuple):
     """A job's stages in the order rows pass them; None: the job has no such stage. A new stage needs a field here.
 
-    A field's name is the name by which stored states know the stage, but for two: see `stages.names.STORED`.
+    A field's name is the name by which stored states know the stage, but for three: see `stages.names.STORED`.
     """
 
     fill: Fill | None
@@ -61,6 +62,7 @@ class Steps(NamedTuple):
     learner: LearnerStage
     reference: Reference | None
     reference_scaling: LearnerStage | None
+    rhythm: "Rhythm | None"
     watches: tuple[WatchSteps, ...]
     alarms: Alarms | None
     smoothing: Smoothing | Transitions | None
@@ -108,6 +110,7 @@ def steps_of(composition: Composition, population: Population | None, targets: i
         learner=LearnerStage(learner=composition.learner, predicts=True, start=start),
         reference=composition.reference,
         reference_scaling=_reference_scaling(composition, population),
+        rhythm=_rhythm(composition),
         watches=_watches(composition.watches, DIRECTIONS if composition.between is not None else 0),
         alarms=_alarms(composition) if composition.watches and "alarms" in composition.sinks else None,
         smoothing=composition.smoothing and composition.smoothing.taught(population and population.transitions),
@@ -134,6 +137,16 @@ def _reference_scaling(composition: Composition, population: Population | None) 
     if composition.reference is None or composition.scaling is None or not follows or (population and population.scaling):
         return None
     return LearnerStage(learner=composition.scaling, watches=True)
+
+
+def _rhythm(composition: Composition) -> "Rhythm | None":
+    """With [drift] daily, which watches of columns alone allow."""
+    drift = composition.settings.drift
+    if drift is None or not drift.daily:
+        return None
+    from streamjobs.stages.events.rhythm import Rhythm
+
+    return Rhythm()
 
 
 def _pauses(composition: Composition) -> "Pauses | None":

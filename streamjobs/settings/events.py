@@ -18,8 +18,7 @@ class DriftSection(Section):
     )
     false_alarms: str | None = optional(
         "most alarms of a key while nothing changes, on average: '1 per 10000 rows', or with [window] '1/day', "
-        "'6/h'; for conformal, column_chart and the detectors with a reference; absent: the detector's own "
-        "settings decide"
+        "'6/h'; absent: the detector's own settings decide"
     )
     reference: FirstRows | None = optional(
         "normal rows of each key, such as 'first 400 rows' or 'first 2h' of event time: then extractor and detector stop "
@@ -39,9 +38,10 @@ class DriftSection(Section):
         "column_chart; innovations: errors of a forecast of each number from the 16 rows before, with column_chart; rows: "
         "single rows with an unusual innovation, with row_tail; a list: all under one false_alarms",
     )
+    daily: bool = setting(False, "watch deviations of the numbers from the same time on the days before")
     beside: list[str | dict[str, Any]] = setting(
         [],
-        "controls, such as last_points and running_mean: the same detector also watches their LS errors",
+        "controls, such as last_points: the same detector also watches their LS errors",
     )
     idle: int = setting(
         10,

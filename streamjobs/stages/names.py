@@ -22,5 +22,6 @@ BOUTS, STUCK, SILENT, GROUP, FORECASTS, PAUSES, REFUTED = (
     "refuted",
 )  # behind all others, and read like FILL
 REFERENCE, REFERENCE_SCALING = "reference", "drift_scaling"  # with [drift] reference
+RHYTHM = "drift_rhythm"  # with [drift] daily
 DRIFT_REFERENCE = "drift_reference"  # no stage: which reference of a population a detector's state stands on
-STORED = {"class_counts": CLASS_COUNTS, "reference_scaling": REFERENCE_SCALING}  # fields of `Steps` with another stored name
+STORED = {"class_counts": CLASS_COUNTS, "reference_scaling": REFERENCE_SCALING, "rhythm": RHYTHM}  # fields of `Steps`

@@ -22,6 +22,7 @@ from streamjobs.stages.events.bouts import Bouts
 from streamjobs.stages.events.forecasts import Clock, Forecasts
 from streamjobs.stages.events.group import Grouped
 from streamjobs.stages.events.pauses import Pauses
+from streamjobs.stages.events.rhythm import Rhythm
 from streamjobs.stages.events.silent import SilentKeys
 from streamjobs.stages.events.stuck import StuckSensors, StuckWithoutRests
 from streamjobs.stages.fallback import Fallback
@@ -113,6 +114,7 @@ STAGE_NAMES = {
     StuckWithoutRests: "StuckWithoutRests",
     Grouped: "Grouped",
     Pauses: "Pauses",
+    Rhythm: "Rhythm",
     Windows: "Windows",
     LateLabels: "Waiting",
     ClipTargets: "ClipTargets",

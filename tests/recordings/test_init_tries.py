@@ -14,6 +14,7 @@ from streamjobs.commands.recordings.trial import Trial, Tried, _usual
 from streamjobs.job_files import job_of, load_job
 from streamjobs.recordings.files import records_of
 from streamjobs.recordings.profile import _is_daily
+from streamjobs.recordings.tables import How
 from streamjobs.replay.engine import Replay
 from tests.commands.jobs import jsonl
 from tests.recordings.fleet import PAUSE, START, Fleet, fleet
@@ -46,7 +47,8 @@ def test_the_job_of_a_fleet_with_a_falling_battery_keeps_its_false_alarms_and_fi
     sample = made.write(tmp_path / "fleet.jsonl")
     found = printed(sample)
     assert found.source["fields"] == ["temperature", "humidity"]
-    assert found.says(f"watch = {WATCH} raised", "more rows of warm-up", "false_alarms allows")
+    daily = " with daily = true" if cycle else ""
+    assert found.says(f"watch = {WATCH}{daily} raised", "more rows of warm-up", "false_alarms allows")
     false, faulty = alarms_of(found.file, sample, made)
     assert false <= 2 * 25 * 3000 / STATED, "with the battery it has 437 and 387"
     assert len(faulty) >= 5
@@ -319,3 +321,28 @@ def test_the_window_in_the_comments_fits_the_pause_between_rows(tmp_path, printe
     found.file.write_text(re.sub(r"(?m)^# (\[window\]|length|hop|rate)", r"\1", found.text))
     window = job_of(found.file).settings.window
     assert window.length * window.rate == pytest.approx(20, rel=0.1)
+
+
+def test_a_machine_that_idles_at_night_is_compared_with_the_same_time_of_earlier_days(tmp_path, printed):
+    """Of a row every five minutes, 300 rows are about a day: the fault is small next to the difference of day and night."""
+    random = np.random.default_rng(2)
+    runs = [7 <= step % 288 / 12 < 17 for step in range(8 * 288)]
+    power = np.where(runs, 8.0, 0.4) + np.where(runs, 0.3, 0.02) * random.normal(size=len(runs))
+    power[6 * 288 + 120 : 6 * 288 + 160] += 2.5
+    rows = [{"ts": START + 300 * step, "power": round(value, 3)} for step, value in enumerate(power.tolist())]
+    found = printed(jsonl(tmp_path / "press.jsonl", rows))
+    assert found.says(f"on the sample, watch = {WATCH} with daily = true raised")
+    drift = tomllib.loads(found.text)["drift"]
+    assert (drift["watch"], drift["daily"]) == (json.loads(WATCH), True)
+    starts = []
+
+    def take(output: Any) -> None:
+        if output.sink == "alarms" and (alarm := json.loads(output.value))["open"] and alarm["watch"] in drift["watch"]:
+            starts.append((alarm["start"] - START) / 300)
+
+    job = job_of(found.file)
+    Replay(job).run(
+        records_of(tmp_path / "press.jsonl", job.settings.source, None, how=How(key_is="p")), take, lambda tally: None
+    )
+    during = [at for at in starts if 6 * 288 + 120 <= at < 6 * 288 + 160]
+    assert during and len(starts) - len(during) <= 1, "false_alarms allows 1 in 3000 rows"

@@ -87,7 +87,7 @@ clip = 5.0  # a single outlier does not move the model
 
 [drift]
 {tried}watch = {watch}  # columns | innovations | rows | ls_error | loss: numbers of a row, what a forecast missed, errors
-{detector}false_alarms = "1 per {between} rows"  # most that a key may have while nothing changes{many}{per_time}
+{daily}{detector}false_alarms = "1 per {between} rows"  # most that a key may have while nothing changes{many}{per_time}
 # reference = "first 2h"  # normal permanently, such as for a machine; absent: a change that lasts becomes normal{after}"""
 
 OF_KERNEL = """\
@@ -110,6 +110,8 @@ SHORT = """\
 # The sample has {rows} rows of a key. With thousands, remove detector and watch ["columns", "innovations", "rows"]
 detector = {{ name = "column_chart", learn = {learn}, smoothing = 0.5, shares = true }}  # alarms after {learn} + 128 rows
 """
+DAILY = "daily = true  # deviations from the same time on the days before; the first alarms are on the third day\n"
+DAY, OF_DAY = 86_400.0, 96  # seconds; least rows of a day: with 24 it finds less on series of seeds 1 to 4
 LEAST_LEARN, LEARN_FROM = 60, 4  # rows, or this part of a key's, that teach the scale; chosen on fleets of seeds 1 to 3
 USUAL_LIMIT, SHORT_LIMIT = 10_000, 50_000  # rows from one false alarm to the next; of keys without days, which are many
 # Of one slow key, at least, where that is one false alarm in so many seconds; chosen on series of seeds 0 to 4
@@ -136,6 +138,7 @@ def job_file_text(
     rank = max(2, min(20, width))
     short = written.rows if not (windowed or labelled) else 0
     watch: str | Sequence[str] = "columns" if windowed or labelled or short else ["columns", "innovations", "rows"]
+    daily = written.daily and not isinstance(watch, str) and _is_fast(guessed)
     alone = _alone(guessed) if written.alone and watch != "columns" else USUAL_LIMIT
     watch = trial.tried[-1].watch if trial is not None and trial.tried else watch
     taught = guessed if survey.teaches(guessed) else None
@@ -172,6 +175,7 @@ def job_file_text(
             ),
             tried="".join(f"# {one_line(line)}\n" for line in trial.lines()) if trial is not None else "",
             watch=json.dumps(watch),
+            daily=DAILY if (trial.tried[-1].daily if trial is not None and trial.tried else daily) else "",
             detector=SHORT.format(learn=max(LEAST_LEARN, short // LEARN_FROM), rows=short)
             if short and watch == "columns"
             else "",
@@ -195,6 +199,10 @@ def _sensors(guessed: "Guess | None", trial: "Trial | None") -> str:
     if guessed is not None and guessed.pause and guessed.time is not None:
         lines.append(f'# silent = "{math.ceil(10 * guessed.pause)}s"  # no sample of a key for 10 usual pauses')
     return "\n".join(lines)
+
+
+def _is_fast(guessed: "Guess | None") -> bool:
+    return guessed is not None and guessed.pause is not None and 0.0 < guessed.pause * OF_DAY <= DAY
 
 
 def _alone(guessed: "Guess | None") -> int:

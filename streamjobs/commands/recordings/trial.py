@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from streamjobs.recordings.guess.result import Guess
     from streamjobs.recordings.tables import How
     from streamjobs.replay.alarm_rates import Way
+    from streamjobs.settings.events import DriftSection
     from streamjobs.settings.sections import Settings
 
 KEYS, RECORDS = 20, 100_000  # most keys of the sample, and of their records, that are tried
@@ -56,6 +57,7 @@ class Tried(NamedTuple):
     named: Counter[str]  # columns in the alarms, by the number of keys with such alarms
     warming: int = 0  # rows of all keys before that
     opened: int = 0  # rows with an open alarm of the first watch
+    daily: bool = False  # with deviations from the time of day
 
     @property
     def fits(self) -> bool:
@@ -75,8 +77,9 @@ class Tried(NamedTuple):
     def __str__(self) -> str:
         most = ", ".join(f"{name} of {many(count, 'key')}" for name, count in self.named.most_common(MOST_NAMED))
         warm = f" ({many(self.warming, 'more row')} of warm-up)" if self.warming else ""
+        watch = json.dumps(self.watch) + (" with daily = true" if self.daily else "")
         return (
-            f"on the sample, watch = {json.dumps(self.watch)} raised {many(self.alarms.total(), 'alarm')} in "
+            f"on the sample, watch = {watch} raised {many(self.alarms.total(), 'alarm')} in "
             f"{len(self.alarms):,} of {many(self.keys, 'key')} and {many(self.rows, 'row')}{warm}; "
             f"false_alarms allows {self.stated:.2g}"
             + (f"; columns in them: {most}" if most and not self.fits else "")
@@ -149,9 +152,9 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
     except ConfigError as error:
         return Trial([], str(error))
     found: list[Tried] = []
-    for watch in _watches(drift.watch, found, may_leave_out(guessed)):
+    for watch, daily in _watches(drift, found, may_leave_out(guessed)):
         one = drift
-        if watch != drift.watch:
+        if (watch, daily) != (drift.watch, drift.daily):
             one = DriftSection(watch=watch, false_alarms=drift.false_alarms, idle=drift.idle)  # type: ignore[arg-type]
         way = alarm_rates.Way("", one, True)
         try:
@@ -160,30 +163,37 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
         except ConfigError:  # the errors of a learner of one number
             continue
         found.append(_tried(job, way, records))
-        if not found[-1].rows and len(found) == 1:
+        if not found[-1].rows and not daily and len(found) == 1:
             return Trial([], f"no key of the sample has enough rows for watch = {watch!r} to learn what is normal")
-        if not found[-1].rows or found[-1].fits:
+        if found[-1].fits if found[-1].rows else not daily:
             break
     found = [one for one in found if one.rows]
     found.sort(key=lambda one: (one.fits, -one.usual.total()))
     rows_alone = guessed.label is None and own.settings.window is None
-    return Trial(found, None, *(_sensors(own.settings, records, guessed, found[-1].watch) if rows_alone else ()))
+    return Trial(found, None, *(_sensors(own.settings, records, guessed, found[-1]) if rows_alone else ()))
 
 
-def _watches(own: str | Sequence[str], tried: Sequence[Tried], several: bool) -> Iterator[str | Sequence[str]]:
-    """What to try in turn; tried: the first is the file's own. several: columns that alarm often may be left out."""
-    yield own
+def _watches(drift: "DriftSection", tried: Sequence[Tried], several: bool) -> Iterator[tuple[str | Sequence[str], bool]]:
+    """What to try in turn, and whether by the time of day: the file's own, then others without it."""
+    yield drift.watch, drift.daily
+    if drift.daily:
+        yield drift.watch, False
+    yield from ((watch, False) for watch in _other_watches(drift.watch, tried, several))
+
+
+def _other_watches(own: str | Sequence[str], tried: Sequence[Tried], several: bool) -> Iterator[str | Sequence[str]]:
+    """tried: the last is the file's own. several: columns that alarm often may be left out."""
     if isinstance(own, str):
         yield from ([*WITHOUT_RHYTHM], *(name for name in ("columns", "ls_error") if name != own))
         return
-    first = tried[0]
+    first = tried[-1]
     order = sorted(own, key=lambda name: (not (first.lasts and name == own[0]), -first.usual[name]))
     pairs = [[name for name in own if name != left] for left in order]
     yield from sorted(pairs, key=lambda pair: several and pair != [*WITHOUT_RHYTHM])
     yield from ("columns", "ls_error")
 
 
-def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", watch: object) -> tuple[list[str], list[str]]:
+def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", best: Tried) -> tuple[list[str], list[str]]:
     """The lines of [alarms], those that many keys of the sample raise as comments; and what to print of what raised any."""
     keys = len({record.key for record in records})
     pauses = PAUSES if guessed.pause and guessed.time is not None and keys > 1 else (0,)  # one key has no others
@@ -194,7 +204,7 @@ def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", wa
             asked["silent"] = math.ceil(times * pause)
         if times and keys >= KEYS:
             asked["group"] = 0.1
-        raised = _raised(settings, records, asked, watch)
+        raised = _raised(settings, records, asked, best)
         if not raised["silent"]:
             break
     most = {"stuck": 1 if keys == 1 else keys // SENSORS, "silent": keys // SENSORS, "group": 0}  # keys
@@ -238,7 +248,7 @@ def _pause(records: Sequence["Stored"], usual: float) -> tuple[float, str]:
     return slow, f" of the slowest key, {name:.40}, with a sample every {slow:g} s (usual: {usual:g} s)"
 
 
-def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, object], watch: object) -> dict[str, list[str]]:
+def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, object], best: Tried) -> dict[str, list[str]]:
     """Keys of the alarms, by what raised them."""
     from streamjobs.job_files import job_from
     from streamjobs.replay.engine import Replay
@@ -246,8 +256,10 @@ def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, obje
     from streamjobs.settings.events import AlarmsSection
 
     assert settings.drift is not None
-    own = watch == settings.drift.watch
-    drift = settings.drift.model_copy(update={"watch": watch} | ({} if own else {"detector": None}))
+    own = best.watch == settings.drift.watch
+    drift = settings.drift.model_copy(
+        update={"watch": best.watch, "daily": best.daily} | ({} if own else {"detector": None})
+    )
     changed = settings.model_copy(update={"drift": drift, "alarms": AlarmsSection.model_validate(asked)})
     raised: dict[str, list[str]] = {name: [] for name in MEANS}
 
@@ -293,7 +305,9 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
     stated = watched / (between * sum(not watch.control for watch in job.composition.watches))
     columns, alarms = Counter(column for column, _ in named), Counter(key for key, _, _ in raised)
     keys = sum(map(bool, ready.values()))
-    return Tried(way.drift.watch, keys, rows, alarms, _usual(raised, seen, keys), stated, columns, warming, opened)
+    return Tried(
+        way.drift.watch, keys, rows, alarms, _usual(raised, seen, keys), stated, columns, warming, opened, way.drift.daily
+    )
 
 
 def _usual(raised: Sequence[tuple[str, int, str]], rows: Mapping[str, int], keys: int) -> Counter[str]:

@@ -36,6 +36,11 @@ def drift_contradictions(
                     (SECTION, setting),
                     f"watch = {drift.watch!r} has no LS error; remove {setting}, or watch 'ls_error'.",
                 )
+    if drift.daily and (drift.reference is not None or not set(drift.watch_names) <= set(OF_COLUMNS)):
+        yield (
+            (SECTION, "daily"),
+            "daily is for watch 'columns', 'innovations' and 'rows' without a reference; remove daily, or change these.",
+        )
     if drift.reference is not None and (foreseen := next(iter(set(FORESEEN) & set(drift.watch_names)), None)):
         yield (
             (SECTION, "watch"),

@@ -1,0 +1,160 @@
+"""Rows as deviations from what is usual at their time of day, for detectors of streams with a daily rhythm.
+
+Symbols: a day has BINS parts. c = centre, the median over the latest DAYS days of a column's mean in this part; s = unit,
+the mean over these days, of this part and the two next to it, of sqrt(variance + (mean - c)^2); z = (x - c) / s.
+A median, because a fault of one day would else be missed at the same time on the next days, when the stream is normal again.
+A part says nothing before its third day. Days are those of UTC. State: 8 BINS DAYS + 40 bytes a column, 16 BINS bytes a key.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, every
+from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, missing
+from algorithms.common.protocol import Array
+from algorithms.common.workspace import Workspace
+from streamjobs.stages.stage import JobStage, Shape
+
+DAY, BINS, DAYS, KNOWN = 86_400.0, 96, 5, 2  # seconds; parts of a day; days that are kept, and before the first z
+LEAST_UNIT = 0.05  # of the column's mean unit, where a part of the day hardly varies
+MOST, FARTHEST = 50.0, 1e30  # largest |z| and |x|
+
+
+class RhythmState(NamedTuple):
+    means: Array  # (width, BINS, DAYS) float32, from `level`
+    spreads: Array  # (width, BINS, DAYS) float32
+    days: Array  # (BINS,) int64, that each part of the day had
+    level: Array  # (width,) of the first row
+    usual: Array  # (width, 2) c and s of the present part of the day; s is 0 where they are not known
+    sums: Array  # (width, 2) mean of its rows, and sum of their squared deviations
+    part: float  # its number since 1970; -inf: none yet
+    rows: int  # that it had
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rhythm(JobStage):
+    """Gives each row as deviations from the rows at its time on the days before.
+
+    >>> stage, times, rows = Rhythm(), 60.0 * np.arange(3 * 1440), np.arange(3 * 1440.0).reshape(-1, 1) % 1440
+    >>> fresh = stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0)
+    >>> z, centre, unit = stage.advance(stage.holding(fresh), np.zeros(len(rows), np.int64), times, rows, rows[:, 0] >= 0)
+    >>> z[[1440, 2880]].ravel().round(2), centre[2880].item()  # the third day begins at the end of the first quarter below
+    (array([  nan, -1.62]), 7.0)
+    """
+
+    persisted_name: ClassVar[str] = "Rhythm"
+
+    @property
+    def knows_normal(self) -> bool:
+        return True
+
+    def begin(self, shape: Shape, seed: int) -> RhythmState:
+        rings = np.zeros((2, shape.width, BINS, DAYS), np.float32)
+        level, pairs = np.zeros(shape.width), np.zeros((2, shape.width, 2))
+        return RhythmState(rings[0], rings[1], np.zeros(BINS, np.int64), level, pairs[0], pairs[1], -np.inf, 0)
+
+    def inherit(self, state: RhythmState) -> None:
+        """The days of others are not those of a new key."""
+
+    def description(self) -> str:
+        return f"{self.persisted_name}()"
+
+    def warm_up(self, state: RhythmState, shape: Shape) -> None:
+        work, n = self.holding(state), 1
+        self.advance(work, np.zeros(n, np.int64), np.zeros(n), np.zeros((n, shape.width)), np.ones(n, np.bool_))
+
+    def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
+        days, part = work["days"][slots], work["part"][slots]
+        yield Demand("days", "counts from 0", every(days >= 0))
+        yield Demand("part", "a number, or -inf", np.asarray(np.isfinite(part) | np.isneginf(part)))
+
+    def advance(self, work: Any, slots: Array, times: Array, X: Array, learn: Array) -> Array:
+        """(3, n, width): z, c and s of rows X (n, width) at times (n,); NaN where they are not known, s is 0 before any is.
+
+        learn (n,) bool: the row is one of its day. Rows with numbers that are missing are not.
+        """
+        found = np.full((3, *X.shape), np.nan)
+        _loop(work.arrays, slots, times, np.ascontiguousarray(X), learn, found)
+        return found
+
+
+@compiled
+def _loop(work, slots, times, X, learn, found):
+    all_means, all_spreads, all_days, all_level, all_usual, all_sums, parts, rows, _ = work
+    for n in range(len(X)):
+        key, x = slots[n], X[n]
+        if missing(x):
+            continue
+        means, spreads, days, level = all_means[key], all_spreads[key], all_days[key], all_level[key]
+        usual, sums, part = all_usual[key], all_sums[key], np.floor(times[n] * (BINS / DAY))
+        if part != parts[key] and learn[n]:
+            if parts[key] == -np.inf:
+                for i in range(x.size):
+                    level[i] = _near(x[i])
+            else:
+                _end(means, spreads, days, sums, rows[key], int(parts[key] % BINS))
+            _begin(means, spreads, days, int(part % BINS), usual)
+            parts[key], rows[key] = part, 0
+        if days[int(part % BINS)] >= KNOWN and part == parts[key]:
+            for i in range(x.size):
+                centre = level[i] + usual[i, 0]
+                unit = max(usual[i, 1], NO_SPREAD, NO_SPREAD_RELATIVE * abs(centre))
+                found[0, n, i] = min(max((_near(x[i]) - centre) / unit, -MOST), MOST)
+                found[1, n, i], found[2, n, i] = centre, unit
+        elif days.max() <= KNOWN:
+            found[2, n] = 0.0
+        if learn[n]:
+            rows[key] += 1
+            for i in range(x.size):
+                gap = _near(x[i]) - level[i] - sums[i, 0]
+                if rows[key] == 1:
+                    sums[i, 0], sums[i, 1] = _near(x[i]) - level[i], 0.0
+                else:
+                    sums[i, 0] += gap / rows[key]
+                    sums[i, 1] += gap * gap * ((rows[key] - 1.0) / rows[key])
+
+
+@compiled
+def _near(x):
+    return min(max(x, -FARTHEST), FARTHEST)
+
+
+@compiled
+def _end(means, spreads, days, sums, rows, at):
+    """A part of a day into the days that are kept, in place of the oldest."""
+    place = days[at] % DAYS
+    days[at] += 1
+    for i in range(len(sums)):
+        means[i, at, place] = sums[i, 0]
+        off = sums[i, 0] - _median(means[i, at, : min(days[at], DAYS)])
+        spreads[i, at, place] = np.sqrt(sums[i, 1] / max(rows, 1) + off * off)
+
+
+@compiled
+def _begin(means, spreads, days, at, usual):
+    """c and s of the part of the day that begins."""
+    for i in range(len(means)):
+        usual[i, 0], usual[i, 1] = 0.0, 0.0
+        if days[at] < KNOWN:
+            continue
+        near, parts, whole, had = 0.0, 0, 0.0, 0
+        for b in range(BINS):
+            held = min(days[b], DAYS)
+            if held == 0:
+                continue
+            mean = spreads[i, b, :held].mean()
+            whole, had = whole + mean, had + 1
+            if (b - at + 1) % BINS <= 2:
+                near, parts = near + mean, parts + 1
+        usual[i, 0] = _median(means[i, at, : min(days[at], DAYS)])
+        usual[i, 1] = max(near / parts, LEAST_UNIT * whole / had)
+
+
+@compiled
+def _median(values):
+    order = np.sort(values)
+    return 0.5 * (float(order[order.size // 2]) + float(order[(order.size - 1) // 2]))

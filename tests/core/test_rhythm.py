@@ -1,0 +1,119 @@
+"""[drift] daily: rows as deviations from the rows at their time of day, alone and through the core."""
+
+import json
+
+import numpy as np
+import pytest
+
+from algorithms.common.protocol import Array
+from streamjobs.core.job import Job
+from streamjobs.errors import ConfigError
+from streamjobs.stages.events.rhythm import DAY, DAYS, Rhythm
+from streamjobs.stages.stage import Shape
+from tests.core.streams import Worker, record, settings, values
+
+PAUSE, OF_DAY = 300, 288  # seconds between rows, rows of a day
+MONDAY = 1_699_833_600  # a midnight
+DRIFT = {"watch": ["columns", "innovations", "rows"], "daily": True, "false_alarms": "1 per 10000 rows"}
+PLAIN = {"window": None, "head": None, "learner": {"name": "okfeb", "rank": 1, "budget": 5}}
+
+
+def job(**drift) -> Job:
+    source = {"topic": "press", "fields": ["power"], "time": "ts"}
+    return Job.from_settings(settings(source=source, drift=DRIFT | drift, **PLAIN))
+
+
+def press(days: int, seed: int = 0) -> Array:
+    """Power of a machine that runs from 7 to 17 h, with a row every five minutes."""
+    hour = np.arange(days * OF_DAY) % OF_DAY * PAUSE / 3600
+    runs = (hour >= 7) & (hour < 17)
+    return np.where(runs, 8.0, 0.4) + np.where(runs, 0.3, 0.02) * np.random.default_rng(seed).normal(size=len(hour))
+
+
+def records_of(power: Array) -> list:
+    times = (MONDAY + PAUSE * np.arange(len(power))).tolist()
+    made = [record(n, b"p", {"power": value, "ts": times[n]}) for n, value in enumerate(power.tolist())]
+    return [one._replace(timestamp=1000 * time) for one, time in zip(made, times, strict=True)]
+
+
+def raised(power: Array, **drift) -> list[dict]:
+    outputs = Worker(job(**drift)).apply(records_of(power))
+    alarms = [json.loads(one.value) for one in outputs if one.sink == "alarms"]
+    return [one for one in alarms if one["open"]]
+
+
+def deviations(x: Array) -> tuple[Array, Array, Array]:
+    """z, centre and unit of a column."""
+    stage, n = Rhythm(), len(x)
+    work = stage.holding(stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0))
+    times = MONDAY + PAUSE * np.arange(float(n))
+    z, centre, unit = stage.advance(work, np.zeros(n, np.int64), times, x[:, None], np.ones(n, np.bool_))
+    return z[:, 0], centre[:, 0], unit[:, 0]
+
+
+def test_switching_on_and_off_each_day_is_no_alarm_and_idling_at_noon_is_one() -> None:
+    power = press(8)
+    assert raised(power) == []
+    noon = 6 * OF_DAY + OF_DAY // 2
+    power[noon : noon + 24] = press(1, seed=1)[:24]  # idles
+    alarms = {one["watch"]: one for one in raised(power)}
+    assert alarms.keys() == {"rows", "columns", "innovations"}
+    assert alarms["rows"]["start"] == MONDAY + PAUSE * noon
+    for name, after in (("rows", 0.4), ("columns", 6.4)):
+        (moved,) = alarms[name]["columns"]
+        assert (moved["column"], moved["deviations"] < -5.0) == ("power", True)
+        assert moved["before"] == pytest.approx(8.1, abs=0.2), "in its own unit"
+        assert moved["after"] == pytest.approx(after, abs=0.2)
+
+
+def test_the_day_after_a_fault_is_normal() -> None:
+    power = press(8)
+    fault = slice(5 * OF_DAY + 108, 5 * OF_DAY + 180)
+    power[fault] += 8.0
+    z, centre, _ = deviations(power)
+    assert z[fault].min() > 5.0
+    day_after = slice(fault.start + OF_DAY, fault.stop + OF_DAY)
+    assert np.abs(centre[day_after] - 8.0).max() < 0.5, "a mean of five days would be at 9.6"
+
+
+def test_rows_of_two_days_are_learned_first_and_later_days_are_about_one_deviation() -> None:
+    z, _, unit = deviations(press(14))
+    assert np.isnan(z[: 2 * OF_DAY]).all() and (unit[: 2 * OF_DAY] == 0.0).all()
+    assert np.isfinite(z[2 * OF_DAY :]).all()
+    settled = z[(2 + DAYS) * OF_DAY :]
+    night = np.arange(len(settled)) % OF_DAY < 72
+    assert 0.8 < settled[night].std() < 1.4
+    assert np.abs(settled).max() < 20.0
+    assert PAUSE * OF_DAY == DAY
+
+
+@pytest.mark.parametrize("drift", [{}, {"watch": "columns"}])
+def test_batches_and_crashes_change_nothing(drift: dict) -> None:
+    power = press(8)
+    power[7 * OF_DAY + 20 : 7 * OF_DAY + 80] += 4.0
+    records = records_of(power)
+    together = sorted(values(Worker(job(**drift)).apply(records)))
+    worker, parts = Worker(job(**drift)), []
+    for at in range(0, len(records), 303):
+        parts += values(worker.apply(records[at : at + 303]))
+        worker.checkpoint()
+        worker.crash()
+    assert sorted(parts) == together
+    assert any(one[0] == "alarms" for one in together)
+
+
+@pytest.mark.parametrize("wild", [1e308, -1e308, 1e40, 0.0, 1e-320])
+def test_numbers_far_beyond_usual_ones_leave_a_state_that_can_be_read(wild: float) -> None:
+    power = press(4)
+    power[[0, 200, 2 * OF_DAY + 50]] = wild
+    worker, records = Worker(job()), records_of(power)
+    for at in range(0, len(records), 500):
+        worker.apply(records[at : at + 500])
+        worker.checkpoint()
+        worker.crash()
+
+
+@pytest.mark.parametrize("drift", [{"watch": ["ls_error", "rows"]}, {"watch": "columns", "reference": "first 400 rows"}])
+def test_daily_without_columns_to_compare_is_refused(drift: dict) -> None:
+    with pytest.raises((ConfigError, ValueError), match="daily is for watch 'columns', 'innovations' and 'rows'"):
+        job(**drift)
