@@ -3,7 +3,7 @@
 Symbols: a day has BINS parts. c = centre, the median over the latest DAYS days of a column's mean in this part; s = unit,
 the mean over these days, of this part and the two next to it, of sqrt(variance + (mean - c)^2); z = (x - c) / s.
 A median, because a fault of one day would else be missed at the same time on the next days, when the stream is normal again.
-A part says nothing before its third day. Days are those of UTC. State: 8 BINS DAYS + 40 bytes a column, 16 BINS bytes a key.
+A part says nothing before its third day. Days are those of UTC. State: 8 BINS DAYS + 40 bytes a column, 8 BINS bytes a key.
 """
 
 from collections.abc import Iterator
