@@ -66,13 +66,19 @@ def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
 
 
 def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
-    """With the names of a folder's files as keys, where no column may have the key and the names are not dates."""
+    """With the names of a folder's files as keys, where no column may have the key and the names are not dates.
+
+    A column of few texts that do not take turns is rather the label of each file's person.
+    """
     if guessed.files < 2 or guessed.key is not None or guessed.preset is not None or "key" not in guessed.choose:
         return guessed
-    names = [recording.name for recording in recordings_of(path, how)]
-    if "key" in guessed.candidates or len({*names}) < len(names) or any(map(_DATED.search, names)):
+    files = [recording.name for recording in recordings_of(path, how)]
+    keys, labels = (guessed.candidates.get(what, []) for what in ("key", "label"))
+    if {*keys} - {*labels} or len({*files}) < len(files) or any(map(_DATED.search, files)):
         return guessed
-    return guessed._replace(key_from="file", choose={what: why for what, why in guessed.choose.items() if what != "key"})
+    choose = {what: why for what, why in guessed.choose.items() if what != "key"}
+    candidates = {what: names for what, names in guessed.candidates.items() if what != "key"}
+    return guessed._replace(key_from="file", choose=choose, candidates=candidates)
 
 
 def _sides(guessed: Guess) -> Sides | None:

@@ -96,6 +96,17 @@ def test_files_of_people_without_a_column_of_keys_teach_a_population(tmp_path, p
     assert found.says("key the name of each of 5 files", "5 people with labels") and not found.says("choose: key")
 
 
+def test_files_of_people_have_keys_although_no_column_has_the_name_of_a_label(tmp_path, printed):
+    """The texts come in runs with a pause between them, which no state of one device has."""
+    (tmp_path / "people").mkdir()
+    for person in "abcde":
+        when = {"ts": lambda i: 1_700_000_000_000 + 50 * i + 30_000 * (i // 30)}
+        as_csv(tmp_path / "people" / f"{person}.csv", table(60, **when, ax=random, Aufgabe=lambda i: "ab"[i // 30]))
+    found = printed(tmp_path / "people")
+    assert found.out.endswith("--key-from file\n") and not found.says("choose: key")
+    assert found.says("choose: label", "candidates: 'Aufgabe'; --label NAME chooses one")
+
+
 def test_files_of_months_are_one_stream(tmp_path, printed):
     (tmp_path / "log").mkdir()
     for month in (1, 2):

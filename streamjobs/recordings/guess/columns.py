@@ -291,7 +291,7 @@ class Columns:
         others = {*self.left_out, key, self.chosen.key}
         some = [name for name in some if name not in others and plain_name(name) not in KEYS]
         why = "no column has the name of a label (label, activity, class, target, ...)"
-        self.choose["label"] = why + (f"; candidates: {quoted_names(some)}" if some else "")
+        self.choose["label"] = why + (f"; candidates: {quoted_names(some)}; --label NAME chooses one" if some else "")
         if some:
             self.candidates["label"] = some
         return None
