@@ -237,13 +237,17 @@ class _Worker:
             else:
                 self.health.state = "stopping"
                 log.info("stopping")
+            keys = self.metrics.stats()  # stopping releases them
             await self._stop(app, failed)
         finally:
             for task in ending:
                 task.cancel()
             await asyncio.gather(*ending, return_exceptions=True)
         self.unlearned.check(time.monotonic(), last=True)
-        log.info("stopped", dropped_batches=app.delivery.dropped, **logs.totals(self.metrics.taken))
+        alarming = (
+            {"keys_active": keys.active, "keys_warming_up": keys.warming_up} if self.settings.drift is not None else {}
+        )
+        log.info("stopped", dropped_batches=app.delivery.dropped, **logs.totals(self.metrics.taken), **alarming)
 
     async def _first_ended(
         self, ending: "list[asyncio.Future[Any]]", starting: "asyncio.Future[Any]"

@@ -14,6 +14,7 @@ from tests.commands.jobs import JOB, as_csv, command, job_file, jsonl, rows
 
 WITHIN = 150  # seconds; a cold compile cache on a busy machine included
 UNTIMED = JOB.replace('time = "ts"\n', "").replace('[window]\nlength = "1s"\nhop = "500ms"\nrate = 10.0\n', "")
+WATCHED = UNTIMED.replace('detector = "page_hinkley"', 'watch = "columns"\nfalse_alarms = "1 per 10000 rows"')
 
 
 def replay(job, source, *words):
@@ -58,9 +59,8 @@ def test_a_time_column_without_a_zone_is_refused_and_no_row_number_stands_in_for
 
 
 def test_where_no_key_has_a_state_none_is_in_alarm(tmp_path, capsys):
-    watched = UNTIMED.replace('detector = "page_hinkley"', 'watch = "columns"\nfalse_alarms = "1 per 10000 rows"')
     table = [{**row, "ax": 2e9} for row in rows(30)]
-    assert replay(job_file(tmp_path, watched), jsonl(tmp_path / "a.jsonl", table)) == 1
+    assert replay(job_file(tmp_path, WATCHED), jsonl(tmp_path / "a.jsonl", table)) == 1
     assert "all 30 records became dead letters" in capsys.readouterr().err
 
 
@@ -109,7 +109,7 @@ def test_a_worker_that_runs_once_fails_where_nothing_of_what_came_can_be_used(tm
         monkeypatch.setenv("STREAMJOBS_BROKER__URL", mock.url)
         monkeypatch.setenv("STREAMJOBS_STATE__DIRECTORY", str(tmp_path / "state"))
         monkeypatch.setenv("STREAMJOBS_METRICS__PORT", "0")
-        job = job_file(tmp_path, UNTIMED)
+        job = job_file(tmp_path, WATCHED)
         made = job_of(job)
         mock.create(["imu", *made.sinks.values(), changelog(made.settings)])
         producer = Producer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "log_level": 0})
@@ -144,4 +144,7 @@ def test_a_worker_that_runs_once_fails_where_nothing_of_what_came_can_be_used(tm
         code, said, events = once()
         assert (code, said) == (0, [])
         assert (events["stopped"]["samples"], events["stopped"]["rows"], events["stopped"]["skipped"]) == (400, 400, {})
+        assert (events["stopped"]["keys_active"], events["stopped"]["keys_warming_up"]) == (
+            3 * PARTITIONS,
+        ) * 2  # a key of each partition
         assert command("replay", job, "--input", "topic", "--expect", "topics") == 0
