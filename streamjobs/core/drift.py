@@ -164,13 +164,15 @@ def _watched(
         taken = np.where((usable if idle is None else usable & ~idle).reshape(n, 1), rows.X, np.nan)
         if job.population_reference is not None:
             taken = job.population_reference.rows(taken)
+        rhythm = _in_rhythm(job, live, seen, taken, foreseen)
+        if steps.follower is None and rhythm is None:
+            return Watched(unknown((n,)), detector.advance(work, slots, taken, nothing, learn).features)
         young, expected = np.zeros(n, np.bool_), None
-        rhythm = _in_rhythm(job, live, slots, rows, taken, foreseen)
         if rhythm is not None:
             taken, young = rhythm[0], rhythm[2, :, 0] == 0.0
         errors = taken
         if steps.follower is not None:
-            errors, expected = np.hsplit(_foreseen(job, live, steps, slots, rows, taken, foreseen), 2)
+            errors, expected = np.hsplit(_foreseen(job, live, steps, seen, taken, foreseen), 2)
             young = young | (np.isfinite(taken).all(axis=1) & np.isnan(expected).all(axis=1))
         verdict = detector.advance(work, slots, np.ascontiguousarray(errors), nothing, learn).features
         if young.any():  # rows of the warm-up
@@ -185,21 +187,19 @@ def _watched(
     return Watched(value, detector.advance(work, slots, value.reshape(n, 1).copy(), nothing, learn).features)
 
 
-def _in_rhythm(job: Job, live: Live, slots: Array, rows: Rows, taken: Array, foreseen: dict[str, Array]) -> Array | None:
+def _in_rhythm(job: Job, live: Live, seen: Seen, taken: Array, foreseen: dict[str, Array]) -> Array | None:
     """(3, n, width): the rows in deviations from their time of day, with centres and units; None without [drift] daily."""
     if job.steps.rhythm is None:
         return None
     if RHYTHM not in foreseen:
-        follows = rows.learn & LEARN_EXTRACTOR > 0
-        foreseen[RHYTHM] = job.steps.rhythm.advance(live.work[RHYTHM], slots, rows.times, taken, follows)
+        follows = seen.rows.learn & LEARN_EXTRACTOR > 0
+        foreseen[RHYTHM] = job.steps.rhythm.advance(live.work[RHYTHM], seen.slots, seen.rows.times, taken, follows)
     return foreseen[RHYTHM]
 
 
-def _foreseen(
-    job: Job, live: Live, steps: WatchSteps, slots: Array, rows: Rows, taken: Array, foreseen: dict[str, Array]
-) -> Array:
+def _foreseen(job: Job, live: Live, steps: WatchSteps, seen: Seen, taken: Array, foreseen: dict[str, Array]) -> Array:
     """(n, 2 width): errors of the forecasts that several watches share, and the forecasts."""
-    stage = steps.watch.learner_stage
+    stage, slots, rows = steps.watch.learner_stage, seen.slots, seen.rows
     if stage not in foreseen:
         assert job.steps.pauses is not None and steps.follower is not None
         after = job.steps.pauses.advance(live.work[PAUSES], slots, rows.times)
@@ -209,14 +209,18 @@ def _foreseen(
     return foreseen[stage]
 
 
+def _named(verdict: Array) -> Iterator[tuple[int, Array, Array]]:
+    """Each place in the verdict for a column that an alarm names, the rows with such an alarm, and their columns."""
+    alarms = np.flatnonzero(verdict[:, ALARM] > 0)
+    for at in range(FIRST_COLUMN, FIRST_COLUMN + OF_COLUMN * NAMED, OF_COLUMN) if len(alarms) else ():
+        which = alarms[np.isfinite(verdict[alarms, at + COLUMN])]
+        yield at, which, verdict[which, at + COLUMN].astype(np.int64)
+
+
 def _in_units(verdict: Array, rhythm: Array) -> None:
     """What alarms say of columns in the units of these, and no longer in deviations."""
     _, centres, units = rhythm
-    alarms = np.flatnonzero(verdict[:, ALARM] > 0)
-    for place in range(NAMED if len(alarms) else 0):
-        at = FIRST_COLUMN + OF_COLUMN * place
-        which = alarms[np.isfinite(verdict[alarms, at + COLUMN])]
-        column = verdict[which, at + COLUMN].astype(np.int64)
+    for at, which, column in _named(verdict):
         verdict[which, at + USUAL] = centres[which, column] + verdict[which, at + USUAL] * units[which, column]
         verdict[which, at + SPREAD] *= units[which, column]
 
@@ -233,10 +237,6 @@ def _learn_of_detector(phases: Array, learn: Array, columns: bool) -> Array:
 
 def _say_expected(verdict: Array, rows: Array, expected: Array) -> None:
     """Columns that alarms name get what was expected of the row and what came, in place of errors in deviations."""
-    alarms = np.flatnonzero(verdict[:, ALARM] > 0)
-    for place in range(NAMED if len(alarms) else 0):
-        at = FIRST_COLUMN + OF_COLUMN * place
-        which = alarms[np.isfinite(verdict[alarms, at + COLUMN])]
-        column = verdict[which, at + COLUMN].astype(np.int64)
+    for at, which, column in _named(verdict):
         verdict[which, at + USUAL] = expected[which, column]
         verdict[which, at + SPREAD] = (rows[which, column] - expected[which, column]) / verdict[which, at + SHIFT]

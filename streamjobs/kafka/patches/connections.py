@@ -29,7 +29,6 @@ _update_metadata = ClusterMetadata.update_metadata
 _request_metadata = AIOKafkaClient._metadata_update
 _added_partitions = AddPartitionsToTxnHandler.handle_response
 
-
 METADATA_AGAIN = 0.5  # seconds after an answer that lacks what was asked for
 
 
