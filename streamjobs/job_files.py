@@ -181,25 +181,26 @@ def broker_of(url: str | None) -> BrokerSection:
     return _without_file({f"{BROKER}URL": url} if url is not None else {}, BROKER, "--broker").broker
 
 
-def avro_of(records: Sequence[Record]) -> tuple[str, list[tuple[Record, dict[str, Any]]], str] | None:
-    """The registry of the environment, the records that it reads as Avro with their fields, and why not the first other one.
+def with_schemas(records: Sequence[Record]) -> tuple[str, str, list[tuple[Record, dict[str, Any]]], str] | None:
+    """The registry of the environment, the format of its schemas, the records that these read with their fields, and why not
+    the first other one.
 
     None where the environment has no [registry]. Raises ConfigError for settings that are wrong, and SetupError.
     """
     from streamjobs.core.decoding.samples import Problem
-    from streamjobs.core.decoding.with_schema.schemas import Schemas
+    from streamjobs.core.decoding.with_schema.schemas import SchemasOfAnyKind
     from streamjobs.schema_registry.lookup import ready_now
 
     if f"{REGISTRY}URL" not in os.environ:
         return None
     settings = _without_file({"STREAMJOBS_SOURCE__FORMAT": "avro"}, REGISTRY, f"{REGISTRY}URL")
-    schemas, rows, why = Schemas(settings.source, ()), list[tuple[Record, dict[str, Any]]](), ""
+    schemas, rows, why = SchemasOfAnyKind(settings.source), list[tuple[Record, dict[str, Any]]](), ""
     for record in ready_now(settings, schemas, records):
         try:
             rows.append((record, schemas.message(record.value or b"", record.headers)))
         except (Problem, SetupError) as problem:
             why = why or str(problem).rstrip(".")
-    return os.environ[f"{REGISTRY}URL"], rows, why
+    return os.environ[f"{REGISTRY}URL"], schemas.format, rows, why
 
 
 def _without_file(named: dict[str, str], prefix: str, origin: str) -> Settings:

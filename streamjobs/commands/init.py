@@ -73,6 +73,7 @@ def init(
     if from_topic is not None:
         found = _topic(from_topic, broker, records, seconds)
         written = written._replace(format=found.format, partitions=found.keyless_partitions, registry=found.registry)
+        written = written._replace(after_schema_id=found.after_schema_id)
         guess_with = found.guess
     elif sample is not None:
         guess_with = _file(sample, how_of(separator, decimal))
@@ -227,6 +228,7 @@ class _Topic(NamedTuple):
     rows: "Sequence[dict[str, Any]]" = ()
     owners: "Sequence[Any] | None" = None  # the keys of the rows' records
     registry: str | None = None
+    after_schema_id: bool = False
 
 
 def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
@@ -244,7 +246,8 @@ def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
         return _Topic(sample.format, lambda chosen: guess_of_preset(live.name, sample.rows))
     owners = sample.owners if sample.has_keys else None
     guess = lambda chosen: guess_rows(sample.rows, f"topic {topic}", chosen, owners=owners)  # noqa: E731
-    return _Topic(sample.format, guess, 0 if sample.has_keys else sample.partitions, sample.rows, owners, sample.registry)
+    partitions = 0 if sample.has_keys else sample.partitions
+    return _Topic(sample.format, guess, partitions, sample.rows, owners, sample.registry, sample.after_schema_id)
 
 
 def _completed(written: "Written", guessed: "Guess", asks: bool) -> "tuple[Guess, Written]":

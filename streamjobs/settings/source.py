@@ -46,17 +46,17 @@ class SourceSection(Section):
         "one stops the worker",
     )
     format: Literal["json", "msgpack", "raw", "avro", "protobuf"] = setting(
-        "json", "encoding of record values; avro and protobuf take their schemas from [registry] or from schema_file"
+        "json", "encoding of record values; avro and protobuf take their schemas from [registry] or schema_file"
     )
     schema_file: str | None = optional(
         "schema of all values, if they do not begin with a schema id: .avsc for avro; .proto or .desc (a "
         "descriptor set) for protobuf"
     )
-    message: str | None = optional("message type of the values in a Protobuf schema_file; absent: the first one in it")
-    envelope: Literal["none", "cloudevents"] = setting(
+    message: str | None = optional("message type of the values in a Protobuf schema_file; absent: the first")
+    envelope: Literal["none", "cloudevents", "schema_id"] = setting(
         "none",
-        "cloudevents: values are the data of CloudEvents, binary or structured; ce.time leads to an attribute of the event, "
-        "'\"ce\".time' to a field of the data",
+        "cloudevents: values are the data of CloudEvents, binary or structured; ce.time is an attribute of the event, "
+        "'\"ce\".time' a field of the data; schema_id: JSON after its schema's id",
     )
     compression: Literal["none", "gzip"] = setting(
         "none",
@@ -125,7 +125,7 @@ class SourceSection(Section):
     )
     duplicates: Literal["drop", "learn"] = setting(
         "drop",
-        "what to do with a sample that has the event time of an earlier one of its key; without `time` all are learned",
+        "what to do with a sample with the time of its key's newest; without `time` all are learned",
     )
     future: Seconds = setting(
         60.0,

@@ -30,6 +30,15 @@ def test_every_format_can_be_packed():
     assert made.X.tolist() == [[1, 2.5]]
 
 
+@pytest.mark.parametrize("place", [b"\0\0\0\0\7", b"\1" + bytes(range(16))], ids=["id", "guid"])
+def test_json_may_follow_the_id_of_its_schema_or_have_it_in_a_header(place):
+    how = {"fields": ["a", "b"], "time": "t", "envelope": "schema_id"}
+    made = decoded([record(place + VALUE), record(VALUE, [("__value_schema_id", place)])], **how)
+    assert made.X.tolist() == [[1, 2.5]] * 2 and made.times.tolist() == [NOW] * 2
+    assert "to begin with a schema id" in reason(decoded([record(VALUE)], **how))
+    assert decoded([record(gzip.compress(place + VALUE))], **how, compression="gzip").X.tolist() == [[1, 2.5]]
+
+
 def test_a_bomb_is_abandoned_at_the_limit():
     bomb = gzip.compress(b" " * (64 << 20))
     assert len(bomb) < 1 << 17

@@ -15,7 +15,7 @@ from tests.core.values import ID
 from tests.core.written_formats import FORMATS, row
 from tests.schema_registry.writers import NOW
 
-OF_JSON = ("json", "gzip of json", "CloudEvents, binary", "CloudEvents, structured", "sensors")
+OF_JSON = ("json", "gzip of json", "CloudEvents, binary", "CloudEvents, structured", "sensors", "JSON after a schema id")
 WITHOUT_TYPES = (*OF_JSON, "msgpack")  # a value may be of any type
 ANYWHERE = {
     "a number that is missing": ({"rpm": None}, "missing_field: expected a number in field 'rpm'"),

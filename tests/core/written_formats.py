@@ -137,5 +137,6 @@ FORMATS = {
             same=False,
         ),
         Format("raw", {"format": "raw", "time": None, "label": None}, _raw, same=False, time="at"),
+        Format("JSON after a schema id", {"envelope": "schema_id"}, lambda one: (values.prefixed(_json(one)), ())),
     )
 }

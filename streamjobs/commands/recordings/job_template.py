@@ -35,6 +35,7 @@ class Written(NamedTuple):
     alone: bool = False  # the sample has one key
     best: "Best | None" = None  # learner of a number, on the sample
     registry: str | None = None  # address of the registry with the records' schemas
+    after_schema_id: bool = False  # values follow the id of a schema
 
 
 TEMPLATE = """\
@@ -51,7 +52,7 @@ url = {broker}
 [source]
 topic = {topic}  # records are keyed by person, device or machine{key}
 format = "{format}"  # json | msgpack | raw | avro | protobuf
-{preset}{x}
+{envelope}{preset}{x}
 {time}
 {label}
 {missing}late = "learn"  # learn | predict_only | drop | dlq; of samples with a time
@@ -74,6 +75,7 @@ checkpoint = "1s"  # a crash repeats at most this much input
 port = 9108  # /metrics and /health on 127.0.0.1
 """
 
+ENVELOPE = 'envelope = "schema_id"  # none | cloudevents | schema_id: each value follows the id of its schema\n'
 REGISTRY = """
 [registry]
 url = {url}  # of the records' schemas; credentials are settings too, 'streamjobs schema' describes them
@@ -150,6 +152,7 @@ def job_file_text(
         topic=quoted(written.topic),
         features=quoted(f"{written.topic}.features"),
         format=written.format,
+        envelope=ENVELOPE if written.after_schema_id else "",
         **source,
         registry="" if written.registry is None else REGISTRY.format(url=quoted(written.registry)),
         window=_window_of(starter)

@@ -16,16 +16,22 @@ from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.types import many
 
 MISSING = "it does not exist on this broker; correct --from-topic or --broker."
+FORMATS: tuple[tuple[str, Any, int], ...] = (  # each with the bytes that stand before a value
+    ("json", msgspec.json.decode, 0),
+    ("msgpack", msgspec.msgpack.decode, 0),
+    ("json", msgspec.json.decode, ID_END),
+)
 LARGEST = 1 << 20  # bytes of a value, as [source] max_bytes has it unless set
 
 
 class TopicSample(NamedTuple):
     rows: list[dict[str, Any]]
-    format: str  # json | msgpack | avro
+    format: str  # json | msgpack | avro | protobuf
     owners: list[bytes | None]  # the keys of the rows' records
     strange: int  # records that are not objects in this format
     partitions: int = 1  # of the topic
     registry: str | None = None  # address of the registry that has the records' schemas
+    after_schema_id: bool = False  # JSON that follows the id of a schema, which need not be read
 
     @property
     def has_keys(self) -> bool:
@@ -41,12 +47,14 @@ def sample_of(broker: BrokerSection, topic: str, records: int, seconds: float) -
     found = list(itertools.islice(newest(broker, topic, records, until, max_bytes=LARGEST, missing=MISSING), records))
     if not found:
         raise ConfigError(f"topic {topic}: no record came within {seconds:g} s; start its producer, or raise --seconds.")
-    for name, decode in (("json", msgspec.json.decode), ("msgpack", msgspec.msgpack.decode)):
-        rows = [(record, row) for record in found if isinstance(row := _decoded(decode, record.value), dict)]
+    for name, decode, skipped in FORMATS:
+        values = [None if record.value is None else record.value[skipped:] for record in found]
+        rows = [(one, row) for one, value in zip(found, values, strict=True) if (row := _decoded(decode, value)) is not None]
         if 2 * len(rows) > len(found):
             partitions = connect(broker, [topic])[1][topic]
             owners = [record.key for record, _ in rows]
-            return TopicSample([row for _, row in rows], name, owners, len(found) - len(rows), partitions)
+            strange = len(found) - len(rows)
+            return TopicSample([row for _, row in rows], name, owners, strange, partitions, after_schema_id=skipped > 0)
     if 2 * sum(_names_schema(record.value) for record in found) > len(found):
         return _with_schemas(broker, topic, found)
     raise ConfigError(
@@ -56,23 +64,22 @@ def sample_of(broker: BrokerSection, topic: str, records: int, seconds: float) -
 
 
 def _with_schemas(broker: BrokerSection, topic: str, found: list[Stored]) -> TopicSample:
-    """Of Avro, with the schemas of a registry. Raises ConfigError where the registry is not known, or has others."""
-    from streamjobs.job_files import avro_of
+    """With the schemas of a registry. Raises ConfigError where the registry is not known, or most values cannot be read."""
+    from streamjobs.job_files import with_schemas
 
-    if (read := avro_of(found)) is None:
+    if (read := with_schemas(found)) is None:
         raise ConfigError(
             f"topic {topic}: most of {len(found):,} values begin as those with a schema id do; set "
-            "STREAMJOBS_REGISTRY__URL=https://REGISTRY, and init reads Avro with the schemas of this registry."
+            "STREAMJOBS_REGISTRY__URL=https://REGISTRY, and init reads Avro and Protobuf with the schemas of this registry."
         )
-    registry, rows, why = read
+    registry, form, rows, why = read
     if 2 * len(rows) <= len(found):
         raise ConfigError(
-            f"topic {topic}: most of {len(found):,} values cannot be read as Avro ({why}); for Protobuf, init "
-            "without --from-topic writes a job file in which you set format, fields, time and [registry] url yourself."
+            f"topic {topic}: most of {len(found):,} values cannot be read with the schemas of this registry ({why})."
         )
     partitions, strange = connect(broker, [topic])[1][topic], len(found) - len(rows)
     owners, values = [record.key for record, _ in rows], [row for _, row in rows]
-    return TopicSample(values, "avro", owners, strange, partitions, registry)
+    return TopicSample(values, form, owners, strange, partitions, registry)
 
 
 def _names_schema(value: bytes | None) -> bool:

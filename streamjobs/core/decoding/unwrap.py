@@ -28,12 +28,16 @@ class MakeParser(Protocol):
 def opener(source: SourceSection) -> Callable[[bytes, Headers], Event]:
     """A function from a value and its headers to what [source] format encodes; it raises Problem."""
     packed, enveloped = source.compression == "gzip", source.envelope == "cloudevents"
+    identified = source.envelope == "schema_id"
     most, data_format = source.max_bytes, source.format
     nan_is_null = source.may_miss and data_format == "json"
 
     def opened(value: bytes, headers: Headers) -> Event:
         if packed:
             value = _unpacked(value, most)
+        if identified:
+            _, rest, whole = id_of(value, headers)
+            return Event(rest if whole is None else whole, {})
         if not enveloped:
             return Event(value, {})
         try:

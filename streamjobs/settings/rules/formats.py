@@ -23,6 +23,11 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 def format_contradictions(source: SourceSection, registry: RegistrySection | None, refused: bool) -> Problems:
     """refused: there is a [registry], but it has mistakes of its own."""
     file, place = source.schema_file, ("source", "schema_file")
+    if source.envelope == "schema_id" and source.format != "json":
+        yield (
+            ("source", "envelope"),
+            f"envelope = 'schema_id' is for format = 'json' only; remove it for format = '{source.format}'.",
+        )
     if not source.has_schema:
         for name in ("schema_file", "message"):
             if getattr(source, name) is not None:

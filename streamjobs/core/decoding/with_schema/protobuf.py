@@ -31,8 +31,8 @@ Convert = Callable[[Any], Any]
 Fields = Callable[[Message], dict[str, Any]]
 
 
-def protobuf_reader(definition: Definition, time_unit: str, tops: frozenset[str], fixed: bool) -> Read:
-    """tops: the fields that are read. fixed: the schema is that of all values, which state no message type.
+def protobuf_reader(definition: Definition, time_unit: str, tops: frozenset[str] | None, fixed: bool) -> Read:
+    """tops: the fields that are read; None: all. fixed: the schema is that of all values, which state no message type.
 
     With a registry, a value's schema is the one it was written with, and a field that it does not have is an error. A fixed
     one may be older than its writers, so their new fields are skipped. Raises SchemaError for a schema that cannot be used.
@@ -122,7 +122,7 @@ def _zigzag(data: bytes, at: int) -> tuple[int, int]:
 class _Type:
     """Decodes values of one message type."""
 
-    def __init__(self, descriptor: Descriptor, time_unit: str, tops: frozenset[str], *, exact: bool) -> None:
+    def __init__(self, descriptor: Descriptor, time_unit: str, tops: frozenset[str] | None, *, exact: bool) -> None:
         self.parse = message_factory.GetMessageClass(descriptor).FromString
         self.exact, self.known = exact, frozenset(descriptor.fields_by_number)
         self.fields = _Conversions(int(TIME_UNITS[time_unit])).fields(descriptor, tops)

@@ -14,13 +14,13 @@ from streamjobs.settings.source import SourceSection
 class Schemas:
     """Decoders by schema id, filled by `add` before the records that need them are decoded."""
 
-    def __init__(self, source: SourceSection, tops: Iterable[str], fixed: Definition | None = None) -> None:
-        """tops: fields of the record itself that are read. fixed: the schema of all values, which then state no id.
+    def __init__(self, source: SourceSection, tops: Iterable[str] | None, fixed: Definition | None = None) -> None:
+        """tops: fields of the record itself that are read; None: all. fixed: the schema of all values, which state no id.
 
         Raises ConfigError where the format's library is missing, or `fixed` cannot be used.
         """
         self.kind = KINDS[source.format]
-        self._load = _loader_of(source, frozenset(tops))
+        self._load = _loader_of(source, None if tops is None else frozenset(tops))
         self._readers: dict[SchemaId, Read] = {}
         self._problems: dict[SchemaId, str] = {}
         self.fixed: Read | None = None
@@ -63,7 +63,22 @@ class Schemas:
         return read(rest, elsewhere)
 
 
-def _loader_of(source: SourceSection, tops: frozenset[str]) -> Callable[[Definition, bool], Read]:
+class SchemasOfAnyKind(Schemas):
+    """Decoders of all fields, of the kind that the registry states. `format` is that of the newest schema."""
+
+    def __init__(self, source: SourceSection) -> None:
+        super().__init__(source, None)
+        self.source, self.format = source, str(source.format)
+
+    def add(self, schema: SchemaId, definition: Definition) -> str:
+        for name, kind in KINDS.items():
+            if kind == definition.kind:
+                self.kind, self.format = kind, name
+                self._load = _loader_of(self.source.model_copy(update={"format": name}), None)
+        return super().add(schema, definition)
+
+
+def _loader_of(source: SourceSection, tops: frozenset[str] | None) -> Callable[[Definition, bool], Read]:
     """A function from a definition, and whether it is that of all values, to its decoder. Raises ConfigError."""
     try:
         if source.format == "avro":
