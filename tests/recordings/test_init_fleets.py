@@ -32,6 +32,34 @@ def test_texts_with_the_rows_of_each_device_together_are_the_key(tmp_path, print
     assert printed(as_csv(tmp_path / "a.csv", made)).says("key Anlage", "0.2 Hz")
 
 
+def test_numbers_with_the_name_of_an_id_that_take_turns_are_the_key(tmp_path, printed):
+    made = table(N, pump_id=lambda i: i % 3, ts=lambda i: START + 5 * (i // 3), bar=random, state=lambda i: "ab"[i % 7 % 2])
+    found = printed(as_csv(tmp_path / "a.csv", made))
+    assert found.says("key pump_id", "0.2 Hz") and found.source["fields"] == ["bar"]
+
+
+def test_numbers_of_the_trips_of_one_device_are_not_the_key(tmp_path, printed):
+    made = table(N, trip_id=lambda i: i // 40, ts=lambda i: START + 5 * i, bar=random)
+    assert printed(as_csv(tmp_path / "b.csv", made)).out.endswith("--key-is b\n")
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_whole_numbers_are_the_key_where_their_rows_share_times(tmp_path, printed, shared):
+    times = {"ts": lambda i: START + 60 * (i // 4 if shared else i)}
+    made = table(N, casa=lambda i: 10 + i % 4, **times, people=lambda i: i * i % 7, kW=random)
+    found = printed(as_csv(tmp_path / "a.csv", made))
+    assert found.says("key casa", "0.017 Hz") == shared
+    assert found.source["fields"] == ["people", "kW"] if shared else ["casa", "people", "kW"]
+
+
+@pytest.mark.parametrize("name", ["device", "geraet"])
+def test_more_keys_than_init_looks_at_rows_are_keys(tmp_path, printed, name):
+    made = table(9000, **{name: lambda i: f"d{i % 3000:04}"}, ts=lambda i: START + 600 * (i // 3000), volt=lambda i: i % 13)
+    found = printed(as_csv(tmp_path / "a.csv", made))
+    assert found.says("guessed from 60 rows", f"key {name}", "0.0017 Hz") and not found.says("choose: key")
+    assert found.says("few of the keys in the first 2,000 rows repeat there; the rows of 20 keys were looked at")
+
+
 def test_a_text_that_lasts_is_no_key(tmp_path, printed):
     found = printed(
         as_csv(tmp_path / "a.csv", table(N, mode=lambda i: "ab"[i // 60], ts=lambda i: START + 5 * i, ax=random))

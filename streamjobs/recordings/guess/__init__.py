@@ -14,6 +14,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import (
     Column,
     columns_of,
+    columns_of_times,
     flattened,
     read_times,
     reads,
@@ -22,6 +23,7 @@ from streamjobs.recordings.columns import (
 from streamjobs.recordings.exports import Exported
 from streamjobs.recordings.files import recordings_of, rows_of
 from streamjobs.recordings.guess.columns import Columns
+from streamjobs.recordings.guess.keys import names_id
 from streamjobs.recordings.guess.result import NOTHING_CHOSEN, Chosen, Guess
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.tables import HOW, How, untold
@@ -30,6 +32,7 @@ from streamjobs.settings.presets import NAMES, Preset, preset_of
 
 LOOK_AT = 2000  # rows of the file
 MORE_ROWS, DATE = 200_000, 10  # rows of the file that may tell days from months; characters that have both
+FEW_KEYS = 20  # of which rows are looked for in MORE_ROWS rows where the first rows have more keys than repeat
 
 
 def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
@@ -42,12 +45,37 @@ def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
     preset = one.preset if isinstance(one, Exported) else _preset_of(found[0].rows(dataclasses.replace(how, tell=untold)))
     if preset is not None and preset.strip:
         how = dataclasses.replace(how, preset=preset.name)
-    rows = list(itertools.islice(itertools.chain.from_iterable(each.rows(how) for each in found), LOOK_AT))
+    every = itertools.chain.from_iterable(each.rows(how) for each in found)
+    first = list(itertools.islice(every, LOOK_AT))
+    rows = _of_few_keys(first, every, chosen.key)
     header = path.suffix.lower() == ".csv"
     guessed = guess_rows(rows, str(path), chosen, preset, header)
     if (only := _only_format(path, guessed, how)) is not None:
         guessed = guess_rows(rows, str(path), chosen._replace(time_format=only), preset, header)
+    if rows is not first:
+        why = f"few of the keys in the first {LOOK_AT:,} rows repeat there; the rows of {FEW_KEYS} keys were looked at"
+        guessed = guessed._replace(remarks=[why, *guessed.remarks])
     return guessed._replace(files=len(found))
+
+
+def _of_few_keys(first: list[dict[str, Any]], others: Iterator[dict[str, Any]], key: str | None) -> list[dict[str, Any]]:
+    """The first rows; where they have so many keys that few repeat, rows of the first keys. key: as chosen."""
+    few: dict[str, set[Any]] = {}
+    if len(first) == LOOK_AT:
+        flat = [flattened(row) for row in first]
+        times = columns_of_times(flat)
+        for column in columns_of(flat):
+            named = column.name == key if key else names_id(column.name) or column.kind == "text"
+            if named and 2 * column.distinct > LOOK_AT and column.name not in times:
+                few[column.name] = set(column.values[:FEW_KEYS])
+    taken: dict[str, list[dict[str, Any]]] = {name: [] for name in few}
+    for row in itertools.chain(first, itertools.islice(others, MORE_ROWS if few else 0)):
+        for name, values in few.items():
+            if flattened(row).get(name) in values:
+                taken[name].append(row)
+        if any(len(own) == LOOK_AT for own in taken.values()):
+            break
+    return next((own for own in taken.values() if len(own) >= 2 * FEW_KEYS), first)
 
 
 def _only_format(path: Path, guessed: Guess, how: How) -> str | None:

@@ -23,15 +23,13 @@ from streamjobs.recordings.columns import (
 )
 from streamjobs.recordings.exports import TIME
 from streamjobs.recordings.files import SECONDS
+from streamjobs.recordings.guess.keys import is_whole, key_by_turns
 from streamjobs.recordings.guess.result import Chosen, Guess
 from streamjobs.recordings.guess.rows import (
-    follows,
-    is_state,
     parts_of_times,
     rates_apart,
     rises,
     stands_still,
-    take_turns,
 )
 from streamjobs.recordings.guess.x import X, quoted_names, x_of
 from streamjobs.settings.presets import Preset
@@ -40,7 +38,6 @@ from streamjobs.settings.times import example_of
 from streamjobs.settings.types import UNIT_NAMES
 
 DAY = 86_400.0
-MOST_WITHOUT_KEY = 0.1  # of the rows: without a key a record is a dead letter
 BAD_NAME = "its name holds a quotation mark, a backslash or a control character, which no field of a record may"
 _NO_NAME = re.compile(r'["\\\x00-\x1f]')
 CLASSES, MOST_CLASSES = 32, 1024  # most different whole numbers that are treated as classes; most classes of a head
@@ -205,8 +202,7 @@ class Columns:
             return self.chosen.key or None
         found: list[Column] = []
         for column in sorted(self._unused(KEYS), key=lambda column: _rank(column.name, KEYS)):
-            whole = column.kind == "number" and all(float(value).is_integer() for value in column.values)
-            if column.kind != "text" and not whole:
+            if column.kind != "text" and not is_whole(column):
                 continue
             if column.distinct == len(self.rows) >= COUNTER_ROWS:
                 self.left_out[column.name] = "is different in every row, so it cannot be the key"
@@ -229,25 +225,21 @@ class Columns:
         if self.owners is not None:
             self.because["key"] = "the records have keys"
             return None
-        most = MOST_WITHOUT_KEY * len(self.rows)
-        there = [column for column in self.columns if column.missing <= most and column.name != self.chosen.label]
-        texts = [c for c in there if c.kind == "text" and c.distinct <= len(self.rows) / 2 and not c.has_clocks]
-        some = [column.name for column in sorted(texts, key=lambda column: -column.distinct)]
-        some = [name for name in some if not says_time(name) and plain_name(name) not in LABELS]
-        finest = next((one for one in texts if one.name in some[:1] and take_turns(self.rows, one.name, time)), None)
-        if finest is not None and self.preset is None and all(follows(self.rows, other, finest.name) for other in some[1:]):
-            self.left_out.pop(finest.name, None)
-            self.because["key"] = f"rows of its {finest.distinct:,} different texts take turns, as those of devices do"
-            return finest.name
-        states = [] if finest is not None else [name for name in some if is_state(self.rows, name, time)]
-        some = [name for name in some if name not in states]
+        turns = key_by_turns(self.rows, self.columns, time, self.chosen.label)
+        if turns.key is not None and self.preset is None:
+            self.left_out.pop(turns.key, None)
+            self.because["key"] = turns.why
+            return turns.key
+        some, states = turns.candidates, turns.states
         why = "no column has the name of a key (person, user, subject, device, machine, ...)"
         if self.preset is not None and self.preset.export is not None:
             self.choose["key"] = (
                 f"an export of {self.preset.tool} has the data of one device; give its key with --key-from or --key-is"
             )
         elif some:
-            self._unsure("key", some, f"{why}; candidates: {quoted_names(some)}; or --key-is NAME, if all is of one device")
+            self._unsure(
+                "key", list(some), f"{why}; candidates: {quoted_names(some)}; or --key-is NAME, if all is of one device"
+            )
         else:
             of_states = (
                 f"{quoted_names(states)} changes while rows come at their usual pause, as the state of one device; "
