@@ -26,6 +26,12 @@ TimeZone = Annotated[
 ]
 
 
+Records = Annotated[
+    int | None,
+    typer.Option(min=1, help="With --from-topic: most records to read; absent: 2,000, or up to 50,000 that are there."),
+]
+
+
 def init(
     file: Annotated[Path, typer.Argument(help="The job file to write.")] = Path("job.toml"),
     sample: Annotated[Path | None, typer.Option(help=f"Data to guess fields, times and labels from. {FILES}.")] = None,
@@ -33,7 +39,7 @@ def init(
         str | None, typer.Option("--from-topic", help="A live topic to guess from instead; its newest records are read.")
     ] = None,
     broker: Annotated[str | None, typer.Option(help="The broker, such as kafka://localhost:9092.")] = None,
-    records: Annotated[int, typer.Option(min=1, help="With --from-topic: most records to read.")] = 2000,
+    records: Records = None,
     seconds: Annotated[float, typer.Option(min=0, help="With --from-topic: most seconds to wait for them.")] = 5.0,
     preset: Annotated[
         str | None, typer.Option(help="Without data: the tool that will write the records, such as sensorlogger_live.")
@@ -72,8 +78,7 @@ def init(
     guessed, chosen = None, Chosen(key=key, label=label, time_format=time_format)
     if from_topic is not None:
         found = _topic(from_topic, broker, records, seconds)
-        written = written._replace(format=found.format, partitions=found.keyless_partitions, registry=found.registry)
-        written = written._replace(after_schema_id=found.after_schema_id)
+        written = found.into(written)
         guess_with = found.guess
     elif sample is not None:
         guess_with = _file(sample, how_of(separator, decimal))
@@ -230,8 +235,12 @@ class _Topic(NamedTuple):
     registry: str | None = None
     after_schema_id: bool = False
 
+    def into(self, written: "Written") -> "Written":
+        written = written._replace(format=self.format, registry=self.registry, partitions=self.keyless_partitions)
+        return written._replace(after_schema_id=self.after_schema_id)
 
-def _topic(topic: str, url: str | None, records: int, seconds: float) -> _Topic:
+
+def _topic(topic: str, url: str | None, records: int | None, seconds: float) -> _Topic:
     """Guesses from the newest records of a topic. Raises SetupError where it cannot be read."""
     from streamjobs.commands.recordings.topic_sample import sample_of, shares
     from streamjobs.job_files import broker_of

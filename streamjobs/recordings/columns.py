@@ -300,7 +300,7 @@ def why_no_number(column: Column) -> str | None:
         if all(map(_DECIMAL_COMMA.fullmatch, column.values)):
             return f"numbers with a decimal comma, such as {column.values[0]!r:.40}; write a point"
         if all(map(reads_as_number, column.values)):
-            return "numbers as texts; send them as numbers"
+            return "numbers as texts; numbers = 'lenient' lets fields have them"
         return "texts"  # not which: they may be names of people
     return {
         "empty": "empty in all rows",

@@ -23,6 +23,7 @@ LOOK_AT = 1_000_000  # rows of the file
 KEYS = 20  # the first keys of the file
 NUMBERS = 2_000_000  # numbers that are kept
 LEAST = 100  # rows of a key, to tell anything
+NAMED_KEYS, NAMED_ROWS = 5, 3  # least keys, and rows of each, that show a number which names them
 BLOCKS = 10  # parts of a key's rows that are compared
 RISING = 0.8  # Kendall's tau of the means of the parts: 0.8 by chance in 1 of 4,000 orders
 MOVED = 0.5  # smallest way from the first part to the last, in deviations of the rest
@@ -40,6 +41,7 @@ class Profile(NamedTuple):
     daily: list[str]
     following: dict[str, str]  # field -> the earlier field with the same course
     counts: list[str]  # never below 0, and often there
+    names: list[str]  # one whole number in each key, and others in others
     most_rows: int  # of a key
     keys: int  # of the file, at most KEYS
 
@@ -50,7 +52,7 @@ def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) ->
     count: passes the rows on, and may report how many there were.
     """
     if not guessed.fields or "fields" in guessed.choose:
-        return guessed, Profile([], {}, [], {}, [], 0, 0)
+        return guessed, Profile([], {}, [], {}, [], [], 0, 0)
     wanted = [*guessed.fields, *guessed.candidates.get("key", ()), *filter(None, (guessed.key, guessed.time))]
     found = profile_of(count(rows_of(path, how, wanted)), guessed)
     return without_unsteady(guessed, found), found
@@ -67,6 +69,7 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     """Leaves out fields that cannot be watched, with the reason; names them where they were chosen, or predict a label."""
     guessed = guessed._replace(counts=[name for name in found.counts if name not in found.trending])
     left_out = dict.fromkeys(found.still, f"{NEVER} in the sample")
+    left_out |= dict.fromkeys(found.names, "one whole number for each key, as its name")
     left_out |= {name: f"follows {other!r}" for name, other in found.following.items()}
     left_out |= {
         name: f"{way} all through the sample, which drift detection would report again and again"
@@ -82,7 +85,7 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
         )
     if may_leave_out(guessed) and len(left_out) < len(guessed.fields):
         return left_out_of(guessed, left_out)._replace(remarks=remarks)
-    remarks += [f"{name!r} {why}" for name, why in left_out.items() if name not in found.still]
+    remarks += [f"{name!r} {why}" for name, why in left_out.items() if name not in (*found.still, *found.names)]
     remarks += [stands_still(found.still)] if found.still else []
     return guessed._replace(remarks=remarks)
 
@@ -122,8 +125,9 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         if first is not None and fields[first] not in following:
             following[fields[n]] = fields[first]
     counts = [fields[n] for n in moving if numbers and never_negative(np.concatenate([key[:, n] for key in numbers]))]
-    names = [fields[n] for n in still], trending, [fields[n] for n in cycles], following, counts
-    return Profile(*names, max(map(len, of_keys), default=0), len(of_keys))
+    names = [name for n, name in enumerate(fields) if _is_name([key[:, 1 + n] for key in of_keys])]
+    never, daily = [fields[n] for n in still if fields[n] not in names], [fields[n] for n in cycles]
+    return Profile(never, trending, daily, following, counts, names, max(map(len, of_keys), default=0), len(of_keys))
 
 
 def _by_key(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None) -> dict[Any, Array]:
@@ -173,6 +177,13 @@ def never_negative(values: Array) -> bool:
 def _is_still(values: Array) -> bool:
     there = values[np.isfinite(values)]
     return not len(there) or bool((there == there[0]).all())
+
+
+def _is_name(of_keys: Iterable[Array]) -> bool:
+    """Whether each of several keys has one whole number, and no other key has it."""
+    there = [one for values in of_keys if len(one := values[np.isfinite(values)]) >= NAMED_ROWS]
+    numbers = {float(one[0]) for one in there if _is_still(one) and float(one[0]).is_integer()}
+    return len(numbers) == len(there) >= NAMED_KEYS
 
 
 def _trend(values: Array) -> str | None:

@@ -21,6 +21,7 @@ FORMATS: tuple[tuple[str, Any, int], ...] = (  # each with the bytes that stand 
     ("msgpack", msgspec.msgpack.decode, 0),
     ("json", msgspec.json.decode, ID_END),
 )
+FEW, MANY, MOST_BYTES = 2_000, 50_000, 64 << 20  # records that are waited for; those that are read where they are there
 LARGEST = 1 << 20  # bytes of a value, as [source] max_bytes has it unless set
 
 
@@ -38,13 +39,21 @@ class TopicSample(NamedTuple):
         return any(self.owners)
 
 
-def sample_of(broker: BrokerSection, topic: str, records: int, seconds: float) -> TopicSample:
-    """Up to so many records, or those that came within so many seconds.
+def sample_of(broker: BrokerSection, topic: str, records: int | None, seconds: float) -> TopicSample:
+    """Up to so many records, or those that came within so many seconds. records: None: what shows the course of each key.
 
     Raises SetupError where the topic cannot be read, ConfigError where nothing in it is an object of JSON or MessagePack.
     """
     until = time.monotonic() + seconds
-    found = list(itertools.islice(newest(broker, topic, records, until, max_bytes=LARGEST, missing=MISSING), records))
+
+    def read(count: int, until: float) -> list[Stored]:
+        return list(itertools.islice(newest(broker, topic, count, until, max_bytes=LARGEST, missing=MISSING), count))
+
+    found = read(records or FEW, until)
+    if records is None and len(found) == FEW:
+        size = sum(len(record.value or b"") for record in found) / FEW
+        found = read(max(FEW, min(MANY, int(MOST_BYTES / max(size, 1)))), 0.0) or found
+    found.sort(key=lambda record: record.timestamp)  # partitions are read one after another
     if not found:
         raise ConfigError(f"topic {topic}: no record came within {seconds:g} s; start its producer, or raise --seconds.")
     for name, decode, skipped in FORMATS:

@@ -138,7 +138,9 @@ class Columns:
             self.left_out |= dict.fromkeys([c.name for c in named], f"a time, {by}; {time!r} is read")
             self.left_out.pop(time)
             unit = dated[time]
-            form = "all its values are ISO 8601" if time in self.texts else f"only in {UNIT_NAMES[unit]} its years may be"
+            form = (
+                "all its values are ISO 8601" if time in self.texts else f"its years are possible in {UNIT_NAMES[unit]} only"
+            )
             if time in self.formats:
                 form = f"all its values are such as {example_of(self.formats[time][0])}"
             form = f"the name of a time, and {form}" if says_time(time) else form
