@@ -201,6 +201,7 @@ def _one_by_one(
             offsets = live.offsets[slot]
         if not good:
             report.redelivered += 1
+            report.applied_before.append(record.offset)
             if live.silence is not None:
                 _pass(job, live, slot, record, decoded, slice(first, end), report)
         else:

@@ -19,7 +19,7 @@ from streamjobs.core.encode import Encoder
 from streamjobs.core.identities import identities
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
-from streamjobs.core.messages import Advanced, Output, Record, Report, add_letter
+from streamjobs.core.messages import ASIDE, Advanced, Output, Record, Report, add_letter
 from streamjobs.core.model import choose, remember_choices, run_learners
 from streamjobs.errors import RecordError
 from streamjobs.stages.fill import SKIPPED, TAKEN, UNFILLED, Fill
@@ -62,8 +62,10 @@ def _apply(job: Job, live: Live, records: Sequence[Record], left_out: bool = Fal
     created, left, expired, loaded = live.created, live.left, live.expired, live.loaded
     with Guarded(job) as guard:
         letters = _run(job, live, records, left_out, guard, outputs, report)
+    passed = max(report.applied_before, default=-1)  # a state with it was written: the letters before were out then
     for index, error in sorted(letters, key=itemgetter(0)):
-        add_letter(records[index], error, job.life, outputs, report)
+        again = records[index].offset < passed and error.reason != ASIDE
+        add_letter(records[index], error, job.life, outputs, report, again=again)
         live.log.letters.add(records[index].offset)
     report.keys_created = live.created - created
     report.keys_evicted = live.left - left

@@ -171,7 +171,8 @@ class Report:
     lacking: dict[str, int] = field(default_factory=dict)  # samples that lacked a number, by the number's name
     sensor_samples: dict[str, int] = field(default_factory=dict)  # samples by sensor, where there are several
     sensor_gaps: dict[str, int] = field(default_factory=dict)  # how often rows were left out for want of its samples
-    redelivered: int = 0  # records at or below a key's last applied offset: skipped
+    redelivered: int = 0  # records at or below a key's last applied offset: skipped; letters between them, sent again
+    applied_before: list[int] = field(default_factory=list)  # offsets of the skipped ones
     dead_lettered: dict[str, int] = field(default_factory=dict)  # by reason
     first_letter: str = ""  # reason and place of the first of them; never what the record holds
     skipped: dict[str, int] = field(default_factory=dict)  # samples by reason: late, duplicate, ...
@@ -277,14 +278,19 @@ def dead_letter(record: Record, error: RecordError, life: str = "") -> Output:
     return Output("dlq", own_key, record.value, record.timestamp, [*headers, *record.headers])
 
 
-def add_letter(record: Record, error: RecordError, life: str, outputs: list[Output], report: Report) -> None:
-    """Make the record a dead letter, and count it. life: see `topic_of_life`."""
+def add_letter(
+    record: Record, error: RecordError, life: str, outputs: list[Output], report: Report, *, again: bool = False
+) -> None:
+    """Make the record a dead letter, and count it. life: see `topic_of_life`. again: it was one before."""
+    outputs.append(dead_letter(record, error, life))
+    if again:
+        report.redelivered += 1
+        return
     report.dead_lettered[error.reason] = report.dead_lettered.get(error.reason, 0) + 1
     if not report.first_letter:
         report.first_letter = f"{error.reason}, topic {record.topic}[{record.partition}] offset {record.offset}"
     if len(report.letters) < MOST_SHOWN:
         report.letters.append(letter_shown(record, error))
-    outputs.append(dead_letter(record, error, life))
 
 
 def letter_shown(record: Record, error: RecordError) -> Letter:

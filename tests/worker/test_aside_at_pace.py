@@ -12,8 +12,9 @@ from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import last_event
 from streamjobs.core.state import snapshot
 from streamjobs.stages.learner import LearnerStage
+from streamjobs.worker.logs import totals
 from tests.core.streams import TOPIC, record, samples, settings
-from tests.worker.fakes import Worker
+from tests.worker.fakes import Crash, Worker
 
 BAD, BEFORE = b"p1", 90
 RECORDS = samples(180)
@@ -110,3 +111,40 @@ def test_a_takeover_with_a_corrected_learner_learns_no_record_that_is_a_letter(
     live = Live(job)
     advance(job, live, [one for one in records if one.offset != guilty])
     assert dict(broker.changelog[0]) == dict(live.snapshots())
+
+
+@pytest.mark.parametrize("replay", ["0s", "1h"])
+@pytest.mark.parametrize("step", ["before commit", "after commit"])
+def test_letters_are_counted_once_whatever_a_crash_makes_the_takeover_read_again(step: str, replay: str) -> None:
+    """Before the commit states are ahead of it: letters come again, beside records that their keys have applied."""
+    job = Job.from_settings(settings())
+    core = Core(job, lambda job, read, _: Live(job, read_many=read), advance, last_event)
+    records = [one._replace(value=b"{") if one.offset % 10 == 4 else one for one in RECORDS]
+    first = Worker(core=core, replay=replay)
+
+    def crash(name: str) -> None:
+        if name == step:
+            raise Crash
+
+    async def crashed() -> None:
+        held = (await first.begin(0)).held[0]
+        first.fetch(0, records[:BEFORE])
+        await first.settle()
+        if held.partition.pace is not None:
+            held.partition.pace.all = True
+        first.broker.at = crash
+        with pytest.raises(Crash):
+            await held.checkpoints.take()
+        for task in held.tasks:
+            task.cancel()
+
+    asyncio.run(crashed())
+    first.broker.at = lambda name: None
+    committed = {"before commit": {}, "after commit": {0: BEFORE}}[step]
+    assert first.broker.committed == committed and first.broker.changelog[0]
+    takeover = Worker(first.broker, store=first.store, core=core, replay=replay)
+    asyncio.run(_crashed(takeover, records[committed.get(0, 0) :], damaged=False))
+    counts = [totals(worker.delivery.metrics.taken) for worker in (first, takeover)]
+    assert sum(one["dead_lettered"] for one in counts) == len(RECORDS) // 10
+    assert sum(one["records"] - one["redelivered"] for one in counts) == len(RECORDS)
+    assert sum(counts[1]["dead_letter_reasons"].values()) == (len(RECORDS) - BEFORE) // 10

@@ -24,7 +24,11 @@ METRICS: tuple[Metric, ...] = (
     Metric("build_info", "gauge", "1, with the version and the job's name ([job] name) as labels.", ("version", "job_name")),
     Metric("records_consumed_total", "counter", "Records taken from the input.", ("topic",)),
     Metric("consumed_bytes_total", "counter", "Bytes of the values of records taken from the input.", ("topic",)),
-    Metric("records_redelivered_total", "counter", "Records skipped because their key had applied them already."),
+    Metric(
+        "records_redelivered_total",
+        "counter",
+        "Records read again: their keys had applied them, or they are dead letters from before such a record.",
+    ),
     Metric("samples_total", "counter", "Samples taken from records; a record can have several.", ("model",)),
     Metric("rows_total", "counter", "Rows (windows, or samples) that learners received.", ("model",)),
     Metric("samples_skipped_total", "counter", "Samples that were not learned.", ("reason",)),
