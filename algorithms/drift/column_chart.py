@@ -56,7 +56,7 @@ class ColumnChartState(NamedTuple):
     levels: Array
     learned: int  # rows in mean and moments
     watched: int
-    opened: int
+    opened: int  # rows of the alarm that is open; above CLOSED: of those before, and CLOSED
     seed: int
     seen: int  # rows so far
 
@@ -87,7 +87,7 @@ class ColumnChart(Detector):
     shrink: float = 0.1  # in (0, 1]; of the correlations towards none
     reference: int = 300  # most block means that a new one is ranked among
     least: int = 20  # block means before the first verdict
-    hold: int = 500  # most rows an alarm stays open, then all is learned again; 0: at once
+    hold: int = 500  # most rows of an alarm, and of those that follow soon; then all is learned again; 0: at once
     shares: bool = False  # bets count with a share where values wander from block to block, as those of `conformal` do
 
     def __post_init__(self) -> None:
@@ -179,7 +179,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
             scaled[i] = min(max((_near(x[i]) - mean[i]) / _deviation(mean, moments, learned, i), -CLIP), CLIP)
             smoothed[i] = smooth[i] + smoothing * (scaled[i] - smooth[i])
         _lengths(whiteners[key], scaled, smoothed, white_row, white_smooth, values)
-        is_open, total, strongest, top, climbed = opened[key] > 0, 0.0, 0, -1.0, 0.0
+        is_open, total, strongest, top, climbed = 0 < opened[key] < ranked.CLOSED, 0.0, 0, -1.0, 0.0
         for k in range(CHARTS):
             draw = uniform(seeds[key], ranked.TIES + k, seen[key])
             of_chart = reference[k], marks[k], sums[k], scores[k]
@@ -237,9 +237,9 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
                 for j in range(dim):
                     moments[i, j] = 0.0
         elif alarm:
-            opened[key], watched[key] = 1, 0
+            opened[key], watched[key] = 1 + ranked.lately_open(opened[key], watched[key], most_open), 0
         elif is_open:
-            opened[key] = opened[key] + 1 if still_open else 0
+            opened[key] = opened[key] + 1 if still_open else opened[key] + ranked.CLOSED
 
 
 @compiled

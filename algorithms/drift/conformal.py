@@ -30,7 +30,7 @@ class ConformalState(NamedTuple):
     scores: Array  # (1, 6) R for each power
     levels: Array  # (1, LEVELS, 3) mean, variance, waiting value of the means of 1, 2, 4 .. rows
     watched: int  # rows in levels
-    opened: int  # rows since an alarm that is open; 0: none is
+    opened: int  # rows of the alarm that is open; above CLOSED: of those before, and CLOSED
     seed: int
     seen: int  # rows so far
 
@@ -89,7 +89,7 @@ def _loop(work, slots, X, learn, features, rows_between, least, hold):
         scores, levels = all_scores[key, 0], all_levels[key, 0]
 
         # Judge the block that the row ends, if it does.
-        is_open = opened[key] > 0
+        is_open = 0 < opened[key] < ranked.CLOSED
         draw = uniform(seeds[key], ranked.TIES, seen[key])
         if marks[ranked.ROWS] + 1 >= marks[ranked.BLOCK]:
             ranked.share_out(levels, marks, watched[key], shares)
@@ -115,14 +115,14 @@ def _loop(work, slots, X, learn, features, rows_between, least, hold):
             ranked.push(levels, watched[key], x, ranked.NEAR)
         ranked.take(reference, marks, sums, scores, x, not (is_open or alarm), raised, weighed)
         if alarm and hold > 0:
-            opened[key], watched[key] = 1, 0
+            opened[key], watched[key] = 1 + ranked.lately_open(opened[key], watched[key], most_open), 0
             ranked.forget_levels(levels)
             ranked.open_alarm(marks, sums, scores, True)
         elif alarm or (is_open and opened[key] >= most_open):  # what came is the new reference
             opened[key], watched[key] = 0, 0
             ranked.begin(marks, sums, scores, levels)
         elif is_open and not still_open:  # back to what it was
-            opened[key] = 0
+            opened[key] += ranked.CLOSED
             ranked.forget(marks, sums, scores)
         elif is_open:
             opened[key] += 1

@@ -9,7 +9,8 @@ A chart is one row of each array below; a detector has one chart or several. Its
 The p-value of a block is its rank among the reference (the block means before it), ties broken by a draw that a replay
 repeats. L R grows by at most 1 a row on average while block means are exchangeable, so the mean over charts of L R comes to
 c only once in c rows. L is the least power of two from which on the means of neighbouring blocks are about uncorrelated.
-While an alarm is open the reference stands still, and the alarm ends when a CUSUM of log f(p) is back at 0.
+While an alarm is open the reference stands still, and the alarm ends when a CUSUM of log f(p) is back at 0. Alarms that
+follow soon are one: their rows add up to the most that an alarm may be open.
 
 What is left of correlation is too weak from block to block to be seen, but a level that wanders slowly adds up, as the LS
 error's does of an extractor that goes on learning. Over the blocks in which a power collects its evidence the variance of
@@ -46,6 +47,8 @@ COUNTED = 0.5  # of v - 1; chosen on seeds 0 to 9 of `papers drift_alarms`
 TIES = 1  # purpose of the draws; of chart k TIES + k
 CERTAIN = 1.5  # most that an open alarm's CUSUM remembers: 4.5 to 1
 HELD_OPEN = 16  # blocks, that an alarm may stay open at least
+CLOSED = 1 << 32  # added to the rows of an alarm that ended, for the next one
+LATELY = 4  # times the most rows an alarm stays open: after more rows without one, the next is another
 MOST_EVIDENCE = 1e300  # bound of scores: they grow while an alarm is open, when nothing reads them
 AT_BOUND = {"scores": MOST_EVIDENCE}  # state fields that releases up to 0.2.0 did not bound: a stored inf means the bound
 
@@ -278,6 +281,15 @@ def open_alarm(marks: Array, sums: Array, scores: Array, strongest: bool) -> Non
     """The CUSUM of the chart that alarms goes on, so that its fall can end the alarm."""
     forget(marks, sums, scores)
     sums[CLIMB] = CERTAIN if strongest else 0.0
+
+
+@compiled
+def lately_open(opened: int, watched: int, most_open: int) -> int:
+    """Rows of the alarms until `watched` rows ago, opened - CLOSED, if an alarm now goes on with them.
+
+    A new level that a rhythm takes back to normal for hours would else end its alarm and raise it again for ever.
+    """
+    return opened - CLOSED if opened > CLOSED and watched < LATELY * most_open else 0
 
 
 @compiled

@@ -42,6 +42,7 @@ def test_conformal_agrees_with_its_slow_reference(memory: float, hold: int) -> N
     values = correlated(900, 1, seed=3, memory=memory)
     values[600:] += 3.0
     values[700:705] = values[699]  # ties
+    values[620:, 0] -= 3.0 * (np.arange(280) // 20 % 2 == 0)  # alarms that follow soon
     expected = reference.conformal(values[:, 0], **{**SMALL, "hold": hold})
     got = watch(learner_from("conformal", {**SMALL, "hold": hold}), values)
     assert expected[:, ALARM].any()
@@ -53,7 +54,7 @@ def test_conformal_agrees_with_its_slow_reference(memory: float, hold: int) -> N
 @pytest.mark.parametrize("memory", [0.0, 0.8])
 def test_column_chart_agrees_with_its_slow_reference(memory: float, hold: int) -> None:
     rows = correlated(700, 3, seed=5, memory=memory)
-    rows[450:, 1] -= 4.0
+    rows[450:, 1] -= 4.0 * (np.arange(250) // 25 % 2 == 0)  # alarms that follow soon
     settings = {**SMALL, "hold": hold, "learn": 50, "smoothing": 0.2, "shrink": 0.2}
     expected = reference.column_chart(rows, **settings)
     got = watch(learner_from("column_chart", settings), rows)
@@ -120,6 +121,17 @@ def test_what_stays_is_the_new_reference() -> None:
     alarms = np.flatnonzero(told[:, ALARM])
     assert len(alarms) == 2
     assert told[alarms[1], BEFORE] == pytest.approx(4.0, abs=0.3)
+
+
+@pytest.mark.parametrize("name", ["conformal", "column_chart"])
+def test_alarms_that_follow_soon_add_up_until_what_they_are_about_is_normal(name: str) -> None:
+    values = correlated(8000, 1 if name == "conformal" else 3, seed=9, memory=0.0)
+    values[2000:, 0] += 4.0 * (np.arange(6000) // 150 % 2 == 0)  # a new level that is not there half of the time
+    told = watch(learner_from(name, {}), values)
+    alarms, opened = np.flatnonzero(told[:, ALARM]), told[:, OPEN].sum()
+    assert 2 <= len(alarms) <= 6, "one in 300 rows, if each is another"
+    assert 500 <= opened <= 600
+    assert (alarms < 4000).all()
 
 
 @pytest.mark.parametrize(("column", "shift"), [(3, 4.0), (7, -4.0)])

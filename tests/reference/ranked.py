@@ -114,7 +114,7 @@ class Charts:
     def __init__(self, charts: int, *, rows_between: float, reference: int, least: int, hold: int) -> None:
         self.charts = [Chart(k, reference, least, of_errors=charts == 1) for k in range(charts)]
         self.rows_between, self.hold = rows_between, hold
-        self.opened = 0
+        self.opened = self.before = 0  # rows of the alarm that is open, and of those before
 
     def step(self, values: list[float], seen: int) -> tuple[tuple[float, ...], int, bool]:
         """The nine columns of a row, the strongest chart, and whether everything begins anew."""
@@ -132,11 +132,13 @@ class Charts:
             among = float(len(best.reference) * best.length)
             after = float(np.mean([*best.since, values[strongest]]))
         most = max(self.hold, 16 * max(chart.length for chart in self.charts))
-        still_open = alarm or (is_open and climbed > 0 and self.opened < most)
+        if alarm and len(self.charts[0].cut) >= 4 * most:
+            self.before = 0
+        still_open = alarm or (is_open and climbed > 0 and self.before + self.opened < most)
         ready = any(chart.ready for chart in self.charts)
         row = statistic, float(alarm), before, after, since, float(still_open), float(ready), self.charts[-1].p, among
 
-        anew = (alarm and self.hold == 0) or (is_open and self.opened >= most)
+        anew = (alarm and self.hold == 0) or (is_open and self.before + self.opened >= most)
         for k, (chart, value) in enumerate(zip(self.charts, values, strict=True)):
             chart.take(value, keep=not is_open and not alarm)
             if anew:
@@ -150,7 +152,7 @@ class Charts:
             elif not is_open:
                 chart.look()
         if anew or (is_open and not still_open):
-            self.opened = 0
+            self.opened, self.before = 0, 0 if anew else self.before + self.opened
         elif alarm or is_open:
             self.opened += 1
         return row, strongest, anew
