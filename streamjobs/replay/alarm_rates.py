@@ -62,10 +62,16 @@ class DriftRow(msgspec.Struct):
     ts: float
     watch: str
     alarm: bool
+    statistic: float | None = None
     warming_up: bool = False
     open: bool = False
     columns: dict[str, float] = {}
     beside: dict[str, _Verdict] = {}
+
+    @property
+    def judged(self) -> bool:
+        """Whether it was watched; False: the sensor is idle."""
+        return self.statistic is not None or any(one.statistic is not None for one in self.beside.values())
 
     @property
     def alarms(self) -> int:

@@ -346,3 +346,15 @@ def test_a_machine_that_idles_at_night_is_compared_with_the_same_time_of_earlier
     )
     during = [at for at in starts if 6 * 288 + 120 <= at < 6 * 288 + 160]
     assert during and len(starts) - len(during) <= 1, "false_alarms allows 1 in 3000 rows"
+
+
+def test_rows_of_an_idle_sensor_are_neither_watched_nor_warm_up(tmp_path, printed):
+    noise = np.random.default_rng(8).normal(5, 1, 1500).round(3).tolist()
+    rows = [{"ts": START + PAUSE * i, "power": 0.0 if i % 200 < 100 else noise[i]} for i in range(1500)]
+    found = printed(jsonl(tmp_path / "solar.jsonl", rows))
+    line = next(line for line in found.lines if "of idle sensors" in line)
+    watched, warm_up, idle = (
+        int(re.search(pattern, line)[1].replace(",", ""))
+        for pattern in (r"([\d,]+) rows \(", r"\(([\d,]+) more rows of warm-up", r"and ([\d,]+) more rows of idle")
+    )
+    assert watched + warm_up + idle == 1500 and 600 < idle < 800 and warm_up > 300

@@ -58,6 +58,7 @@ class Tried(NamedTuple):
     warming: int = 0  # rows of all keys before that
     opened: int = 0  # rows with an open alarm of the first watch
     daily: bool = False  # with deviations from the time of day
+    idle: int = 0  # rows that are not watched, because they repeat
 
     @property
     def fits(self) -> bool:
@@ -67,7 +68,7 @@ class Tried(NamedTuple):
     @property
     def lasts(self) -> bool:
         """Whether alarms of the first watch are open for too many rows."""
-        return self.opened > OPEN * (self.rows + self.warming)
+        return self.opened > OPEN * (self.rows + self.warming + self.idle)
 
     @property
     def most(self) -> float:
@@ -76,11 +77,13 @@ class Tried(NamedTuple):
 
     def __str__(self) -> str:
         most = ", ".join(f"{name} of {many(count, 'key')}" for name, count in self.named.most_common(MOST_NAMED))
-        warm = f" ({many(self.warming, 'more row')} of warm-up)" if self.warming else ""
+        others = {"of warm-up": self.warming, "of idle sensors": self.idle}
+        more = " and ".join(f"{many(count, 'more row')} {what}" for what, count in others.items() if count)
+        more = f" ({more})" if more else ""
         watch = json.dumps(self.watch) + (" with daily = true" if self.daily else "")
         return (
             f"on the sample, watch = {watch} raised {many(self.alarms.total(), 'alarm')} in "
-            f"{len(self.alarms):,} of {many(self.keys, 'key')} and {many(self.rows, 'row')}{warm}; "
+            f"{len(self.alarms):,} of {many(self.keys, 'key')} and {many(self.rows, 'row')}{more}; "
             f"false_alarms allows {self.stated:.2g}"
             + (f"; columns in them: {most}" if most and not self.fits else "")
             + (f"; they are open for more than {OPEN:.0%} of the rows" if self.lasts else "")
@@ -280,10 +283,10 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
     ready, seen = dict[str, set[str]](), Counter[str]()  # watches of a key that can alarm; rows of a key
     raised = list[tuple[str, int, str]]()  # key, row of the key, and watch of each alarm
     named = set[tuple[str, str]]()  # columns in the alarms of a key
-    rows, watched, warming, opened = 0, 0, 0, 0
+    rows, watched, warming, opened, idle = 0, 0, 0, 0, 0
 
     def take(output: "Output") -> None:
-        nonlocal rows, watched, warming, opened
+        nonlocal rows, watched, warming, opened, idle
         if output.sink == "alarms" and output.value is not None:
             alarm = msgspec.json.decode(output.value)
             named.update((moved["column"], alarm["key"]) for moved in alarm["columns"][:1])
@@ -292,9 +295,10 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
         row = msgspec.json.decode(output.value, type=alarm_rates.DriftRow)
         of_key = ready.setdefault(row.key, set())
         of_key.update(name for name, one in row.beside.items() if one.statistic and name in alarm_rates.WATCHES)
-        of_key.update(() if row.warming_up else {row.watch})
-        rows, watched = rows + bool(of_key), watched + len(of_key)
-        warming, opened = warming + (not of_key), opened + row.open
+        of_key.update(() if row.warming_up or row.statistic is None else {row.watch})
+        if row.judged:
+            rows, watched, warming = rows + bool(of_key), watched + len(of_key), warming + (not of_key)
+        idle, opened = idle + (not row.judged), opened + row.open
         raised.extend((row.key, seen[row.key], name) for name in row.raised)
         seen[row.key] += 1
 
@@ -305,9 +309,8 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
     stated = watched / (between * sum(not watch.control for watch in job.composition.watches))
     columns, alarms = Counter(column for column, _ in named), Counter(key for key, _, _ in raised)
     keys = sum(map(bool, ready.values()))
-    return Tried(
-        way.drift.watch, keys, rows, alarms, _usual(raised, seen, keys), stated, columns, warming, opened, way.drift.daily
-    )
+    usual = _usual(raised, seen, keys)
+    return Tried(way.drift.watch, keys, rows, alarms, usual, stated, columns, warming, opened, way.drift.daily, idle)
 
 
 def _usual(raised: Sequence[tuple[str, int, str]], rows: Mapping[str, int], keys: int) -> Counter[str]:
