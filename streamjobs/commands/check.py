@@ -156,7 +156,7 @@ def _reference(job: "Job") -> str | None:
 def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "How") -> dict[str, Any]:
     from streamjobs.recordings.files import records_of
     from streamjobs.replay.first_rows import first_rows
-    from streamjobs.replay.warm_up import rows_to_alarm
+    from streamjobs.replay.warm_up import days_to_alarm, rows_to_alarm
 
     how, settings = with_rate(how, job.settings), job.settings
     if not has_key(key, settings, how):
@@ -177,6 +177,7 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
         "first_error": str(decoded.errors[0][1]) if decoded.errors else None,
         "rows": first.rows if first is not None else 0,
         "rows_to_alarm": rows_to_alarm(job),
+        "days_to_alarm": days_to_alarm(job),
         "skipped": dict(first.skipped) if first is not None else {},
         "first_rows": first
         and {
@@ -273,7 +274,9 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
             say(f"             skipped: {counts}")
         say(f"             rows for the learner: {sample['rows']:,}")
         if sample["rows_to_alarm"]:
-            say(f"             a key can alarm after {sample['rows_to_alarm']:,} rows at least; before, its detector learns")
+            days = f"{many(sample['days_to_alarm'], 'day')} and " if sample["days_to_alarm"] else ""
+            rows = f"{days}{sample['rows_to_alarm']:,} rows"
+            say(f"             a key can alarm after {rows} at least; before, its detector learns")
     if "online" in result:
         say(f"  online     {result['online']}")
         for word, text in topic_look.lines(job, result["newest"]):

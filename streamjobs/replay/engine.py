@@ -12,7 +12,7 @@ from streamjobs.core.live.live_stats import together
 from streamjobs.core.messages import Output, Record, Report
 from streamjobs.core.unlearned import Taken
 from streamjobs.replay.controls import Controls
-from streamjobs.replay.warm_up import rows_to_alarm
+from streamjobs.replay.warm_up import days_to_alarm, rows_to_alarm
 from streamjobs.schema_registry.lookup import ready_now
 
 BATCH = 1000  # records of a batch; any other number gives the same bits
@@ -122,6 +122,7 @@ class Replay:
             "keys_warming_up": stats.warming_up,
             "keys_warming_up_by_watch": {watch: keys for watch, keys in by_watch if keys},
             "rows_to_alarm": rows_to_alarm(self.job),
+            "days_to_alarm": days_to_alarm(self.job),
         }
 
     def export(self) -> bytes:

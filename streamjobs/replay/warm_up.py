@@ -1,4 +1,4 @@
-"""How many rows a key needs before its detectors can alarm, measured on noise."""
+"""How many rows and days a key needs before its detectors can alarm; rows are measured on noise."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import numpy as np
 from algorithms import Learner
 from algorithms.drift.report import LONG_COLUMNS, READY
 from streamjobs.core.job import Job
+from streamjobs.stages.events.rhythm import KNOWN
 
 STEP, MOST = 500, 50_000  # rows of noise at once, and at most
 
@@ -25,6 +26,11 @@ def rows_to_alarm(job: Job) -> int | None:
         if not steps.watch.control and steps.detector.learner.width >= LONG_COLUMNS
     ]
     return max(needed, default=None)
+
+
+def days_to_alarm(job: Job) -> int:
+    """Whole days of a key before the first of these rows: those that [drift] daily needs."""
+    return KNOWN if job.settings.drift is not None and job.settings.drift.daily else 0
 
 
 def _rows_to_ready(detector: Learner, state: Any) -> int:

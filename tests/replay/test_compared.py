@@ -97,6 +97,13 @@ def test_keys_that_cannot_alarm_yet_are_counted_with_the_rows_that_they_need(tmp
     assert f"a key can alarm after {needed:,} rows at least" in capsys.readouterr().out
 
 
+def test_a_daily_rhythm_needs_days_before_these_rows(tmp_path: Path, capsys) -> None:
+    assert replayed(tmp_path, WATCHED + "daily = true\n", 300) == 0
+    assert "from at least 2 days and 1," in capsys.readouterr().err
+    assert command("check", tmp_path / "job.toml", "--sample", tmp_path / "rows.jsonl", "--key", "key") == 0
+    assert "a key can alarm after 2 days and 1," in capsys.readouterr().out
+
+
 def test_the_readme_names_the_first_row_that_can_alarm(tmp_path: Path) -> None:
     (block,) = re.findall(r"```toml\n(.*?)```", (CHECKOUT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "job.toml").write_text(textwrap.dedent(block))
