@@ -196,15 +196,28 @@ def of_forecasts(job: "Job", tally: "Tally") -> dict[str, Any]:
 
 
 def as_workers_have_it(job: "Job", source: str) -> "Job":
-    """With the input topic's life, and the unit of times that workers have decided; else the first record decides that."""
+    """With the input topic's life and partitions, and the unit of times that workers have decided; else the first record
+    decides that."""
     from streamjobs.kafka.preflight import kept_life, kept_time_unit
+    from streamjobs.kafka.topics import connect
     from streamjobs.settings.types import AUTO
 
+    if (topic := topic_of(job, source)) is None:
+        return job
+    if job.settings.alarms is not None and job.settings.alarms.expected:  # a key is missing on its own partition only
+        job = job.on_partitions(connect(job.settings.broker, [topic])[1].get(topic, 1))
     if source not in ("topic", f"topic:{job.settings.source.topic}"):
         return job
     unit = kept_time_unit(job.settings) if job.settings.source.time_unit == AUTO else ""
     job = job.in_life(kept_life(job.settings))
     return job.in_time_unit(unit) if unit else job
+
+
+def topic_of(job: "Job", source: str) -> str | None:
+    """The topic that --input names, None for a file."""
+    if source == "topic" or source.startswith("topic:"):
+        return source.partition(":")[2] or job.settings.source.topic
+    return None
 
 
 def records_to_replay(
@@ -220,8 +233,7 @@ def records_to_replay(
     from streamjobs.recordings.files import records_of
 
     how, settings = with_rate(how or how_of(), job.settings), job.settings
-    if source == "topic" or source.startswith("topic:"):
-        name = source.partition(":")[2] or settings.source.topic
+    if (name := topic_of(job, source)) is not None:
         times = milliseconds("--from", begin), milliseconds("--to", end)
         return topic_records(settings.broker, name, *times, max_bytes=settings.source.max_bytes)
     if begin is not None or end is not None:
