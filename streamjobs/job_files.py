@@ -14,6 +14,7 @@ from streamjobs.core.live.stored import last_event, starting_from
 from streamjobs.core.messages import Record
 from streamjobs.errors import ConfigError, SetupError, SnapshotError
 from streamjobs.own_learners import load_own_learners
+from streamjobs.process import load_lapack, load_loops_alone
 from streamjobs.schema_registry.files import definition_of
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.composition import Composition
@@ -122,6 +123,8 @@ def job_from(composition: Composition, origin: str = "") -> Job:
     is missing, damaged or another job's, and if
     a key's state does not fit into a record of the changelog or this machine's memory.
     """
+    load_lapack()
+    load_loops_alone()
     settings = composition.settings
     start_from, population, prefix = settings.state.start_from, settings.population, f"{origin}: " if origin else ""
     if population is not None:

@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -27,6 +28,7 @@ LARGE = 32 << 20  # bytes
 HEAP_KEPT, HEAP_STEP = 128 << 20, 64 << 20  # bytes
 INTERRUPTED = 130  # exit code
 LINALG, LAPACK_MODULES = "scipy.linalg", ("cython_blas", "cython_lapack")
+OURS = ("algorithms", "streamjobs")
 
 
 def use_one_thread() -> None:
@@ -115,3 +117,44 @@ def load_lapack() -> None:
     finally:
         del sys.modules[LINALG]
         vars(scipy).pop("linalg", None)
+
+
+def load_loops_alone() -> None:
+    """Let our loops be loaded without numba's implementations of Python and NumPy, which take 0.13 s to import.
+
+    Only a compilation needs them, and it imports them itself. Loops of other packages are loaded as usual, because the
+    machine code of a dict or a set refers to these modules.
+    """
+    from numba.core import caching
+    from numba.core.runtime import rtsys
+
+    usual = caching.Cache.load_overload
+
+    def load_overload(self: Any, sig: Any, target_context: Any) -> Any:
+        if self._py_func.__module__.partition(".")[0] not in OURS:
+            return usual(self, sig, target_context)
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+
+    if usual.__name__ != load_overload.__name__ or usual.__module__ != __name__:
+        caching.Cache.load_overload = load_overload
+
+
+@contextlib.contextmanager
+def lean_imports() -> Iterator[None]:
+    """Import a worker's libraries without what it does not use, a tenth of a second: rich, for colours of structlog's
+    tracebacks, and the certificates of the machine, which aiohttp reads for requests without a context of their own.
+    """
+    import ssl
+
+    rich = sys.modules.get("rich")
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    ssl.SSLContext.set_default_verify_paths = lambda self: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del ssl.SSLContext.set_default_verify_paths
+        del sys.modules["rich"]
+        if rich is not None:
+            sys.modules["rich"] = rich

@@ -29,14 +29,15 @@ def run(
     It then stops fetching, makes a last checkpoint and exits with code 0. Start up to one worker per partition of the
     input; they share the work.
     """
-    from streamjobs.process import exit_at_once_on_signals
+    from streamjobs.process import exit_at_once_on_signals, lean_imports
 
     exit_at_once_on_signals()  # before the imports below, which take a second or two
     gc.disable()  # imports leave no garbage, and looking for it takes a tenth of the start; the worker enables it again
     try:
-        from streamjobs.job_files import core_from, read_job
-        from streamjobs.maintenance.ask import States
-        from streamjobs.worker.run import run as work
+        with lean_imports():
+            from streamjobs.job_files import core_from, read_job
+            from streamjobs.maintenance.ask import States
+            from streamjobs.worker.run import run as work
 
         composition = read_job(job_file)
         code = work(

@@ -22,7 +22,7 @@ import structlog
 from streamjobs.core.interface import Core
 from streamjobs.errors import NothingLearned
 from streamjobs.kafka.patches.connections import LastAnswer
-from streamjobs.process import exit_at_once_on_signals, load_lapack, return_large_arrays, stop_signals
+from streamjobs.process import exit_at_once_on_signals, return_large_arrays, stop_signals
 from streamjobs.settings.false_alarms import detector_name
 from streamjobs.settings.learners import with_name
 from streamjobs.settings.sections import Settings
@@ -156,7 +156,6 @@ def _work(
     if not once and source.left == 0 and (passed := sum(source.ends.values())):
         log.info("waiting for new records", reason=NO_NEW_RECORD.format(settings, passed))
     started = time.perf_counter()
-    load_lapack()
     return_large_arrays()
     log.info("compiling learner loops", hint="takes a while on the first run, cached afterwards")
     core.job.compile()

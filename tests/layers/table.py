@@ -119,11 +119,15 @@ LAYERS = (
         pure=True,
     ),
     # What acts on the world: below, what serves; above, what is asked for.
-    _layer("process", ("streamjobs.process",), {"scipy", "?"}),
+    _layer("process", ("streamjobs.process",), {"numba", "scipy", "?"}),
     _layer("learner reference", ("streamjobs.learner_reference",), {"algorithms", *BASE}),
     _layer("own learners", ("streamjobs.own_learners",), {"algorithms", *BASE}),
     _layer("checks of learners", ("streamjobs.learner_checks",), {"numpy", "algorithms", "streamjobs.core.state.snapshot"}),
-    _layer("job files", ("streamjobs.job_files",), {"streamjobs.own_learners", "streamjobs.schema_registry", *_CORE}),
+    _layer(
+        "job files",
+        ("streamjobs.job_files",),
+        {"streamjobs.own_learners", "streamjobs.process", "streamjobs.schema_registry", *_CORE},
+    ),
     _layer(
         "schema registry",
         ("streamjobs.schema_registry",),

@@ -1,0 +1,51 @@
+"""A worker's start leaves out what only a compilation or a traceback needs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+JOB = """
+[job]
+name = "wrist"
+[broker]
+url = "kafka://localhost:9092"
+[source]
+topic = "imu"
+dim = 4
+label = "label"
+[learner]
+name = "okfeb"
+rank = 10
+budget = 15
+[head]
+name = "rls"
+[sinks]
+features = ""
+"""
+PROGRAM = """
+import ssl, sys
+from pathlib import Path
+from streamjobs.process import lean_imports
+with lean_imports():
+    from streamjobs.job_files import core_from, read_job
+    from streamjobs.worker import app, run
+core = core_from(read_job(Path(sys.argv[1])))
+core.job.compile()
+left_out = ["rich", "cffi", "scipy.linalg", "numba.np.arraymath"]
+loaded = [name for name in left_out if name in sys.modules]
+import numba, rich, aiohttp
+assert numba.njit(lambda x: x.sum() + 1.0)(__import__("numpy").ones(3)) == 4.0, "a loop is compiled as usual"
+assert "set_default_verify_paths" not in vars(ssl.SSLContext)
+print(*loaded)
+"""
+
+
+def test_a_start_with_compiled_loops_imports_nothing_that_only_a_compilation_needs(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(JOB, encoding="utf-8")
+    for _ in range(2):  # the first may compile the loops
+        command = [sys.executable, "-c", PROGRAM, str(tmp_path / "job.toml")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        if not done.stdout.split():
+            return
+    assert done.stdout.split() == []
