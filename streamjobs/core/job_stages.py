@@ -144,9 +144,11 @@ def _rhythm(composition: Composition) -> "Rhythm | None":
     drift = composition.settings.drift
     if drift is None or not drift.daily:
         return None
+    from streamjobs.settings.times import zone_of
     from streamjobs.stages.events.rhythm import Rhythm
 
-    return Rhythm()
+    zone = composition.settings.source.time_zone
+    return Rhythm(zone=None if zone is None else zone_of(zone))
 
 
 def _pauses(composition: Composition) -> "Pauses | None":

@@ -1,6 +1,7 @@
 """[drift] daily: rows as deviations from the rows at their time of day, alone and through the core."""
 
 import json
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
-from streamjobs.stages.events.rhythm import DAY, DAYS, Rhythm
+from streamjobs.stages.events.rhythm import DAY, DAYS, Rhythm, _summer_time
 from streamjobs.stages.stage import Shape
 from tests.core.streams import Worker, record, settings, values
 
@@ -117,3 +118,26 @@ def test_numbers_far_beyond_usual_ones_leave_a_state_that_can_be_read(wild: floa
 def test_daily_without_columns_to_compare_is_refused(drift: dict) -> None:
     with pytest.raises((ConfigError, ValueError), match="daily is for watch 'columns', 'innovations' and 'rows'"):
         job(**drift)
+
+
+def test_days_follow_the_clocks_of_the_zone_of_the_source() -> None:
+    """A machine that starts at 7 h of Berlin: on 25 October 2026 clocks go back, so in UTC it starts an hour later."""
+    source = {"topic": "press", "fields": ["power"], "time": "ts"}
+    of_berlin = Job.from_settings(settings(source=source | {"time_zone": "Europe/Berlin"}, drift=DRIFT, **PLAIN))
+    of_offset = Job.from_settings(settings(source=source | {"time_zone": "+02:00"}, drift=DRIFT, **PLAIN))
+    times = 1_792_360_800.0 + PAUSE * np.arange(10 * OF_DAY)  # midnight of Berlin on 19 October
+    hours = (times + np.where(times < 1_792_890_000, 7200, 3600)) / 3600 % 24
+    x = np.where((hours >= 7) & (hours < 17), 8.0, 0.4) + 0.1 * np.random.default_rng(0).normal(size=len(times))
+    farthest = []
+    for stage in (of_berlin.steps.rhythm, of_offset.steps.rhythm, Rhythm()):
+        assert stage is not None
+        work = stage.holding(stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0))
+        z = stage.advance(work, np.zeros(len(x), np.int64), times, x[:, None], np.ones(len(x), np.bool_))[0]
+        farthest.append(np.nanmax(np.abs(z[5 * OF_DAY :])))
+    assert farthest[0] < 8
+    assert farthest[1] == farthest[2] == 50.0
+
+
+def test_a_time_without_a_date_has_no_summer_time() -> None:
+    assert _summer_time(1e12, ZoneInfo("Europe/Berlin")) == 0.0
+    assert _summer_time(1_785_542_400 / 900, ZoneInfo("Europe/Berlin")) == 3600.0  # 1 August 2026

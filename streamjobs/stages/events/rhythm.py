@@ -3,11 +3,14 @@
 Symbols: a day has BINS parts. c = centre, the median over the latest DAYS days of a column's mean in this part; s = unit,
 the mean over these days, of this part and the two next to it, of sqrt(variance + (mean - c)^2); z = (x - c) / s.
 A median, because a fault of one day would else be missed at the same time on the next days, when the stream is normal again.
-A part says nothing before its third day. Days are those of UTC. State: 8 BINS DAYS + 40 bytes a column, 8 BINS bytes a key.
+A part says nothing before its third day. Days are those of UTC, moved by the summer time of `zone`.
+State: 8 BINS DAYS + 40 bytes a column, 8 BINS bytes a key.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -48,6 +51,8 @@ class Rhythm(JobStage):
 
     persisted_name: ClassVar[str] = "Rhythm"
 
+    zone: tzinfo | None = None  # its summer time moves the days; a state means the same with any, but for an hour
+
     @property
     def knows_normal(self) -> bool:
         return True
@@ -78,8 +83,21 @@ class Rhythm(JobStage):
         learn (n,) bool: the row is one of its day. Rows with numbers that are missing are not.
         """
         found = np.full((3, *X.shape), np.nan)
+        if self.zone is not None:
+            parts, which = np.unique(np.floor(times * (BINS / DAY)), return_inverse=True)
+            times = times + np.array([_summer_time(part, self.zone) for part in parts.tolist()])[which]
         _loop(work.arrays, slots, times, np.ascontiguousarray(X), learn, found)
         return found
+
+
+@lru_cache(maxsize=10_000)
+def _summer_time(part: float, zone: tzinfo) -> float:
+    """Seconds by which clocks are forward in this part of a day since 1970."""
+    try:
+        forward = datetime.fromtimestamp(part * (DAY / BINS), zone).dst()
+    except (OverflowError, ValueError):  # no date
+        return 0.0
+    return forward.total_seconds() if forward else 0.0
 
 
 @compiled
