@@ -256,10 +256,7 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
     if not summary["records"]:
         note("no records: the input is empty, or has none between --from and --to")
     if summary["labels"]:
-        error = f"{summary['wrong']:,} wrong" if summary["wrong"] is not None else "none had a prediction in time"
-        if summary["rmse"] is not None:
-            error = f"root mean square error {summary['rmse']:.6g}"
-        say(f"{many(summary['labels'], 'label')}, each predicted before it was learned: {error}")
+        say(f"{many(summary['labels'], 'label')}, each predicted before it was learned: {_error(summary)}")
         if controls := summary["controls"]:
             say(f"without a model, on {controls['judged']:,} of them: {_errors_of_controls(controls)}")
     if summary["unknown"]:
@@ -314,6 +311,15 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
         say(f"{summary['compared']:,} outputs equal the expected outputs, number by number")
     if export is not None:
         say(f"model of all keys in {export} ({summary['exported']:,} bytes); use it as [state] start_from")
+
+
+def _error(summary: dict[str, Any]) -> str:
+    if summary["rmse"] is not None:
+        return f"root mean square error {summary['rmse']:.6g}"
+    if summary["wrong"] is None:
+        return "none had a prediction in time"
+    none = f", {summary['unpredicted']:,} had no prediction" if summary["unpredicted"] else ""
+    return f"{summary['wrong']:,} wrong{none}"
 
 
 def _print_forecasts(judged: list[dict[str, Any]] | None) -> None:

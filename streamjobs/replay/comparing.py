@@ -70,8 +70,9 @@ def compare(
         except (ConfigError, SettingError) as problem:
             found.append(Compared(name, "", None, None, None, None, [], 0, str(problem).splitlines()[-1].strip()))
     labels = sum(row.label is not None for row in rows)
-    if rows and not labels:
-        raise ConfigError("compare needs rows with a label; got none.")
+    if not labels and (ran := [one for one in found if not one.refused]):
+        dead = f"; {ran[0].dead:,} records became dead letters, 'streamjobs replay' prints why" if ran[0].dead else ""
+        raise ConfigError(f"compare needs rows with a label; got none{dead}.")
     without = [_scored(name, "", job.task, said, delay) for name, said in controls(job.task, rows, delay).items()]
     return Comparison(job.task, delay, labels, found, without)
 

@@ -28,6 +28,7 @@ class Tally(Taken):
     ls_error_sum: float = 0.0
     labels: int = 0
     wrong: int = 0
+    unpredicted: int = 0  # of the labels that came with their samples
     measured: int = 0
     squared: float = 0.0
     unknown: int = 0
@@ -44,6 +45,9 @@ class Tally(Taken):
         self.ls_error_sum += sum(errors)
         self.labels += report.labels
         self.wrong += report.wrong
+        for rows in report.batches:
+            for said, label in zip(rows.predicted or (), rows.labels or (), strict=False):
+                self.unpredicted += said is None and label is not None
         self.measured += report.measured
         self.squared += report.squared
         self.unknown += report.unknown

@@ -24,6 +24,7 @@ def summary_of(task: str, tally: Tally, seconds: float, controls: dict[str, Any]
         "ls_error": tally.ls_error_sum / tally.ls_errors if tally.ls_errors else None,
         "labels": tally.labels,
         "wrong": None if regression else tally.wrong,
+        "unpredicted": None if regression else tally.unpredicted,
         "rmse": rmse(tally.squared, tally.measured) if regression and tally.measured else None,
         "controls": controls,
         "unknown": None if regression else tally.unknown,

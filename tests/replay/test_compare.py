@@ -142,3 +142,12 @@ def test_rows_are_those_of_the_job():
     given = [{"who": "a", "ts": START + n, "x": 1.0, "y": float(n)} for n in range(5)]
     rows, replay = predicted(job, list(records_of_rows(iter(given), job.settings.source, "who", None, job.settings.side)))
     assert [row.label for row in rows] == [0.0, 1.0, 2.0, 3.0, 4.0] and replay.tally.rows == 5
+
+
+def test_an_input_without_a_row_is_an_error_and_no_table(tmp_path, capsys):
+    recording = jsonl(
+        tmp_path / "a.jsonl", [{"who": "w", "x": [1.0, "hot"], "ts": START + n, "ring": "in"} for n in range(9)]
+    )
+    assert compare(job_file(tmp_path, RINGS), recording, "--learners", "job,rls") == 2
+    out, err = capsys.readouterr()
+    assert not out and "compare needs rows with a label; got none; 9 records became dead letters" in err

@@ -281,3 +281,19 @@ def test_what_the_first_dead_letter_says_is_reported(tmp_path, recording, capsys
     job = job_file(tmp_path, JOB.replace('"ay"', '"accy"'))
     assert replay(job, recording) == 1
     assert "the first dead letter: topic imu[0] offset 0: object missing required field `accy`." in capsys.readouterr().err
+
+
+def test_labels_without_a_prediction_are_counted_apart_from_those_that_are_right(tmp_path, recording, capsys, monkeypatch):
+    """Their sum is what `compare` counts as wrong: the predictions that are not the label."""
+    for delay in ("0s", "9d"):
+        monkeypatch.setenv("STREAMJOBS_LABELS__DELAY", delay)
+        assert replay(job_file(tmp_path), recording, "--output-dir", tmp_path / delay, "--json") == 0
+        summary = json.loads(capsys.readouterr().out)
+        made = [json.loads(line)["value"] for line in (tmp_path / delay / "predictions.jsonl").read_text().splitlines()]
+        judged = [one for one in made if one["true_class"] is not None]
+        assert summary["labels"] == len(judged)
+        assert summary["unpredicted"] == sum(one["predicted_class"] is None for one in judged) > 0
+        wrong = sum(one["predicted_class"] != one["true_class"] for one in judged)
+        assert summary["wrong"] + summary["unpredicted"] == wrong
+    assert replay(job_file(tmp_path), recording) == 0
+    assert f": 0 wrong, {len(judged):,} had no prediction" in capsys.readouterr().out
