@@ -31,7 +31,7 @@ NAMED, LISTED = names_of("ax", "β"), names_of("x", listed=True)
 def rows(*texts: str, names: Names | None = LISTED, dim: int = 2) -> Rows | None:
     """None if any of the texts needs another parser."""
     made = read([text.encode() for text in texts], names, dim)
-    return made if made.read.all() else None
+    return made if made.read is None else None
 
 
 def numbers(rnd: Random) -> str:

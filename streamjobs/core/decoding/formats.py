@@ -57,6 +57,7 @@ from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import TIME_UNITS
 
+_text_of = msgspec.json.Decoder(str).decode
 _WHERE = re.compile(r"at `\$\.?([^`]*)`$")
 _TYPES = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
 _KINDS = {"str": "a text", "null": "null", "None": "null", "object": "an object", "array": "a list", "bytes": "bytes"}
@@ -323,12 +324,15 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
         labels: list[Any] = [None] * len(values)
         if paths.label is not None:
             texts = [joined[begin:end] for begin, end in spans.tolist()]
-            known = {text: msgspec.json.decode(text, type=str) if text else None for text in set(texts)}
-            if max(map(len, filter(None, known.values())), default=0) > MAX_LABEL:
-                read &= [len(known[text] or "") <= MAX_LABEL for text in texts]
+            known = {text: _text_of(text) if text else None for text in set(texts)}
+            if max(map(len, known)) > MAX_LABEL:  # with quotes and escapes: perhaps
+                short = np.array([len(known[text] or "") <= MAX_LABEL for text in texts], np.bool_)
+                read = short if read is None else read & short
             labels = list(map(known.__getitem__, texts))
-        owner = np.flatnonzero(read)
-        if len(owner) < len(values):
+        if read is None:
+            owner = np.arange(len(values))
+        else:
+            owner = np.flatnonzero(read)
             X, times, labels = X[owner], times[owner], list(compress(labels, read.tolist()))
         return Singles(owner, X, times if paths.time is not None else None, labels)
 

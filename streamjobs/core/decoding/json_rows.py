@@ -83,19 +83,23 @@ class Rows(NamedTuple):
     X: Array  # (n, dim) float64
     times: Array  # (n,) float64
     labels: Array  # (n, 2) int64, where each label's text begins and ends, with its quotes; twice 0 without one
-    read: Array  # (n,) bool; the other values need another parser
+    read: Array | None  # (n,) bool; the other values need another parser; None: all are read
 
 
 def read_rows(values: Sequence[bytes], joined: bytes, names: Names, dim: int) -> Rows:
     """The samples of these values, which are `joined`."""
     n = len(values)
-    rows = Rows(np.empty((n, dim)), np.empty(n), np.zeros((n, 2), np.int64), np.zeros(n, np.bool_))
+    rows = np.empty((n, dim)), np.empty(n), np.zeros((n, 2), np.int64), np.zeros(n, np.bool_)
     sizes, seen = np.fromiter(map(len, values), np.int64, n), np.zeros(len(names.leads), np.int64)
-    _read(np.frombuffer(joined, np.uint8), sizes, names, rows, seen, np.empty((len(names.nodes), 2), np.int64))
+    stack = np.empty((len(names.nodes), 2), np.int64)
+    all_read = _read(np.frombuffer(joined, np.uint8), sizes, names, rows, seen, stack)
+    X, times, labels, read = rows
     if not joined.isascii() and not _is_utf_8(joined):
-        rows.read[[at for at in np.flatnonzero(rows.read).tolist() if not _is_utf_8(values[at])]] = False
-    rows.labels[~rows.read] = 0
-    return rows
+        all_read = False
+        read[[at for at in np.flatnonzero(read).tolist() if not _is_utf_8(values[at])]] = False
+    if not all_read:
+        labels[~read] = 0
+    return Rows(X, times, labels, None if all_read else read)
 
 
 def _is_utf_8(value: bytes) -> bool:
@@ -108,7 +112,11 @@ def _is_utf_8(value: bytes) -> bool:
 
 @compiled_in_place
 def _read(b, sizes, names, rows, seen, stack):
-    """Reads values until too many of them need another parser. seen (entries,): zeros. stack: a row for each node."""
+    """Reads values until too many of them need another parser; whether none does.
+
+    seen (entries,): zeros. stack: a row for each node.
+    """
+    read = rows[3]
     begin, odd = 0, 0
     for n in range(sizes.size):
         i, end = begin, begin + sizes[n]
@@ -117,11 +125,12 @@ def _read(b, sizes, names, rows, seen, stack):
             end -= 1
         # The value ends with }, which is neither blank nor part of a number: reading of these stops there by itself.
         if end > i and b[end - 1] == 125 and _read_row(b, _after_blanks(b, i), end, names, rows, seen, stack, n):
-            rows.read[n] = True
+            read[n] = True
         else:
             odd += 1
             if odd * MOST_ODD > sizes.size + MOST_ODD:
-                return
+                break
+    return odd == 0
 
 
 @compiled_in_place

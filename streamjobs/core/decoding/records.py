@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.common.protocol import Array
+from algorithms.common.protocol import Array, plain
 from streamjobs.core.decoding import raw
 from streamjobs.core.decoding.formats import ParseAll, batch_parser, parser
 from streamjobs.core.decoding.raw import begins_single
-from streamjobs.core.decoding.samples import MAX_LABEL, Frame, LabelsAlone, Problem, Sample, label_of
+from streamjobs.core.decoding.samples import MAX_LABEL, Bounds, Frame, LabelsAlone, Problem, Sample, all_good, label_of
 from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import Headers, Keyed, Record, Unread, record_key, record_value
 from streamjobs.errors import RecordError
@@ -27,16 +27,6 @@ from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import JUDGED, TIME_UNITS, UNIT_NAMES
 
 _timestamp, _headers = operator.attrgetter("timestamp"), operator.attrgetter("headers")
-_least, _largest = np.minimum.reduce, np.maximum.reduce  # the methods cost as much again, of a small array
-
-
-class Bounds(NamedTuple):
-    """Of the samples that [source] takes."""
-
-    most: float  # of a feature's size
-    first: float  # event time, seconds
-    end: float  # event times are below it
-    future: float  # seconds of an event time after its record's timestamp
 
 
 class Decoded(NamedTuple):
@@ -75,7 +65,7 @@ def decoder(
     """
     parse = parser(source, dim, mirror, late, schemas)
     scale = TIME_UNITS[source.time_unit] if source.time is not None else 1000.0
-    bounds = Bounds(source.max_abs, *source.time_span, source.future)
+    bounds = Bounds(*map(float, (source.max_abs, *source.time_span, source.future)))
     max_bytes, max_key_bytes = source.max_bytes, source.max_key_bytes
     may_miss = np.array([policy != "dlq" for policy in source.policies(dim)]) if source.may_miss else None
     if source.sensors is not None:
@@ -84,11 +74,14 @@ def decoder(
     checked = partial(_checked, source=source, bounds=bounds, may_miss=may_miss)
     parse_all = batch_parser(source, dim, mirror)
 
-    @np.errstate(invalid="ignore")  # arithmetic may complain of a signalling NaN, which is refused with the other numbers
     def decode(records: Sequence[Record]) -> Decoded:
         usual = None if parse_all is None else _at_once(records, parse_all, source, dim, scale)
         if usual is not None and len(usual.owner) == len(records):
             return checked(usual, records, {})
+        return one_by_one(records, usual)
+
+    @np.errstate(invalid="ignore")  # arithmetic may complain of a signalling NaN, which is refused with the other numbers
+    def one_by_one(records: Sequence[Record], usual: _Joined | None) -> Decoded:
         samples = _Samples(records, scale, source.time is not None)
         add, add_index = samples.single.append, samples.index.append
         errors: dict[int, RecordError] = {}
@@ -213,8 +206,22 @@ def _checked(
 ) -> Decoded:
     """may_miss: (dim,) bool, columns in which a number may be missing; None: in none."""
     owner, times, X, labels, stamps = samples
-    if _all_good(samples, bounds):
-        return Decoded(owner, times, X, labels, None, sorted(errors.items()))
+    if not all_good(plain(X, np.float64), plain(times, np.float64), plain(stamps, np.float64), bounds):
+        return _good_ones(samples, records, errors, source=source, bounds=bounds, may_miss=may_miss)
+    return Decoded(owner, times, X, labels, None, sorted(errors.items()))
+
+
+@np.errstate(invalid="ignore")  # NaN is refused with the other numbers
+def _good_ones(
+    samples: _Joined,
+    records: Sequence[Record],
+    errors: dict[int, RecordError],
+    *,
+    source: SourceSection,
+    bounds: Bounds,
+    may_miss: Array | None,
+) -> Decoded:
+    owner, times, X, labels, stamps = samples
     known = X if may_miss is None else np.where(np.isnan(X) & may_miss, 0.0, X)
     in_range = np.asarray((np.abs(known) <= bounds.most).all(axis=1))  # false for NaN as well
     in_time = (times >= bounds.first) & (times < bounds.end)
@@ -237,17 +244,6 @@ def _checked(
     return Decoded(owner, times, X, labels, None, sorted(errors.items()))
 
 
-def _all_good(samples: _Joined, bounds: Bounds) -> bool:
-    """Whether every sample is good, in few passes; NaN is not."""
-    _, times, X, _, stamps = samples
-    if not X.size:
-        return False
-    most, first, end, future = bounds
-    if not (-most <= _least(X, None) and _largest(X, None) <= most and _least(times) >= first and _largest(times) < end):
-        return False
-    return bool((times <= stamps + future).all())
-
-
 def _at_once(
     records: Sequence[Record], parse_all: ParseAll, source: SourceSection, dim: int, scale: float
 ) -> _Joined | None:
@@ -264,10 +260,14 @@ def _at_once(
     if singles is None or not singles.owner.size:
         return None
     owner, X, times, labels = singles
-    stamps = np.array(list(map(_timestamp, records)), dtype=np.float64)[owner]
+    stamps = np.array(list(map(_timestamp, records)), np.float64)
+    if len(owner) < len(records):
+        stamps = stamps[owner]
     if times is None:
         return _Joined(owner, stamps / (1000.0 if raw_records else scale), X, labels, np.full(len(owner), np.inf))
-    return _Joined(owner, times / (1.0 if raw_records else scale), X, labels, stamps / 1000.0)
+    if not raw_records and scale != 1.0:
+        times = times / scale
+    return _Joined(owner, times, X, labels, stamps / 1000.0)
 
 
 def _merged(first: _Joined, second: _Joined) -> _Joined:

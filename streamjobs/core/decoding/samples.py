@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from algorithms.common.compiled import compiled_in_place
 from algorithms.common.protocol import Array
 from streamjobs.core.messages import Record
 
@@ -53,6 +54,27 @@ class LabelsAlone(NamedTuple):
 
 
 Parse = Callable[[Record], Sample | Frame | LabelsAlone]
+
+
+class Bounds(NamedTuple):
+    """Of the samples that [source] takes."""
+
+    most: float  # of a feature's size
+    first: float  # event time, seconds
+    end: float  # event times are below it
+    future: float  # seconds of an event time after its record's timestamp
+
+
+@compiled_in_place
+def all_good(X, times, stamps, bounds):
+    """Whether all samples are within the bounds; NaN is not."""
+    most, first, end, future = bounds
+    good = True
+    for n in range(times.size):
+        good &= first <= times[n] < end and times[n] <= stamps[n] + future
+        for j in range(X.shape[1]):
+            good &= abs(X[n, j]) <= most
+    return good
 
 
 def label_of(label: object) -> object:
