@@ -24,6 +24,7 @@ from streamjobs.stages.samples import plain_columns
 from streamjobs.stages.stage import JobStage, Shape
 
 APPLIED, HELD, LATE, DUPLICATE = 0, 1, 2, 3  # verdicts on an arriving sample
+BEHIND = -1  # in place of how a sample learns: it does not go on
 _POLICIES = {"learn": 0, "predict_only": 1, "drop": 2, "dlq": 3}
 
 
@@ -120,9 +121,18 @@ class Order(JobStage):
 
         untimed: bool, whether a sample has its record's timestamp for a time; None: none has.
         """
-        n, most = len(times), len(times)
-        if self.lateness > 0 and n:
-            most += int(work["counts"][np.unique(slots), 0].sum())  # all that waits may leave
+        n = len(times)
+        verdict, of_records = np.empty(n, np.int8), np.zeros(n, np.bool_) if untimed is None else untimed
+        samples = plain_columns(slots, times, X, L, owner, of_records)
+        policy = (_POLICIES[self.policy], self.lateness, self.duplicates == "learn", self.max_held)
+        if self.lateness <= 0:
+            learn: Array = np.empty(n, np.int8)
+            if not _judge_all(work.arrays[0], samples, verdict, learn, policy):
+                goes = learn != BEHIND
+                samples, learn = tuple([column[goes] for column in samples]), learn[goes]
+            slots, times, X, L, owner, untimed = samples
+            return Ordered(slots, times, X, L, owner, learn, verdict, untimed)
+        most = n + int(work["counts"][np.unique(slots), 0].sum())  # all that waits may leave
         out = (
             np.empty(most, np.int64),
             np.empty(most),
@@ -132,13 +142,33 @@ class Order(JobStage):
             np.empty(most, np.int8),
             np.zeros(most, np.bool_),
         )
-        verdict = np.empty(n, np.int8)
-        samples = plain_columns(slots, times, X, L, owner, np.zeros(n, np.bool_) if untimed is None else untimed)
-        first = np.zeros(work.slots if self.lateness > 0 else 0, np.int64)
-        policy = (_POLICIES[self.policy], self.lateness, self.duplicates == "learn", self.max_held)
+        first = np.zeros(work.slots, np.int64)
         k = _advance(work.arrays, samples, out, verdict, first, policy)
         slots, times, X, L, owner, learn, untimed = [array[:k] for array in out]
         return Ordered(slots, times, X, L, owner, learn, verdict, untimed)
+
+
+@compiled
+def _judge_all(newest, samples, verdict, learn, policy):
+    """Verdicts on samples that do not wait, and how each that goes on learns (BEHIND: it does not); whether all go on."""
+    slots, times, _, _, _, untimed = samples
+    all_go = True
+    for n in range(times.size):
+        verdict[n], learn[n] = _judge(newest, slots[n], times[n], untimed[n], policy)
+        all_go &= learn[n] != BEHIND
+    return all_go
+
+
+@compiled
+def _judge(newest, key, time, untimed, policy):
+    """The verdict on a sample, and how it learns. newest: by slot, counts it in."""
+    late_policy, _, learn_duplicates, _ = policy
+    if not untimed and time < newest[key]:
+        return LATE, LEARN if late_policy == 0 else PREDICT_ONLY if late_policy == 1 else BEHIND
+    if not untimed and time == newest[key]:
+        return DUPLICATE, LEARN if learn_duplicates else BEHIND
+    newest[key] = max(newest[key], time)
+    return APPLIED, LEARN
 
 
 # The loops below index whole arrays instead of taking views of rows: they compile in a third of the time.
@@ -147,32 +177,23 @@ def _advance(work, samples, out, verdict, first, policy):
     newest, held_times, held_X, held_L, counts = work
     slots, times, X, L, owner, untimed = samples
     out_slots, out_times, out_X, out_L, out_owner, out_learn, out_untimed = out
-    late_policy, lateness, learn_duplicates, max_held = policy
+    _, lateness, learn_duplicates, max_held = policy
     k = 0  # samples that went on
     # `first` says where a slot's waiting samples begin while the batch runs; at its end they move to the front.
     for n in range(times.size):
         key, time = slots[n], times[n]
-        if untimed[n] and lateness > 0.0:  # what waits came before it
+        if untimed[n]:  # what waits came before it
             for i in range(first[key], first[key] + counts[key, 0]):
                 _release(work, key, i, owner[n], out, k)
                 k += 1
             first[key] = 0
             for field in range(3):
                 counts[key, field] = 0
-        if untimed[n] or time <= newest[key] or lateness <= 0.0:  # it does not wait
-            learn, goes = LEARN, True
-            if untimed[n]:
-                verdict[n], newest[key], out_untimed[k] = APPLIED, max(newest[key], time), True
-            elif time < newest[key]:
-                verdict[n], goes = LATE, late_policy <= 1
-                if late_policy == 1:
-                    learn = PREDICT_ONLY
-            elif time == newest[key]:
-                verdict[n], goes = DUPLICATE, learn_duplicates
-            else:
-                verdict[n], newest[key] = APPLIED, time
-            if goes:
-                out_slots[k], out_times[k], out_owner[k], out_learn[k] = key, time, owner[n], learn
+        if untimed[n] or time <= newest[key]:  # it does not wait
+            verdict[n], learn = _judge(newest, key, time, untimed[n], policy)
+            if learn != BEHIND:
+                out_slots[k], out_times[k], out_owner[k] = key, time, owner[n]
+                out_learn[k], out_untimed[k] = learn, untimed[n]
                 for j in range(X.shape[1]):
                     out_X[k, j] = X[n, j]
                 for j in range(L.shape[1]):
@@ -215,13 +236,12 @@ def _advance(work, samples, out, verdict, first, policy):
         for field in range(3):
             counts[key, field] = end - begin
 
-    if lateness > 0.0:
-        for n in range(times.size):
-            key = slots[n]
-            if first[key] > 0:
-                for i in range(counts[key, 0]):
-                    _move(held_times, held_X, held_L, key, first[key] + i, i)
-                first[key] = 0
+    for n in range(times.size):
+        key = slots[n]
+        if first[key] > 0:
+            for i in range(counts[key, 0]):
+                _move(held_times, held_X, held_L, key, first[key] + i, i)
+            first[key] = 0
     return k
 
 
