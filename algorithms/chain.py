@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.common.protocol import NO_BASIS, Array, Basis, Learner, Outputs, State, reject
+from algorithms.common.protocol import NO_BASIS, Array, Basis, Learner, Outputs, State, reject, unknown
 from algorithms.common.workspace import Together
 
 CHUNK_ROWS = 256
@@ -130,13 +130,16 @@ class Chain(Learner):
             return
         for first in range(0, n, chunk):
             rows = slice(first, min(n, first + chunk))
-            self._chunk(work, slots[rows], X[rows], Y[rows], learn[rows], Outputs(*(array[rows] for array in out)), turning)
+            change = Basis(turning.moved[: rows.stop - first], turning.transfer[: rows.stop - first])
+            change.moved[:] = 0
+            self._chunk(work, slots[rows], X[rows], Y[rows], learn[rows], Outputs(*(array[rows] for array in out)), change)
 
-    def _chunk(self, work: ChainWork, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, turning: Basis) -> None:
-        n, targets = out.prediction.shape
-        change = Basis(turning.moved[:n], turning.transfer[:n])
-        change.moved[:] = 0
-        unread = out._replace(prediction=np.empty((n, targets)), loss=np.empty(n))  # what an extractor predicts
-        self.extractor.loop(work.extractor, slots, X, Y, learn, unread, change)
-        to_head = self.head.outputs(n, out.features.shape[1], targets)._replace(prediction=out.prediction, loss=out.loss)
-        self.head.loop(work.head, slots, out.features, Y, learn, to_head, change)
+    def _chunk(self, work: ChainWork, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, change: Basis) -> None:
+        """change: of all these rows, nothing moved yet; or none, of an extractor that does not turn its basis."""
+        features, prediction, ls_error, loss, admitted, evicted = out
+        n, width = features.shape
+        unread, flags = np.empty(n), np.zeros(n, np.int8)  # an extractor's predictions, what a head stores
+        of_extractor = Outputs(features, np.empty(prediction.shape), ls_error, unread, admitted, evicted)
+        self.extractor.loop(work.extractor, slots, X, Y, learn, of_extractor, change)
+        of_head = Outputs(unknown((n, self.head.width_for(width))), prediction, unread, loss, flags, flags)
+        self.head.loop(work.head, slots, features, Y, learn, of_head, change)

@@ -54,7 +54,7 @@ class Scaling(Learner):
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         standard = self.method == "standard"
-        _loop(tuple(work), slots, X, learn, out, standard, self.unit_norm, self.freeze_after, self.clip)
+        _loop(work.arrays, slots, X, learn, out, standard, self.unit_norm, self.freeze_after, self.clip)
 
 
 @compiled

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from algorithms.common.blas import ONE_THREAD
+from algorithms.common.compiled import compiled_in_place
 from algorithms.common.triangle import packed, unpacked
 from algorithms.common.workspace import Slot, Workspace
 
@@ -300,8 +301,7 @@ class Learner(Stage, abstract=True):
             learn = np.full(len(X), LEARN, np.int8)
         with ONE_THREAD:
             self.loop(work, slots, X, Y, learn, out, basis)
-        for array in (out.prediction, out.loss):
-            array[np.isinf(array)] = np.nan  # an error of 1e154 has no square
+        _forget_infinite(out.prediction, out.loss)  # an error of 1e154 has no square
 
     def recent_error(self, state: State) -> tuple[float, str] | None:
         """The mean LS error that a state remembers, and of which rows; None where it remembers none."""
@@ -382,6 +382,17 @@ class Learner(Stage, abstract=True):
     def state_bytes(self, dim: int, targets: int) -> int:
         """Upper bound of a state's size in bytes for x of length `dim`."""
         return self.bytes_of(self.init(dim=dim, targets=targets, seed=0))
+
+
+@compiled_in_place
+def _forget_infinite(prediction, loss):
+    """NaN in place of infinite numbers."""
+    for n in range(loss.size):
+        if np.isinf(loss[n]):
+            loss[n] = np.nan
+        for i in range(prediction.shape[1]):
+            if np.isinf(prediction[n, i]):
+                prediction[n, i] = np.nan
 
 
 def _matrix(owner: str, name: str, values: ArrayLike, columns: int, rows: int | None = None) -> Array:

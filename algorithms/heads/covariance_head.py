@@ -61,7 +61,7 @@ class LeastSquares(CovarianceHead, abstract=True):
         return CovarianceState(np.zeros((dim, targets)), np.zeros(targets), packed(P), 0)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        _loop(tuple(work), slots, X, Y, learn, out, basis, self.model)
+        _loop(work.arrays, slots, X, Y, learn, out, basis, self.model)
 
 
 @compiled

@@ -190,7 +190,7 @@ class Okfeb(Learner):
         return (float(state.recent.mean()), f"the last {len(state.recent)} rows") if len(state.recent) else None
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        _loop(tuple(work), slots, X, learn, out, basis, self.kernel.code, self.rules)
+        _loop(work.arrays, slots, X, learn, out, basis, self.kernel.code, self.rules)
 
 
 class Work(NamedTuple):
