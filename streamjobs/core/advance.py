@@ -12,7 +12,7 @@ import numpy as np
 
 from algorithms.common.protocol import LEARN, Array, Outputs, unknown
 from streamjobs.core.admit import admit
-from streamjobs.core.careful import Guarded, careful
+from streamjobs.core.careful import Guard, careful
 from streamjobs.core.decoding.records import untimed
 from streamjobs.core.drift import Seen, watch_drift
 from streamjobs.core.encode import Encoder
@@ -55,13 +55,12 @@ def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
     return live.aside.with_owed(advanced, job.life) if live.aside.new else advanced
 
 
-def _apply(job: Job, live: Live, records: Sequence[Record], left_out: bool = False) -> Advanced:
-    """left_out: rows pass the signal stages only, without learning and outputs."""
+def _apply(job: Job, live: Live, records: Sequence[Record], guard: Guard, left_out: bool = False) -> Advanced:
+    """guard: gets what runs. left_out: rows pass the signal stages only, without learning and outputs."""
     report = Report(records=len(records), bytes=sum([len(record.value) for record in records if record.value is not None]))
     outputs: list[Output] = []
     created, left, expired, loaded = live.created, live.left, live.expired, live.loaded
-    with Guarded(job) as guard:
-        letters = _run(job, live, records, left_out, guard, outputs, report)
+    letters = _run(job, live, records, left_out, guard, outputs, report)
     passed = max(report.applied_before, default=-1)  # a state with it was written: the letters before were out then
     for index, error in sorted(letters, key=itemgetter(0)):
         again = records[index].offset < passed and error.reason != ASIDE
@@ -79,7 +78,7 @@ def _run(
     live: Live,
     records: Sequence[Record],
     left_out: bool,
-    guard: Guarded,
+    guard: Guard,
     outputs: list[Output],
     report: Report,
 ) -> list[tuple[int, RecordError]]:

@@ -36,37 +36,37 @@ class StageError(Exception):
         super().__init__(f"{failed} raised {self.error} at {self.place}")
 
 
-class Guarded:
-    """`with Guarded(job) as guard`: an error raised there becomes a StageError, if a record may have caused it.
+class Guard:
+    """Names what runs, for errors outside of stages; None: errors stay as they are."""
 
-    guard.part: name of what runs, for errors outside of stages; None: errors stay as they are.
-    """
-
-    __slots__ = ("job", "part")
-
-    def __init__(self, job: Job) -> None:
-        self.job, self.part = job, None  # type: tuple[Job, str | None]
-
-    def __enter__(self) -> "Guarded":
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self.part is not None and isinstance(error, Exception) and not isinstance(error, OURS):
-            raise StageError(_stage_of(self.job, trace) or self.part, error) from error
+    part: str | None = None
 
 
 class Apply(Protocol):
-    def __call__(self, job: Job, live: Live, records: Sequence[Record], left_out: bool = False) -> Advanced: ...
+    def __call__(
+        self, job: Job, live: Live, records: Sequence[Record], guard: Guard, left_out: bool = False
+    ) -> Advanced: ...
+
+
+def _guarded(apply: Apply, job: Job, live: Live, records: Sequence[Record], left_out: bool = False) -> Advanced:
+    """`apply`; raises StageError for an error that a record may have caused."""
+    guard = Guard()
+    try:
+        return apply(job, live, records, guard, left_out)
+    except Exception as error:
+        if guard.part is None or isinstance(error, OURS):
+            raise
+        raise StageError(_stage_of(job, error.__traceback__) or guard.part, error) from error
 
 
 def careful(job: Job, live: Live, records: Sequence[Record], apply: Apply) -> Advanced:
-    """`apply(job, live, records)`; a record for which a stage raises becomes a dead letter instead."""
+    """`apply` for the records; a record for which a stage raises becomes a dead letter instead."""
     if not live.careful:
         counts = counts_of(live)
         try:
-            made = apply(job, live, records)
+            made = _guarded(apply, job, live, records)
         except StageError:
-            rewind(live, records, counts, lambda batch, left_out: apply(job, live, batch, left_out))
+            rewind(live, records, counts, lambda batch, left_out: _guarded(apply, job, live, batch, left_out))
         else:
             live.log.add(records, made.report.bytes)
             return made
@@ -82,7 +82,7 @@ def careful(job: Job, live: Live, records: Sequence[Record], apply: Apply) -> Ad
 def _in_parts(job: Job, live: Live, records: Sequence[Record], apply: Apply) -> Iterator[Advanced]:
     kept = keep(live, [record.key for record in records])
     try:
-        made = apply(job, live, records)
+        made = _guarded(apply, job, live, records)
     except StageError as error:
         live.careful = CAREFUL
         put_back(live, kept)
@@ -104,7 +104,7 @@ def _without(job: Job, live: Live, record: Record, error: StageError, kept: Kept
     report = Report(records=1, bytes=size)
     if _holds_samples(job):
         try:
-            report = apply(job, live, [record], left_out=True).report
+            report = _guarded(apply, job, live, [record], left_out=True).report
             live.log.add([record], size, left_out=True)
             live.log.letters.add(record.offset)
             done = "the rows it completed are left out, its samples stay in the key's signal"
