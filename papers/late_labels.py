@@ -67,7 +67,7 @@ def apply(model: Model, states: States, X, codes, scale_learns, learn) -> tuple[
     books = ClassCounts(classes=classes)
     work = books.workspace(states.books)
     books.load(work, 0, states.books)
-    chosen, _ = books.decide(work, slots, out.prediction, codes, learn)
+    chosen, _, _ = books.decide(work, slots, out.prediction, codes, learn)
     return chosen, States(scaling, learner, books.save(work, 0, states.books))
 
 

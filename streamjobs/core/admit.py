@@ -131,7 +131,7 @@ def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decode
     for slot, offset in dict(zip(live_slots, offsets, strict=True)).items():  # of each key the last one
         applied[slot][source] = offset  # type: ignore[index]
     live.dirty.update(first)
-    live.touch(list(first))
+    live.touch(of_samples)
     return Rows(of_samples, decoded.times, decoded.X, L, owner, np.zeros(n, np.int8))
 
 

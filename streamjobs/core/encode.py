@@ -36,7 +36,7 @@ from streamjobs.core.messages import MOST_SHOWN, BatchRows, Output, Record, Repo
 from streamjobs.core.output_records import Beside, Drift, Features, encoded, output_headers
 from streamjobs.core.predictions import encoded_bouts, encoded_predictions
 from streamjobs.settings.composition.watches import Watch
-from streamjobs.stages.rows import Modelled, Rows, Watched
+from streamjobs.stages.rows import Modelled, Rows, Watched, find_newest
 
 if TYPE_CHECKING:
     from streamjobs.core.sensor_alarms import Sent
@@ -58,17 +58,18 @@ class Encoder:
     ) -> None:
         """Append the rows' outputs, sink by sink, and count them in the report. sent: alarms of the rows' sensors."""
         owners = rows.owner.tolist()
+        stamps = self._measure(rows, made, report).tolist()
         texts = list(map(self.live.text_of.__getitem__, rows.slots.tolist()))
-        report.batches.append(BatchRows(texts, rows.times, made.out.ls_error))
         sinks: list[tuple[str, list[bytes]]] = []
         if "features" in self.job.sinks:
             sinks.append(("features", self._features(texts, rows, made)))
         if "predictions" in self.job.sinks:
             predictions = encoded_predictions(self.job, self.live, self.records, texts, rows, made, report)
             sinks.append(("predictions", predictions))
+        else:
+            report.batches.append(BatchRows(texts, rows.times, made.out.ls_error))
         if "drift" in self.job.sinks:
             sinks.append(("drift", self._drift(texts, rows, made)))
-        stamps = np.rint(rows.times * 1000.0).astype(np.int64).tolist()
         key_of = list(map(record_key, self.records))
         keys = list(map(key_of.__getitem__, owners))
         for sink, values in sinks:
@@ -138,24 +139,25 @@ class Encoder:
         named = zip(verdict[FIRST_COLUMN::OF_COLUMN].tolist(), verdict[FIRST_SHIFT::OF_COLUMN].tolist(), strict=True)
         return {names[int(column)]: shift for column, shift in named if math.isfinite(column)}
 
-    def _spanned(self, rows: Rows, errors: Array, report: Report) -> None:
-        known, slots, times, owner = np.isfinite(errors), rows.slots, rows.times, rows.owner
-        if not np.logical_and.reduce(known):
-            errors, slots, times, owner = errors[known], slots[known], times[known], owner[known]
-            if not len(errors):
-                return
-        report.ls_errors.append(errors)
-        self.live.latest.errors[slots] = errors  # of a key's rows the last one stays
-        worst = int(errors.argmax())
-        if report.worst is None or errors[worst] > report.worst.ls_error:
-            key = self.records[int(owner[worst])].key or b""
-            digest = blake2b(key, digest_size=8).hexdigest()
-            report.worst = Worst(float(errors[worst]), digest, float(times[worst]))
+    def _measure(self, rows: Rows, made: Modelled, report: Report) -> Array:
+        """Count rows and their LS errors; gives the rows' times (n,) in milliseconds."""
+        errors, latest, stamps = made.out.ls_error, self.live.latest, np.empty(len(rows.slots), np.int64)
+        newest, worst, known = find_newest(rows.slots, rows.times, errors, latest.errors, stamps)
+        report.rows += len(stamps)
+        if rows.times[newest] > report.newest_event:
+            report.newest_event = float(rows.times[newest])
+            report.newest_delay = self.records[int(rows.owner[newest])].timestamp / 1000.0 - report.newest_event
+        if known:
+            report.ls_errors.append(errors if known == len(errors) else errors[np.isfinite(errors)])
+            if report.worst is None or errors[worst] > report.worst.ls_error:
+                key = self.records[int(rows.owner[worst])].key or b""
+                digest = blake2b(key, digest_size=8).hexdigest()
+                report.worst = Worst(float(errors[worst]), digest, float(rows.times[worst]))
+        return stamps
 
     def _count(self, rows: Rows, made: Modelled, report: Report) -> None:
+        """Count alarms."""
         latest = self.live.latest
-        report.rows += len(rows.slots)
-        self._spanned(rows, made.out.ls_error, report)
         if self.job.settings.head is not None or self.job.learner.kind == "features":
             latest.features = made.out.features
         for number, (watch, seen) in enumerate(zip(self.job.watches, made.drift, strict=True)):
@@ -170,10 +172,6 @@ class Encoder:
                     latest.alarmed[rows.slots[at]] = self.live.now
             else:
                 report.control_events[watch.name] = report.control_events.get(watch.name, 0) + alarms
-        newest = int(rows.times.argmax())
-        if rows.times[newest] > report.newest_event:
-            report.newest_event = float(rows.times[newest])
-            report.newest_delay = self.records[int(rows.owner[newest])].timestamp / 1000.0 - report.newest_event
 
     def _calibrate(self, watch: str, number: int, slots: Array, verdict: Array, report: Report) -> None:
         """Count the p-values of rows without an open alarm, and remember which keys warm up."""

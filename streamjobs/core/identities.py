@@ -17,7 +17,9 @@ def identities(records: Sequence[Record], owner: Array, life: str = "") -> list[
     owners = owner.tolist()
     if not owners:
         return []
-    base = f"{topic_of_life(records[owners[0]].topic, life)}-{records[owners[0]].partition}-".encode()
+    first = records[owners[0]]
+    topic = topic_of_life(first.topic, life) if life else first.topic
+    base = f"{topic}-{first.partition}-".encode()
     different = set(owners)
     if len(different) == len(owners):
         return [b"%s%d" % (base, records[index].offset) for index in owners]

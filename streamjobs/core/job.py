@@ -27,6 +27,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.composition import Composition, composition_of
 from streamjobs.settings.composition.watches import Watch
 from streamjobs.settings.sections import Settings
+from streamjobs.stages import rows
 from streamjobs.stages.population.reference import PopulationReference
 from streamjobs.stages.population.reject import Rejection
 from streamjobs.stages.stage import JobStage, Shape
@@ -285,6 +286,7 @@ class Job(NamedTuple):
         states = self.template | self.shared
         for name, stage in self.stages.items():
             stage.warm_up(states[name], self.shape)
+        rows.warm_up()
         self.decode([Stored(self.settings.source.topic or "", 0, 0, 0, b"-", b"{}")])
 
 

@@ -76,15 +76,15 @@ class Choosing(NamedTuple):
                 refuted = self.refuted.advance(work[REFUTED], slots, scores, codes, learn), codes
             scores = smoothed = self.smoothing.advance(work[SMOOTHING], slots, scores, learn, refuted)
         labelled = np.empty(scores.shape, np.int8)
-        chosen, known = self.counts.decide(work[CLASS_COUNTS], slots, scores, codes, learn, labelled)
+        chosen, known, score = self.counts.decide(work[CLASS_COUNTS], slots, scores, codes, learn, labelled)
         if self.fallback is not None:
             self.fallback.advance(work[FALLBACK], slots, chosen, codes, learn)
         unknown = None
         if self.reject is not None:
             assert X is not None, "what rejects looks at the rows too"
             unknown = self.reject.unknown(scores, chosen, X)
-            chosen[unknown] = -1
-        return Choice(chosen, smoothed, known, labelled, unknown)
+            chosen[unknown], score[unknown] = -1, np.nan
+        return Choice(chosen, smoothed, known, labelled, score, unknown)
 
 
 def choose(job: Job, live: Live, slots: Array, rows: Rows, scaled: Array, scores: Array) -> Choice:

@@ -211,8 +211,13 @@ def _up_to_last(shape: type[msgspec.Struct], given: tuple[str, ...]) -> tuple[st
 
 def output_headers(sink: str, ids: Sequence[bytes]) -> list[list[tuple[str, bytes]]]:
     """The headers of outputs of these ids; they name the schema of the value."""
-    schema = SCHEMA, schema_name(sink).encode()
+    schema = _schema_header(sink)
     return [[(ID, one), schema] for one in ids]
+
+
+@cache
+def _schema_header(sink: str) -> tuple[str, bytes]:
+    return SCHEMA, schema_name(sink).encode()
 
 
 def schema_name(sink: str) -> str:

@@ -12,9 +12,9 @@ import numpy as np
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
-from streamjobs.core.messages import Output, Record, Report
+from streamjobs.core.messages import BatchRows, Output, Record, Report
 from streamjobs.core.output_records import Bout, Minutes, Prediction, encoded_by_name, output_headers
-from streamjobs.stages.rows import Choice, Modelled, Rows
+from streamjobs.stages.rows import Choice, Modelled, Rows, count_labels
 
 if TYPE_CHECKING:
     from streamjobs.stages.events import bouts as stage
@@ -27,20 +27,22 @@ def encoded_predictions(
     job: Job, live: Live, records: Sequence[Record], texts: list[str], rows: Rows, made: Modelled, report: Report
 ) -> list[bytes]:
     """A record for each row; counts labels and errors in the report."""
-    labelled = _count_labels(records, rows, report)
     choice = made.choice
+    truth = np.empty(len(texts), np.int64)
+    chosen = truth[:0] if choice is None else choice.chosen
+    labelled, newest, wrong = count_labels(rows.L, chosen, truth)
+    if labelled:
+        report.labels += labelled
+        report.wrong += wrong
+        report.label_delay = records[int(rows.owner[newest])].timestamp / 1000.0 - float(rows.times[newest])
     if choice is None:
         y_hats, ys = _numbers(made.out.prediction), _numbers(rows.L)
         _count_regression(made, rows, report)
     else:
         names = _ClassNames(live, rows.slots.tolist())
-        y_hats, ys = names.of(choice.chosen), [None] * len(texts)
-        if labelled is not None:
-            truth = np.where(labelled, rows.L[:, 0], -1.0).astype(np.int64)
-            ys = names.of(truth)
-            report.wrong += int(np.count_nonzero(labelled & (choice.chosen >= 0) & (truth != choice.chosen)))
+        y_hats, ys = names.of(chosen), names.of(truth) if labelled else [None] * len(texts)
         report.unknown += 0 if choice.unknown is None else int(choice.unknown.sum())
-    report.batches[-1] = report.batches[-1]._replace(predicted=y_hats, labels=ys)
+    report.batches.append(BatchRows(texts, rows.times, made.out.ls_error, y_hats, ys))
     own = [seen.verdict[:, 1] > 0 for watch, seen in zip(job.watches, made.drift, strict=True) if not watch.control]
     alarmed: Column = np.logical_or.reduce(own).tolist() if own else _NOTHING
     columns: dict[str, Column] = {
@@ -83,20 +85,6 @@ def encoded_bouts(
     return outputs
 
 
-def _count_labels(records: Sequence[Record], rows: Rows, report: Report) -> Array | None:
-    """(n,) bool, whether a row has a label; None: none has."""
-    known = np.isfinite(rows.L)
-    labelled = known.ravel() if known.shape[1] == 1 else np.logical_and.reduce(known, 1)
-    flags = labelled.tobytes()
-    if 1 not in flags:
-        return None
-    report.labels += flags.count(1)
-    newest = flags.rindex(1)
-    stamp = records[int(rows.owner[newest])].timestamp / 1000.0
-    report.label_delay = stamp - float(rows.times[newest])
-    return labelled
-
-
 def _count_regression(made: Modelled, rows: Rows, report: Report) -> None:
     with np.errstate(over="ignore"):  # a prediction far out is not a measure either
         squares = ((made.out.prediction - rows.L) ** 2).mean(axis=1)
@@ -109,12 +97,9 @@ def _of_class(job: Job, names: "_ClassNames", made: Modelled, choice: Choice) ->
     """What a classification says besides the class."""
     shares: Column = _NOTHING if made.share is None else made.share.tolist()
     heads: Column = _NOTHING if made.share is None else map(_head, made.share.tolist())
-    smoothed = _NOTHING if choice.smoothed is None else _of_column(choice.smoothed, choice.chosen)
-    decides = job.steps.smoothing
-    if decides is not None and decides.probabilities:  # the head gives another number
-        score, smoothed = smoothed, _NOTHING
-    else:
-        score = _of_column(made.out.prediction, choice.chosen)
+    decides, score, smoothed = job.steps.smoothing, choice.score.tolist(), _NOTHING
+    if decides is not None and not decides.probabilities:  # what decided is not what the head gave
+        score, smoothed = _of_column(made.out.prediction, choice.chosen), score
     labelled, known = names.labelled(choice.labelled), choice.known.tolist()
     return {"score": score, "smoothed": smoothed, "classes": known, "labelled": labelled, "head": heads, "share": shares}
 
@@ -177,7 +162,8 @@ class _ClassNames:
         n, width = labelled.shape
         if not width:
             return [()] * n
-        flags = np.ascontiguousarray(labelled).view(f"V{width}").ravel().tolist()
+        data = labelled.tobytes()
+        flags = [data[at : at + width] for at in range(0, n * width, width)]
         if self._begins is None:
             known = {of: _classes(self._names[0], of) for of in set(flags)}
             return list(map(known.__getitem__, flags))

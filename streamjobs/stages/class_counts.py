@@ -71,16 +71,17 @@ class ClassCounts(JobStage):
 
     def decide(
         self, work: Workspace, slots: Array, scores: Array, codes: Array, learn: Array, before: Array = UNASKED
-    ) -> tuple[Array, Array]:
-        """The predicted class of each row, and how many classes could have been predicted.
+    ) -> tuple[Array, Array, Array]:
+        """The predicted class of each row, how many classes could have been predicted, and the class's score.
 
-        Predicted is the highest score among those labelled before (or given), -1 while there is none. `codes (n,)` are
-        the true classes (NaN unknown); after its row a label that is learned counts as labelled. `before (n, classes)`
-        int8, where it is asked for, becomes 1 for the key's own labels before the row.
+        Predicted is the highest score among those labelled before (or given), -1 (score NaN) while there is none.
+        `codes (n,)` are the true classes (NaN unknown); after its row a label that is learned counts as labelled. `before
+        (n, classes)` int8, where it is asked for, becomes 1 for the key's own labels before the row.
         """
-        chosen, known = np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
-        _decide(work["labelled"], slots, scores, codes, learn, chosen, known, self.given, before)
-        return chosen, known
+        n = len(slots)
+        out = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
+        _decide(work["labelled"], slots, scores, codes, learn, out, self.given, before)
+        return out
 
 
 @compiled
@@ -93,7 +94,8 @@ def _number(rows, before, slots, seq, seen):
 
 
 @compiled
-def _decide(labelled, slots, scores, codes, learn, chosen, known, given, before):
+def _decide(labelled, slots, scores, codes, learn, out, given, before):
+    chosen, known, score = out
     for n in range(len(slots)):
         key = slots[n]
         best, classes = -1, 0
@@ -106,6 +108,7 @@ def _decide(labelled, slots, scores, codes, learn, chosen, known, given, before)
                 if scored and (best < 0 or scores[n, c] > scores[n, best]):
                     best = c
         chosen[n], known[n] = best, classes
+        score[n] = scores[n, best] if best >= 0 else np.nan
         if learn[n] & LEARN_HEAD and np.isfinite(codes[n]):
             labelled[key, int(codes[n])] += 1
 

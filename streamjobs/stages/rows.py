@@ -3,7 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from algorithms.common.protocol import Array, Outputs
+import numpy as np
+
+from algorithms.common.compiled import compiled_in_place
+from algorithms.common.linalg import missing
+from algorithms.common.protocol import Array, Outputs, unknown
 from streamjobs.stages.alarms import Event
 
 if TYPE_CHECKING:
@@ -43,11 +47,12 @@ class Choice(NamedTuple):
     smoothed: Array | None  # (n, classes) scores that decided, where they are smoothed
     known: Array  # (n,) how many classes could have been chosen
     labelled: Array  # (n, classes) int8, 1 for those the key had labelled before the row
+    score: Array  # (n,) of the class, of the scores that decided; NaN without a class
     unknown: Array | None = None  # (n,) bool: its scores resemble no known activity; None where nothing is rejected
 
     def of(self, which: Array) -> "Choice":
         smoothed, unknown = (None if one is None else one[which] for one in (self.smoothed, self.unknown))
-        return Choice(self.chosen[which], smoothed, self.known[which], self.labelled[which], unknown)
+        return Choice(self.chosen[which], smoothed, self.known[which], self.labelled[which], self.score[which], unknown)
 
 
 class Modelled(NamedTuple):
@@ -64,3 +69,47 @@ class Modelled(NamedTuple):
     bouts: "Sequence[Bout]" = ()  # that the rows end
     filled: Array | None = None  # (n,) missing numbers filled since the key's row before; None where none may be
     forecasts: Array | None = None  # (n, columns, horizons, fields), as `Forecast.table` has them
+
+
+# Counts over a batch, in one compiled pass each: NumPy's passes over few rows cost more than all of a row's stages.
+@compiled_in_place
+def count_labels(L, chosen, truth):
+    """Rows with a label, the newest of them (-1 none), and how many of them had another class chosen.
+
+    chosen (n,): the class of each row, -1 none; empty in a regression. truth (n,): gets the labelled class, -1 none.
+    """
+    labels, newest, wrong = 0, -1, 0
+    for n in range(L.shape[0]):
+        truth[n] = -1
+        if not missing(L[n]):
+            labels, newest = labels + 1, n
+            if chosen.size > 0:
+                truth[n] = int(L[n, 0])
+                wrong += chosen[n] >= 0 and chosen[n] != truth[n]
+    return labels, newest, wrong
+
+
+@compiled_in_place
+def find_newest(slots, times, errors, latest, stamps):
+    """The newest row, the one with the largest LS error (-1 none), and how many have an LS error.
+
+    latest: by slot, gets each key's last LS error. stamps (n,): get the times in milliseconds.
+    """
+    newest, worst, known = 0, -1, 0
+    for n in range(times.size):
+        stamps[n] = int(np.rint(times[n] * 1000.0))
+        if times[n] > times[newest]:
+            newest = n
+        if np.isfinite(errors[n]):
+            known += 1
+            latest[slots[n]] = errors[n]
+            if worst < 0 or errors[n] > errors[worst]:
+                worst = n
+    return newest, worst, known
+
+
+def warm_up() -> None:
+    """Compile the loops of this module."""
+    slots, times = np.zeros(1, np.int64), np.zeros(1)
+    count_labels(unknown((1, 1)), slots, slots.copy())
+    find_newest(slots, times, times.copy(), times.copy(), slots.copy())

@@ -70,7 +70,6 @@ def decoder(
     may_miss = np.array([policy != "dlq" for policy in source.policies(dim)]) if source.may_miss else None
     if source.sensors is not None:
         may_miss = np.ones(dim, np.bool_)  # a sample has the columns of its own sensor
-
     checked = partial(_checked, source=source, bounds=bounds, may_miss=may_miss)
     parse_all = batch_parser(source, dim, mirror)
 
@@ -133,7 +132,7 @@ def untimed(records: Sequence[Record], source: SourceSection) -> Array | None:
 
 
 class _Joined(NamedTuple):
-    """All samples of a batch, not checked yet."""
+    """All samples of a batch, not checked yet; arrays as compiled loops take them."""
 
     owner: Array
     times: Array
@@ -160,9 +159,11 @@ class _Samples:
         self.close()
         stamp = self.records[index].timestamp / 1000.0
         own = frame.times is None
-        times = np.array([stamp]) if frame.times is None else frame.times
+        times = np.array([stamp]) if frame.times is None else plain(frame.times, np.float64)
         n = len(frame.X)
-        self.parts.append((np.full(n, index, np.int64), times, frame.X, np.full(n, np.inf if own else stamp)))
+        self.parts.append(
+            (np.full(n, index, np.int64), times, plain(frame.X, np.float64), np.full(n, np.inf if own else stamp))
+        )
         self.labels.extend(frame.labels)
         if frame.skipped:
             self.skipped[index] = frame.skipped
@@ -206,7 +207,7 @@ def _checked(
 ) -> Decoded:
     """may_miss: (dim,) bool, columns in which a number may be missing; None: in none."""
     owner, times, X, labels, stamps = samples
-    if not all_good(plain(X, np.float64), plain(times, np.float64), plain(stamps, np.float64), bounds):
+    if not all_good(X, times, stamps, bounds):
         return _good_ones(samples, records, errors, source=source, bounds=bounds, may_miss=may_miss)
     return Decoded(owner, times, X, labels, None, sorted(errors.items()))
 

@@ -63,9 +63,9 @@ class Slots:
         if self.pooled:
             self.used[0] = self.now  # the shared model never leaves
 
-    def touch(self, slots: list[int]) -> None:
+    def touch(self, slots: list[int] | Array) -> None:
         """Keys of the present batch: they do not leave during it."""
-        if slots:
+        if len(slots):
             self.used[slots] = self.now
 
     @property
