@@ -42,6 +42,9 @@ class Skipped(NamedTuple):
         return REASONS[self.reason] + self.which
 
 
+COUNTED = ("dead_lettered", "skipped", "sensor_gaps", "lacking")  # by reason or name
+
+
 @dataclass(slots=True)
 class Taken:
     """What has become of the records so far."""
@@ -62,10 +65,9 @@ class Taken:
         self.redelivered += report.redelivered
         self.samples += report.samples
         self.rows += report.rows
-        self.dead_lettered.update(report.dead_lettered)
-        self.skipped.update(report.skipped)
-        self.sensor_gaps.update(report.sensor_gaps)
-        self.lacking.update(report.lacking)
+        for name in COUNTED:
+            if counts := getattr(report, name):  # few batches have any
+                getattr(self, name).update(counts)
         self.first_letter = self.first_letter or report.first_letter
         self.latest_letter = report.first_letter or self.latest_letter
 

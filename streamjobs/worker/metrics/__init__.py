@@ -5,7 +5,9 @@ How to add a metric: `streamjobs/README.md`.
 
 import math
 import os
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -225,7 +227,7 @@ class Metrics:
         if report.forecasts:
             self._count_forecasts(report.forecasts)
         if report.ls_errors:
-            collectors["ls_error_ratio"].observe(np.concatenate(report.ls_errors), report.worst)
+            collectors["ls_error_ratio"].observe(report.ls_errors, report.worst)
         if report.newest_event > 0:
             collectors["last_record_timestamp_seconds"].set(report.newest_event)
         if math.isfinite(report.newest_delay):
@@ -300,7 +302,12 @@ def disk_bytes(directory: Path | None) -> tuple[float, float]:
 
 
 class BatchHistogram:
-    """A histogram that takes a batch of values at once: one `observe` per value costs more than computing the value."""
+    """A histogram that takes a batch of values at once: one `observe` per value costs more than computing the value.
+
+    Batches wait until they have TOGETHER values, or until a scrape, which another thread may make.
+    """
+
+    TOGETHER = 2_000
 
     def __init__(self, name: str, text: str, buckets: Sequence[float]) -> None:
         self.name, self.text = name, text
@@ -308,16 +315,33 @@ class BatchHistogram:
         self._counts = np.zeros(len(buckets) + 1, np.int64)
         self._sum = 0.0
         self._exemplars: list[Exemplar | None] = [None] * (len(buckets) + 1)
+        self._waiting = deque[tuple[Sequence["np.ndarray[Any, Any]"], Worst | None]]()
+        self._expected = self.TOGETHER  # values until those that wait are counted
+        self._counting = threading.Lock()
 
-    def observe(self, values: "np.ndarray[Any, Any]", worst: Worst | None = None) -> None:
-        """values (n,); worst: the largest of the values; it is its bucket's exemplar until the next one there."""
-        buckets = np.searchsorted(self._edges, values)
-        self._counts += np.bincount(buckets, minlength=len(self._counts))
-        self._sum += float(np.sum(values))
-        if worst is not None:
-            self._exemplars[int(buckets.max())] = Exemplar({"key_hash": worst.key_hash}, worst.ls_error, worst.time)
+    def observe(self, batches: "Sequence[np.ndarray[Any, Any]]", worst: Worst | None = None) -> None:
+        """batches: arrays of values; worst: the largest value, the exemplar of its bucket until the next one there."""
+        self._waiting.append((batches, worst))
+        self._expected -= sum(map(len, batches))
+        if self._expected <= 0:
+            self._count()
+
+    def _count(self) -> None:
+        with self._counting:
+            waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            self._expected = self.TOGETHER
+            arrays = [values for batches, _ in waiting for values in batches]
+            if not arrays:
+                return
+            values = np.concatenate(arrays)
+            self._counts += np.bincount(np.searchsorted(self._edges, values), minlength=len(self._counts))
+            self._sum += float(np.sum(values))
+            for worst in [worst for _, worst in waiting if worst is not None]:
+                at = int(np.searchsorted(self._edges, worst.ls_error))
+                self._exemplars[at] = Exemplar({"key_hash": worst.key_hash}, worst.ls_error, worst.time)
 
     def collect(self) -> list[HistogramMetricFamily]:
+        self._count()
         cumulated = np.cumsum(self._counts).tolist()
         names = [repr(edge) for edge in self._edges.tolist()] + ["+Inf"]
         buckets = [
