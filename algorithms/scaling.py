@@ -54,15 +54,15 @@ class Scaling(Learner):
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         standard = self.method == "standard"
-        _loop(work.arrays, slots, X, learn, out, standard, self.unit_norm, self.freeze_after, self.clip)
+        _loop(work.arrays, slots, X, learn, out.features, standard, self.unit_norm, self.freeze_after, self.clip)
 
 
 @compiled
-def _loop(work, slots, X, learn, out, standard, unit_norm, freeze_after, clip):
+def _loop(work, slots, X, learn, features, standard, unit_norm, freeze_after, clip):
     all_mean, all_squares, seen, _ = work
     for n in range(len(X)):
         key, x = slots[n], X[n]
-        mean, squares, scaled = all_mean[key], all_squares[key], out.features[n]
+        mean, squares, scaled = all_mean[key], all_squares[key], features[n]
         if missing(x):
             continue
 

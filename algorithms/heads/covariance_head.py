@@ -61,25 +61,27 @@ class LeastSquares(CovarianceHead, abstract=True):
         return CovarianceState(np.zeros((dim, targets)), np.zeros(targets), packed(P), 0)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        _loop(work.arrays, slots, X, Y, learn, out, basis, self.model)
+        _loop(work.arrays, slots, X, Y, learn, (out.prediction, out.loss), tuple(basis), tuple(self.model))
 
 
 @compiled
 def _loop(work, slots, X, Y, learn, out, basis, model):
     all_weights, all_bias, all_P, seen, _ = work
+    predictions, losses = out
+    basis = Basis(*basis)
     size = all_P.shape[1]  # with or without the constant input
     z, u, gain, along = np.ones(size), np.empty(size), np.empty(size), np.empty(Y.shape[1])
     transition, forgetting, state_noise, delta = model
     moves = transition != 1.0 or state_noise != 0.0
     for n in range(len(X)):
         key, x, y = slots[n], X[n], Y[n]
-        weights, bias, P, prediction = all_weights[key], all_bias[key], all_P[key], out.prediction[n]
+        weights, bias, P, prediction = all_weights[key], all_bias[key], all_P[key], predictions[n]
 
         # Predict with what earlier rows taught.
         if not missing(x):
             score(weights, bias, x, prediction)
             if not missing(y):
-                out.loss[n] = distance2(y, prediction)
+                losses[n] = distance2(y, prediction)
 
             # Learn, then one step on in time.
             if learn[n] & LEARN_HEAD:

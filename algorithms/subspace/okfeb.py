@@ -190,7 +190,7 @@ class Okfeb(Learner):
         return (float(state.recent.mean()), f"the last {len(state.recent)} rows") if len(state.recent) else None
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        _loop(work.arrays, slots, X, learn, out, basis, self.kernel.code, self.rules)
+        _loop(work.arrays, slots, X, learn, tuple(out), tuple(basis), self.kernel.code, tuple(self.rules))
 
 
 class Work(NamedTuple):
@@ -227,6 +227,7 @@ def _derive(work, slots, code, ridge):
 
 @compiled
 def _loop(work, slots, X, learn, out, basis, code, rules):
+    out, basis, rules = Outputs(*out), Basis(*basis), Rules(*rules)  # plain tuples take half the time to get here
     supports, factors, ages, recents, fars, curvature, seeds, seen, counts, solvers, rotations, inners, roots = work
     room, rank = factors.shape[1], factors.shape[2]
     gram, image, loaded = np.empty((room, room)), np.empty((room, rank)), -1  # K and K A of `loaded`: no key keeps its own

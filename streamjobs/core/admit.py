@@ -84,7 +84,10 @@ def admit(
     Gives where it stopped, the samples of records that are new to their key and usable, and which are labels alone.
     """
     owner = decoded.owner
-    firsts = [at, *(at + 1 + (owner[at + 1 :] != owner[at:-1]).nonzero()[0]).tolist()]  # where each record begins
+    if decoded.single:
+        firsts = list(range(at, len(owner)))  # where each record begins
+    else:
+        firsts = [at, *(at + 1 + (owner[at + 1 :] != owner[at:-1]).nonzero()[0]).tolist()]
     if at == 0:
         rows = _as_a_whole(job, live, records, decoded, firsts)
         if rows is not None:

@@ -92,7 +92,7 @@ def read_rows(values: Sequence[bytes], joined: bytes, names: Names, dim: int) ->
     rows = np.empty((n, dim)), np.empty(n), np.zeros((n, 2), np.int64), np.zeros(n, np.bool_)
     sizes, seen = np.fromiter(map(len, values), np.int64, n), np.zeros(len(names.leads), np.int64)
     stack = np.empty((len(names.nodes), 2), np.int64)
-    all_read = _read(np.frombuffer(joined, np.uint8), sizes, names, rows, seen, stack)
+    all_read = _read(np.frombuffer(joined, np.uint8), sizes, tuple(names), rows, seen, stack)
     X, times, labels, read = rows
     if not joined.isascii() and not _is_utf_8(joined):
         all_read = False

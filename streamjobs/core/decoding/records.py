@@ -39,6 +39,7 @@ class Decoded(NamedTuple):
     alone: Array | None  # (n,) bool, late labels without a sample (X is zero there); None if there are none
     errors: list[tuple[int, RecordError]]  # index into the records, and why that record gives no samples
     skipped: Mapping[str, int] = MappingProxyType({})  # samples left out, by reason
+    single: bool = False  # each record has one sample; False where that is not known
 
     def without(self, dropped: Sequence[bool]) -> "Decoded":
         """The samples of all records but these. dropped: one for each record."""
@@ -49,6 +50,7 @@ class Decoded(NamedTuple):
             X=self.X[keep],
             labels=[label for label, kept in zip(self.labels, keep.tolist(), strict=True) if kept],
             alone=None if self.alone is None else self.alone[keep],
+            single=False,
         )
 
 
@@ -76,7 +78,7 @@ def decoder(
     def decode(records: Sequence[Record]) -> Decoded:
         usual = None if parse_all is None else _at_once(records, parse_all, source, dim, scale)
         if usual is not None and len(usual.owner) == len(records):
-            return checked(usual, records, {})
+            return checked(usual, records, {}, single=True)
         return one_by_one(records, usual)
 
     @np.errstate(invalid="ignore")  # arithmetic may complain of a signalling NaN, which is refused with the other numbers
@@ -204,12 +206,13 @@ def _checked(
     source: SourceSection,
     bounds: Bounds,
     may_miss: Array | None,
+    single: bool = False,
 ) -> Decoded:
     """may_miss: (dim,) bool, columns in which a number may be missing; None: in none."""
     owner, times, X, labels, stamps = samples
     if not all_good(X, times, stamps, bounds):
         return _good_ones(samples, records, errors, source=source, bounds=bounds, may_miss=may_miss)
-    return Decoded(owner, times, X, labels, None, sorted(errors.items()))
+    return Decoded(owner, times, X, labels, None, sorted(errors.items()), single=single)
 
 
 @np.errstate(invalid="ignore")  # NaN is refused with the other numbers
