@@ -213,7 +213,8 @@ def _run_signal(
         now = Rows(made.slots, made.times, X, made.L, made.owner, made.learn)
     if idle is None:
         return now
-    return now._replace(learn=now.learn & LEARN, awake=now.learn >= AWAKE)
+    slots, times, X, L, owner, learn, _ = now
+    return Rows(slots, times, X, L, owner, learn & LEARN, learn >= AWAKE)
 
 
 def _late(record: Record) -> str:

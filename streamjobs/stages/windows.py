@@ -15,6 +15,7 @@ A row's label is the majority of its labelled samples (the lowest code at ties),
 `learn` is what all its samples allow (the common bits).
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -117,7 +118,7 @@ class Windows(JobStage):
         return self.width_for(dim) + more
 
     def room(self, field: str) -> int:
-        return int(np.ceil(MOST * self.nominal))
+        return math.ceil(MOST * self.nominal)
 
     def begin(self, shape: Shape, seed: int) -> WindowsState:
         empty = np.empty((0, shape.dim)), np.empty((0, shape.label_width))
@@ -127,6 +128,7 @@ class Windows(JobStage):
         work, slot = self.holding(state), np.zeros(1, np.int64)
         X, L = np.zeros((1, shape.dim)), unknown((1, shape.label_width))
         self.advance(work, slot, np.zeros(1), X, L, slot, np.full(1, LEARN, np.int8))
+        self._described(np.empty((0, self.room("X"), shape.dim)), np.empty(0, np.int64))
 
     def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
         """The unfinished window ends after the newest sample, and is the first that does."""
@@ -166,20 +168,30 @@ class Windows(JobStage):
         parts, begin = [], 0
         while True:
             begin, k = _advance(work.arrays, samples, begin, out, grid, making)
-            samples_too, width = self.samples_for(dim), self.width_for(dim)
-            features = np.empty((k, width + samples_too))
-            if samples_too:
-                described = np.empty((k, width))  # whole rows: the loops are compiled for those
-                features_of.describe(self.statistics, out_X[:k], out_count[:k], self.rate, described)
-                features[:, :width], features[:, width:] = described, self._samples(out_X[:k], out_count[:k])
-            else:
-                features_of.describe(self.statistics, out_X[:k], out_count[:k], self.rate, features)
-            parts.append((out[0][:k].copy(), out[1][:k].copy(), features, *[array[:k].copy() for array in out_rows]))
+            slots, times, L, owner, learn = [array[:k] for array in (*out[:2], *out_rows)]
             if begin == n:
                 break
-        slots, times, X, L, owner, learn = joined(parts)
-        counted = {reason: int(count) for reason, count in zip(REASONS, skipped, strict=True) if count}
-        return Rows(slots, times, X, L, owner, learn, counted)
+            part = slots, times, self._described(out_X[:k], out_count[:k]), L, owner, learn
+            parts.append(tuple([array.copy() for array in part]))
+        width = self.width_for(dim) + self.samples_for(dim)
+        rows = self._described(out_X[:k], out_count[:k]) if k else np.empty((0, width))
+        if parts:
+            slots, times, rows, L, owner, learn = joined([*parts, (slots, times, rows, L, owner, learn)])
+        counted = {reason: count for reason, count in zip(REASONS, skipped.tolist(), strict=True) if count}
+        return Rows(slots, times, rows, L, owner, learn, counted)
+
+    def _described(self, windows: Array, counts: Array) -> Array:
+        """Rows (k, width) of windows (k, room, dim) with so many samples each (k,)."""
+        k, _, dim = windows.shape
+        samples_too, width = self.samples_for(dim), self.width_for(dim)
+        features = np.empty((k, width + samples_too))
+        if samples_too:
+            described = np.empty((k, width))  # whole rows: the loops are compiled for those
+            features_of.describe(self.statistics, windows, counts, self.rate, described)
+            features[:, :width], features[:, width:] = described, self._samples(windows, counts)
+        else:
+            features_of.describe(self.statistics, windows, counts, self.rate, features)
+        return features
 
     def _samples(self, windows: Array, counts: Array) -> Array:
         """(k, nominal * dim) samples in order; where some are missing the last one stands for them."""
