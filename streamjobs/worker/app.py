@@ -51,8 +51,9 @@ class WorkerApp(faust.App):  # type: ignore[misc]
     async def fence_and_restore(self, partitions: set[int]) -> bool:
         """Fence and restore these partitions; False when that failed, or when the worker is stopping."""
         try:
-            fenced = await self.delivery.fence(sorted(partitions))
-            await self._require_same_changelog(partitions)
+            asking = asyncio.to_thread(present_ids, self.broker_section, [self.changelog])
+            fenced, present = await asyncio.gather(self.delivery.fence(sorted(partitions)), asking)
+            await self._require_same_changelog(partitions, present[self.changelog])
             tps = [TP(self.changelog, partition) for partition in partitions]
             if tps:
                 ends = await self.consumer.highwaters(*tps)
@@ -68,16 +69,15 @@ class WorkerApp(faust.App):  # type: ignore[misc]
             return False
         return True
 
-    async def _require_same_changelog(self, partitions: set[int]) -> None:
-        """Before recovery: it would mix the stores with a changelog that was recreated meanwhile.
+    async def _require_same_changelog(self, partitions: set[int], asked: str) -> None:
+        """Before recovery: it would mix the stores with a changelog that was recreated meanwhile. asked: its id now.
 
         Raises SetupError, unless the group's offsets were committed with the present changelog: then its states are known
         to be whole, and a store of a former one, or of an older release, is only an old copy. It begins empty.
         """
         present = self.delivery.origin.changelog_id
-        asked = await asyncio.to_thread(present_ids, self.broker_section, [self.changelog])
-        if asked[self.changelog] != MISSING:  # which a node that is behind may say: the watchdog asks again
-            require_same_changelog(self.changelog, present, asked[self.changelog])
+        if asked != MISSING:  # which a node that is behind may say: the watchdog asks again
+            require_same_changelog(self.changelog, present, asked)
         holding = [number for number in sorted(partitions) if self.store.reached(number) is not None]
         known = {number: Origin.of(self.store.marks(number)).changelog_id for number in holding}
         others = {number: changelog_id for number, changelog_id in known.items() if changelog_id != present}

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -187,7 +188,7 @@ class Partition:
                     self._taken = self._dequeue()
                     if self._ready is not None and not await self._get_ready(self._ready):
                         return
-                async with self.lock:
+                async with self.turns.again if self.next < self.held else nullcontext(), self.lock:
                     applied = await self._apply(self._taken)
                     self._taken = self._taken[applied:]
                 if not applied and (self._leaving or self._before) and not self.closing:
@@ -227,7 +228,7 @@ class Partition:
         """
         self._sending = True  # stays set when this fails or is cancelled: no checkpoint may follow
         outputs: list[Output] = []
-        at, began = 0, time.perf_counter()
+        at, began, passed = 0, time.perf_counter(), self.next >= self.held
         while at < len(records):
             if at:
                 await asyncio.sleep(0)
@@ -241,6 +242,8 @@ class Partition:
                     if not part:
                         break
                 again = part[0].offset < self.held
+                if at and not again and not passed:
+                    break  # `turns.again` is not kept while outputs are sent
                 if again:
                     part = list(takewhile(lambda record: record.offset < self.held, part))
                 elif self._before is not None:

@@ -13,6 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,7 +142,11 @@ def _work(
     from streamjobs.kafka.preflight import probe
     from streamjobs.kafka.topics import UNSENT
 
-    source = probe(settings, core.job, drain=drain)
+    with ThreadPoolExecutor(1) as asking:  # it mostly waits for answers
+        asked = asking.submit(probe, settings, core.job, drain=drain)
+        from streamjobs.worker import app  # noqa: F401 - takes a tenth of a second
+
+        source = asked.result()
     health.waits_for = "the worker compiles the learner's loops"
     if source.origin.life:
         core = core._replace(job=core.job.in_life(source.origin.life))

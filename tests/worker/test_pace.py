@@ -329,3 +329,37 @@ def test_a_store_that_recovery_has_filled_says_which_records_its_states_may_lack
             assert taking.store.marks(0)["replay"] == "11"
 
     asyncio.run(body())
+
+
+def test_partitions_apply_again_one_after_the_other_so_that_the_first_sends_new_outputs_soon():
+    async def crashed():
+        first = Worker(replay="1h")
+        await first.begin(0, 1)
+        for number in (0, 1):
+            first.fetch(number, stream(1_200, partition=number))
+        for number in (0, 1):
+            await first.settle(number)
+            await first.delivery.held[number].checkpoints.take()
+            for task in first.delivery.held[number].tasks:
+                task.cancel()
+        return first.broker
+
+    async def applied(broker):
+        calls, core = [], hash_core("in")
+
+        def advance(job, live, records):
+            calls.append(records[0].partition)
+            return core.advance(job, live, records)
+
+        takeover = Worker(broker, core=core._replace(advance=advance), replay="1h")
+        await takeover.begin(0, 1)
+        for number in (0, 1):
+            takeover.fetch(number, stream(1_200, partition=number))
+        for number in (0, 1):
+            await takeover.settle(number)
+        return calls
+
+    broker = asyncio.run(crashed())
+    assert broker.committed == {0: 0, 1: 0} and broker.progress == {0: 1_200, 1: 1_200}
+    calls = asyncio.run(applied(broker))
+    assert len(calls) > 4 and calls == sorted(calls)
