@@ -163,13 +163,13 @@ def _try(file: Path, sample: Path, guessed: "Guess", written: "Written", how: "H
     from streamjobs.commands.recordings.job_template import job_file_text
     from streamjobs.commands.recordings.trial import is_tried, tried_on
     from streamjobs.recordings.profile import left_out_of, may_leave_out
-    from streamjobs.recordings.survey import windowed
+    from streamjobs.recordings.survey import teaches
 
     if not is_tried(guessed):
         return
     if "time_zone" in guessed.choose:
         note("the times have no zone; the job is tried with UTC, until you set time_zone")
-    if guessed.label is not None and guessed.task == "regression" and not windowed(guessed):
+    if guessed.label is not None and not teaches(guessed):
         from streamjobs.commands.recordings.learner_trial import best_learner
 
         written = written._replace(best=best_learner(file, sample, guessed, how))

@@ -1,4 +1,4 @@
-"""Tries simple learners, and the usual one, on a sample with numbers to predict: `init` proposes the best."""
+"""Tries simple learners, and the usual one, on a sample with labels: `init` proposes the best."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from streamjobs.recordings.tables import How
 
 CANDIDATES: Mapping[str, Mapping[str, Any]] = {
-    "rls": {"name": "rls", "intercept": True, "task": "regression"},
-    "krls": {"name": "krls", "budget": 100, "task": "regression"},
+    "rls": {"name": "rls", "intercept": True},
+    "krls": {"name": "krls", "budget": 100},
 }
 LEAST = 200  # records of the sample, to choose by
+WIDEST = 500  # numbers that `rls` sees: the square of more is 1 MB a key
+LATE = 20  # windows until a label is known: people label what they did, and labels at once only repeat the last one
 
 
 class Best(NamedTuple):
@@ -29,30 +31,48 @@ class Best(NamedTuple):
 def best_learner(file: Path, sample: Path, guessed: "Guess", how: "How") -> Best | None:
     """Of CANDIDATES; None where the file's learner stays. Each label is predicted before it is learned.
 
-    The second half of each key's labels counts.
+    The second half of each key's labels counts. In windows labels are known LATE windows later.
     """
     from streamjobs.job_files import composing, read_job, read_table
     from streamjobs.replay.comparing import OWN, compare
 
-    table = read_table(file)
+    table, made, late = read_table(file), composing(file, environment(guessed)), ""
+    own = table["head"] if "head" in table else table["learner"]
+    task = {name: own[name] for name in ("task", "max_classes") if name in own}
     tables = {OWN: table}
     for name, section in CANDIDATES.items():
-        tables[name] = {part: value for part, value in table.items() if part != "head"} | {"learner": dict(section)}
+        tables[name] = {part: value for part, value in table.items() if part != "head"} | {"learner": {**section, **task}}
     errors: dict[str, float] = {}
     try:
-        records = list(records_to_try(read_job(file, environment(guessed)).settings, sample, guessed, how))
+        settings = read_job(file, environment(guessed)).settings
+        if settings.window is not None and settings.source.time is not None:
+            delay, late = (
+                {"labels": {"delay": LATE * (settings.window.hop or settings.window.length)}},
+                f", of labels {LATE} windows late",
+            )
+            tables = {name: one | delay for name, one in tables.items()}
+        if made(table).width > WIDEST:
+            tables.pop("rls")
+        records = list(records_to_try(settings, sample, guessed, how))
         if len(records) < LEAST:
             return None
         note("trying learners on the sample ...")
         for name, one in tables.items():
-            done = compare(one, composing(file, environment(guessed)), records, (OWN,), lambda name: None)
-            errors[name if name in CANDIDATES else done.learners[0].model] = done.learners[0].half or float("inf")
+            done = compare(one, made, records, (OWN,), lambda name: None)
+            errors[name if name in CANDIDATES else done.learners[0].model] = _or_infinite(done.learners[0].half)
     except ConfigError as error:
         note(f"learners were not tried: {error}")
         return None
-    without = ", ".join(f"{one.name} {one.half:.3g}" for one in done.controls if one.half is not None)
-    tried = ", ".join(f"{name} {error:.3g}" for name, error in errors.items())
-    line = f"rmse in the second half of the sample: {tried}; without a model: {without}"
-    note(line)
+    without = {one.name: one.half for one in done.controls if one.half is not None}
+    what = "rmse" if done.task == "regression" else "share of wrong predictions"
+    lists = [", ".join(f"{name} {error:.3g}" for name, error in each.items()) for each in (errors, without)]
+    line = f"{what} in the second half of the sample{late}: {lists[0]}; without a model: {lists[1]}"
     best = min(errors, key=lambda name: errors[name])
-    return Best(CANDIDATES[best], line) if best in CANDIDATES else None
+    if without and min(without.values()) <= errors[best]:
+        line += "; no learner is better"
+    note(line)
+    return Best({**CANDIDATES[best], **task}, line) if best in CANDIDATES else None
+
+
+def _or_infinite(error: float | None) -> float:
+    return float("inf") if error is None else error
