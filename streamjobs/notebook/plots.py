@@ -60,8 +60,10 @@ class Plot:
         return self._over_time(self._first("predictions", "features"), "ls_error", "LS error")
 
     def drift(self) -> "Figure":
-        """What the detector watches of each key over time, and where it raised alarms."""
-        return self._over_time(self._wanted("drift"), "value", "watched", alarms=True)
+        """What the detector watches of each key over time, or its statistic of many numbers, and where it raised alarms."""
+        rows = self._wanted("drift")
+        field, label = ("value", "watched") if any(row["value"] is not None for row in rows) else ("statistic", "statistic")
+        return self._over_time(rows, field, label, alarms=True)
 
     def confusion(self) -> "Figure":
         """True and predicted classes of all labelled rows, as shares of each true class."""
@@ -131,7 +133,7 @@ class Plot:
         for row in rows:
             keys.setdefault(row["key"], []).append(row)
         if not any(row[field] is not None for row in rows):
-            raise ConfigError(f"{label}: expected rows that have one; got none.")
+            raise ConfigError(f"{field}: expected rows with a number in this field; got none.")
         shown = list(keys.items())[:MOST_KEYS]
 
         def draw(figure: Any) -> None:

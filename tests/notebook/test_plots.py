@@ -52,6 +52,21 @@ def test_pictures_say_what_they_show(folder: Path) -> None:
     assert {text.get_text() for text in axes.get_legend().get_texts()} == {"sit", "run"}
 
 
+def test_of_a_watch_of_many_numbers_the_statistic_is_drawn() -> None:
+    numbers = np.random.default_rng(3).normal(size=(700, 2))
+    job = Job(
+        {
+            "source": {"topic": "n", "fields": ["a", "b"], "time": "t"},
+            "learner": {"name": "scaling"},
+            "drift": {"watch": ["columns", "rows"], "false_alarms": "1 per 1000 rows"},
+        }
+    )
+    made = job.replay({"t": 1.7e9 + np.arange(700), "a": numbers[:, 0], "b": numbers[:, 1]}, key_is="m")
+    (axes,) = made.plot.drift().axes
+    assert axes.get_title(loc="left").startswith("m, ")
+    assert axes.get_lines()[0].get_ydata()[-1] == made.rows("drift")[-1]["statistic"]
+
+
 def test_a_forecast_is_drawn_at_the_time_that_it_is_of(folder: Path) -> None:
     job = Job(folder / "job.toml")
     replayed = job.replay(folder / "rows.jsonl", key="person")
