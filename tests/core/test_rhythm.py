@@ -120,6 +120,21 @@ def test_daily_without_columns_to_compare_is_refused(drift: dict) -> None:
         job(**drift)
 
 
+def test_a_new_level_is_normal_after_a_day_of_it_and_less_than_a_day_moves_nothing() -> None:
+    noise = 0.3 * np.random.default_rng(5).normal(size=9 * OF_DAY)
+    x = 5.0 * np.sin(2 * np.pi * np.arange(9 * OF_DAY) / OF_DAY) + noise
+    x[5 * OF_DAY : 6 * OF_DAY - 12] += 4.0  # all but an hour
+    z, centre, unit = deviations(x)
+    assert np.abs(z[6 * OF_DAY : 7 * OF_DAY]).max() < 5
+    x[6 * OF_DAY - 12 :] += 4.0
+    z, centre_of_level, unit = deviations(x)
+    day = slice(6 * OF_DAY + 3, 7 * OF_DAY)
+    assert np.abs(z[5 * OF_DAY : 6 * OF_DAY]).min() > 5
+    assert np.abs(z[day]).max() < 5
+    assert (centre_of_level[day] - centre[day]).mean() == pytest.approx(4.0, abs=0.1)
+    assert unit[day].max() < 1.0, "the step is no spread"
+
+
 def test_days_follow_the_clocks_of_the_zone_of_the_source() -> None:
     """A machine that starts at 7 h of Berlin: on 25 October 2026 clocks go back, so in UTC it starts an hour later."""
     source = {"topic": "press", "fields": ["power"], "time": "ts"}

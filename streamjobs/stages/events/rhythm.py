@@ -3,6 +3,7 @@
 Symbols: a day has BINS parts. c = centre, the median over the latest DAYS days of a column's mean in this part; s = unit,
 the mean over these days, of this part and the two next to it, of sqrt(variance + (mean - c)^2); z = (x - c) / s.
 A median, because a fault of one day would else be missed at the same time on the next days, when the stream is normal again.
+A day that is off by FAR units as a whole, in every part to one side, is a new level, to which the days before move.
 A part says nothing before its third day. Days are those of UTC, moved by the summer time of `zone`.
 State: 8 BINS DAYS + 40 bytes a column, 8 BINS bytes a key.
 """
@@ -23,6 +24,7 @@ from algorithms.common.workspace import Workspace
 from streamjobs.stages.stage import JobStage, Shape
 
 DAY, BINS, DAYS, KNOWN = 86_400.0, 96, 5, 2  # seconds; parts of a day; days that are kept, and before the first z
+FAR = 2.0  # units by which a whole day is off, for the days before to move to its level
 LEAST_UNIT = 0.05  # of the column's mean unit, where a part of the day hardly varies
 MOST, FARTHEST = 50.0, 1e30  # largest |z| and |x|
 
@@ -115,6 +117,8 @@ def _loop(work, slots, times, X, learn, found):
                     level[i] = _near(x[i])
             else:
                 _end(means, spreads, days, sums, rows[key], int(parts[key] % BINS))
+                for i in range(x.size):
+                    _move(means[i], spreads[i], days, int(parts[key] % BINS))
             _begin(means, spreads, days, int(part % BINS), usual)
             parts[key], rows[key] = part, 0
         if days[int(part % BINS)] >= KNOWN and part == parts[key]:
@@ -150,6 +154,37 @@ def _end(means, spreads, days, sums, rows, at):
         means[i, at, place] = sums[i, 0]
         off = sums[i, 0] - _median(means[i, at, : min(days[at], DAYS)])
         spreads[i, at, place] = np.sqrt(sums[i, 1] / max(rows, 1) + off * off)
+
+
+@compiled
+def _move(means, spreads, days, at):
+    """Days before move to the level of the latest one, if all its parts, up to this one, are off to the same side."""
+    off, units, side = np.empty(BINS), np.empty(BINS), 0.0
+    for k in range(BINS):
+        b = (at - k) % BINS
+        held = min(days[b], DAYS)
+        if held <= KNOWN:
+            return
+        newest = (days[b] - 1) % DAYS
+        before, spread, n = np.empty(held - 1), 0.0, 0
+        for d in range(held):
+            if d != newest:
+                before[n], spread, n = means[b, d], spread + spreads[b, d], n + 1
+        off[k] = means[b, newest] - _median(before)
+        side = np.sign(off[k]) if k == 0 else side
+        units[k] = spread / n
+        if not off[k] * side > 0.0:
+            return
+    if not np.median(np.abs(off) / np.maximum(units, NO_SPREAD)) > FAR:
+        return
+    moved = _median(off)
+    for b in range(BINS):
+        held, newest = min(days[b], DAYS), (days[b] - 1) % DAYS
+        spread = spreads[b, :held].sum() - spreads[b, newest]
+        for d in range(held):
+            if d != newest:
+                means[b, d] += moved
+        spreads[b, newest] = spread / (held - 1)
 
 
 @compiled
