@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, preflight, timeouts, topics
 from streamjobs.kafka.layout import Commit
-from streamjobs.kafka.topic_id import Origin, life_of, progress_of
+from streamjobs.kafka.topic_id import Origin, clock_of, life_of, progress_of
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import TRANSACTION_TIMEOUT, Changelog
 from streamjobs.worker.failures import FencedError
@@ -208,14 +208,14 @@ def write(
     *,
     offsets: Mapping[int, int] = NOTHING,
     origins: Mapping[int, Origin] = NOTHING,
-    progress: Mapping[int, int] = NOTHING,
+    former: Mapping[int, Commit] = NOTHING,
     piece_bytes: int = 0,
 ) -> None:
     """Write the changes, one transaction per partition.
 
     read_at: end offsets of the changelog before the states were read that the changes are made from.
     offsets: next input offsets that the group commits with a partition's changes.
-    progress: of these offsets, up to where outputs are out, if that is beyond.
+    former: the group's commits. They say up to where outputs are out, and the partition's clock at their offsets.
     origins: the topics that a partition's states belong to from now on; absent: as before.
     piece_bytes: if positive, a transaction for each so many bytes; the offset joins the last one.
     Raises SetupError if a worker runs or has written meanwhile, DeliveryError if the broker refuses, FencedError if a
@@ -223,15 +223,27 @@ def write(
     """
     require_no_workers(settings)
     quiet()
-    commits = {number: (offset, progress.get(number, offset)) for number, offset in offsets.items()}
+    commits = {number: _commit_at(offset, former.get(number)) for number, offset in offsets.items()}
     asyncio.run(_write(settings, changes, read_at, commits, origins, piece_bytes))
+
+
+def _commit_at(offset: int, former: Commit | None) -> tuple[int, int, str]:
+    """R, P and the partition's clock at R, "" where it is not known: then it is the largest that a state has.
+
+    >>> former = Commit(7, "changelog=x progress=9 clock=1.0,2.0")
+    >>> _commit_at(7, former), _commit_at(5, former), _commit_at(5, None)
+    ((7, 9, '1.0,2.0'), (5, 9, ''), (5, 5, ''))
+    """
+    if former is None:
+        return offset, offset, ""
+    return offset, progress_of(*former), clock_of(former.metadata) if offset == former.offset else ""
 
 
 async def _write(
     settings: Settings,
     changes: Changes,
     read_at: Mapping[int, int],
-    commits: Mapping[int, tuple[int, int]],
+    commits: Mapping[int, tuple[int, int, str]],
     origins: Mapping[int, Origin],
     piece_bytes: int,
 ) -> None:
@@ -258,7 +270,7 @@ async def _write(
 
 
 async def _write_partition(
-    writer: Changelog, changes: Iterable[Change], commit: tuple[int, int] | None, piece_bytes: int
+    writer: Changelog, changes: Iterable[Change], commit: tuple[int, int, str] | None, piece_bytes: int
 ) -> int:
     """The changelog offset of the last commit marker, -1 without one."""
     piece: list[Change] = []

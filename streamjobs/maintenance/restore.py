@@ -13,8 +13,8 @@ from streamjobs.core.job import Job
 from streamjobs.core.state import snapshot
 from streamjobs.errors import ConfigError, ForeignStateError, SetupError, SnapshotError
 from streamjobs.kafka import preflight, topics
-from streamjobs.kafka.layout import marked
-from streamjobs.kafka.topic_id import Origin, another_input, changelog_of, life_of, progress_of
+from streamjobs.kafka.layout import Commit, marked
+from streamjobs.kafka.topic_id import Origin, another_input, changelog_of, life_of
 from streamjobs.maintenance import changelog_edit, scan
 from streamjobs.maintenance.copies import Copy, Entry, Place, printable, short_key
 from streamjobs.settings.sections import Settings
@@ -54,7 +54,7 @@ class _Situation(NamedTuple):
     present: Origin
     read_at: dict[int, int]  # end offsets of the changelog
     committed: dict[int, int]  # the group's next input offsets
-    progress: dict[int, int]  # up to where outputs are out, see `worker.pace`
+    commits: dict[int, Commit]  # the group's
     laid_out: dict[int, int]  # for how many partitions the commits say that states are laid out, 0: unknown
     settled: list[int]  # partitions with an offset committed with the present changelog
     first: dict[int, int]  # first offsets of the input
@@ -83,7 +83,7 @@ def _situation(settings: Settings) -> _Situation:
         present._replace(life=life_of(one.metadata for one in commits.values())),
         read_at,
         {number: one.offset for number, one in commits.items()},
-        {number: progress_of(*one) for number, one in commits.items()},
+        dict(commits),
         {number: marked(one.metadata) or 0 for number, one in commits.items()},
         [number for number in sorted(read_at) if known.get(number) == present.changelog_id],
         changelog_edit.first_offsets(settings, settings.source.topic),
@@ -104,7 +104,7 @@ def accept(job: Job) -> Restored:
         situation.read_at,
         offsets=offsets,
         origins={number: situation.origin(number) for number in offsets},
-        progress=situation.progress,
+        former=situation.commits,
     )
     done = {number: Done(keys[number], offset, 0) for number, offset in offsets.items()}
     return Restored(done, situation.settled, [])
@@ -191,7 +191,7 @@ def _written_back(
             situation.read_at,
             offsets=offsets,
             origins=origins,
-            progress=situation.progress,
+            former=situation.commits,
             piece_bytes=PIECE_BYTES,
         )
     return Restored(done, settled, problems)

@@ -8,7 +8,9 @@ import pytest
 from streamjobs.core.job import Job
 from streamjobs.core.state import snapshot
 from streamjobs.errors import ForeignStateError
-from streamjobs.maintenance import restore
+from streamjobs.kafka.layout import Commit
+from streamjobs.kafka.topic_id import Origin
+from streamjobs.maintenance import changelog_edit, restore
 from tests.core.streams import samples, settings
 from tests.maintenance.copying import stored
 
@@ -48,3 +50,22 @@ def test_states_need_not_be_given_up_where_the_input_has_deleted_records_that_th
     assert refused is not None and "deleted 20 of them" in refused and "add --accept" in refused
     assert restore._problem(0, source, 30, 140, reread=True, accept=True) is None
     assert restore._problem(0, source, 30, 120, reread=False, accept=True) is not None
+
+
+@pytest.mark.parametrize(("end", "clock"), [(120, "9.5,2.5"), (60, "")])
+def test_the_clock_of_a_commit_stays_where_its_offset_stays(end: int, clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From another offset on, the clock there is not known."""
+    written: dict[int, tuple[int, int, str]] = {}
+
+    async def write(settings: Any, changes: Any, read_at: Any, commits: Any, origins: Any, piece_bytes: int) -> None:
+        written.update(commits)
+
+    monkeypatch.setattr(changelog_edit, "_write", write)
+    monkeypatch.setattr(changelog_edit, "require_no_workers", lambda settings: None)
+    monkeypatch.setattr(restore, "_is_former", lambda *_: True)
+    commits = {0: Commit(120, "changelog=former progress=130 clock=9.5,2.5")}
+    situation = restore._Situation(Origin("imu", "", "now"), {0: 0}, {0: 120}, commits, {}, [], {0: 0})
+    copy = local(stored(JOB, samples(end, keys=4)))
+    copy.marks = {"changelog": "former"}
+    restore._written_back(JOB, situation, {}, [(0, copy)], True, False, ignored)
+    assert written == {0: (end, 130, clock)}
