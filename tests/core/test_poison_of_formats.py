@@ -12,7 +12,7 @@ from streamjobs.core.messages import Stored
 from streamjobs.job_files import core_from
 from streamjobs.settings.load import composition_from
 from tests.core.values import ID
-from tests.core.written_formats import FORMATS, row
+from tests.core.written_formats import FORMATS, SECTIONS, row
 from tests.schema_registry.writers import NOW
 
 OF_JSON = ("json", "gzip of json", "CloudEvents, binary", "CloudEvents, structured", "sensors", "JSON after a schema id")
@@ -99,3 +99,18 @@ def test_nan_in_json_is_a_number_that_is_missing(tmp_path: Path, name: str) -> N
 )
 def test_texts_that_hold_nan_stay(value: bytes, expected: bytes) -> None:
     assert without_nan(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "header", "words"),
+    [
+        (b"21.5,1500,3", (), "malformed: expected 24 bytes for its shape, got 11"),
+        (b'{"temp":21.5,"rpm":1500}', (), "out_of_range: expected features within +-1e+09, got a larger one at index 2"),
+        (bytes(24), (("streamjobs-time", b"noon"),), "expected a number in the header streamjobs-time"),
+    ],
+    ids=["numbers as text", "text of the right length", "a time in words"],
+)
+def test_text_in_place_of_raw_numbers_is_a_dead_letter(value: bytes, header: tuple[Any, ...], words: str) -> None:
+    core = core_from(composition_from({"source": {"topic": "plant", "format": "raw", "dim": 3}, **SECTIONS}))
+    shape = (("streamjobs-shape", b"3"), ("streamjobs-dtype", b"f8"))
+    assert words in told(core.job.decode([Stored("plant", 0, 5, NOW, b"p", value, (*shape, *header))]))
