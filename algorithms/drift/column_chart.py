@@ -212,6 +212,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
         seen[key] += 1
         keep = not (is_open or alarm)
         watched[key] += keep
+        before_it = ranked.lately_open(opened[key], watched[key], most_open) if alarm else 0
         begins_anew = (alarm and hold == 0) or (is_open and opened[key] >= most_open)
         for k in range(CHARTS):
             if keep:
@@ -222,7 +223,8 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
                 ranked.begin(marks[k], sums[k], scores[k], levels[k])
             elif alarm:
                 ranked.open_alarm(marks[k], sums[k], scores[k], k == strongest)
-                ranked.forget_levels(levels[k])
+                if before_it == 0:
+                    ranked.forget_levels(levels[k])
             elif is_open and not still_open:
                 ranked.forget(marks[k], sums[k], scores[k])
             elif not is_open:
@@ -237,7 +239,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
                 for j in range(dim):
                     moments[i, j] = 0.0
         elif alarm:
-            opened[key], watched[key] = 1 + ranked.lately_open(opened[key], watched[key], most_open), 0
+            opened[key], watched[key] = 1 + before_it, watched[key] if before_it > 0 else 0
         elif is_open:
             opened[key] = opened[key] + 1 if still_open else opened[key] + ranked.CLOSED
 

@@ -115,8 +115,10 @@ def _loop(work, slots, X, learn, features, rows_between, least, hold):
             ranked.push(levels, watched[key], x, ranked.NEAR)
         ranked.take(reference, marks, sums, scores, x, not (is_open or alarm), raised, weighed)
         if alarm and hold > 0:
-            opened[key], watched[key] = 1 + ranked.lately_open(opened[key], watched[key], most_open), 0
-            ranked.forget_levels(levels)
+            before_it = ranked.lately_open(opened[key], watched[key], most_open)
+            if before_it == 0:
+                ranked.forget_levels(levels)
+            opened[key], watched[key] = 1 + before_it, watched[key] if before_it > 0 else 0
             ranked.open_alarm(marks, sums, scores, True)
         elif alarm or (is_open and opened[key] >= most_open):  # what came is the new reference
             opened[key], watched[key] = 0, 0

@@ -10,7 +10,8 @@ The p-value of a block is its rank among the reference (the block means before i
 repeats. L R grows by at most 1 a row on average while block means are exchangeable, so the mean over charts of L R comes to
 c only once in c rows. L is the least power of two from which on the means of neighbouring blocks are about uncorrelated.
 While an alarm is open the reference stands still, and the alarm ends when a CUSUM of log f(p) is back at 0. Alarms that
-follow soon are one: their rows add up to the most that an alarm may be open.
+follow soon are one: their rows add up to the most that an alarm may be open, and L is estimated across them. A machine that
+is on for some minutes an hour else alarms at each of them, and the dependence from row to row is never measured.
 
 What is left of correlation is too weak from block to block to be seen, but a level that wanders slowly adds up, as the LS
 error's does of an extractor that goes on learning. Over the blocks in which a power collects its evidence the variance of

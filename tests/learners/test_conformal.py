@@ -134,6 +134,18 @@ def test_alarms_that_follow_soon_add_up_until_what_they_are_about_is_normal(name
     assert (alarms < 4000).all()
 
 
+def test_a_machine_that_is_on_now_and_then_is_normal_after_some_alarms() -> None:
+    random, rows, at = np.random.default_rng(16), np.zeros((20_000, 2)), 0
+    while at < len(rows):
+        at += int(random.exponential(300)) + 10
+        rows[at : (at := at + int(random.exponential(20)) + 10)] = 1.0
+    rows += random.normal(size=rows.shape) / 20
+    told = watch(learner_from("column_chart", {"learn": 300, "shares": True}), rows)
+    alarms = np.flatnonzero(told[:, ALARM])
+    assert 1 <= len(alarms) <= 12, "50, most times that it is on, if each alarm forgets how rows depend on those before"
+    assert (alarms < 5000).mean() > 0.5
+
+
 @pytest.mark.parametrize(("column", "shift"), [(3, 4.0), (7, -4.0)])
 def test_the_column_that_moved_is_named_with_its_direction(column: int, shift: float) -> None:
     rows = correlated(3000, 10, seed=2, memory=0.5)

@@ -146,7 +146,7 @@ class Charts:
             elif alarm:
                 chart.forget()
                 chart.climb = CERTAIN if k == strongest else 0.0
-                chart.cut = []
+                chart.cut = chart.cut if self.before else []
             elif is_open and not still_open:
                 chart.forget()
             elif not is_open:
