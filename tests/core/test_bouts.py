@@ -75,9 +75,10 @@ def test_a_row_without_an_activity_is_in_no_bout() -> None:
     assert told and min(one["start"] for one in told) >= START + 14.0
 
 
-def test_minutes_of_a_day_add_up_the_bouts_and_days_are_those_of_the_zone() -> None:
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "+02:00"])
+def test_minutes_of_a_day_add_up_the_bouts_and_days_are_those_of_the_zone(zone: str) -> None:
     begin = datetime(2025, 10, 26, 0, 58, tzinfo=ZoneInfo("Europe/Berlin")).timestamp() - 3600.0  # two minutes to midnight
-    source = {"topic": "imu", "fields": ["ax", "ay", "az"], "time": "ts", "label": "activity", "time_zone": "Europe/Berlin"}
+    source = {"topic": "imu", "fields": ["ax", "ay", "az"], "time": "ts", "label": "activity", "time_zone": zone}
     records = activities([(60, "walk"), (240, "rest"), (30, "walk"), (30, "rest")], begin)
     told = bouts(Worker(job(bouts={}, source=source, **SAMPLES)).apply(records))
     assert [one["activity"] for one in told] == ["walk", "rest", "walk"]

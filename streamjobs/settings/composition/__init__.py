@@ -18,6 +18,7 @@ from streamjobs.settings.rules.whole import check_sections
 from streamjobs.settings.sections import MOST_WAITING, SINKS, HeadSection, MirrorSection, Settings
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.sentences import Places
+from streamjobs.settings.times import zone_of
 from streamjobs.stages.alarms import Lasting
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import Fill
@@ -323,7 +324,7 @@ def _bouts(settings: Settings, windows: Windows | None) -> "Bouts | None":
         return None
     from streamjobs.stages.events.bouts import Bouts
 
-    waiting, zone = _waiting(settings), settings.source.time_zone or "UTC"
+    waiting, zone = _waiting(settings), zone_of(settings.source.time_zone or "UTC")
     return Bouts(
         shortest=settings.bouts.shortest,
         hop=0.0 if windows is None else windows.hop,

@@ -9,7 +9,7 @@ Cost of a row: O(1), and O(rows that wait) of a late label.  State: 3 numbers of
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -79,7 +79,7 @@ class Bouts(JobStage):
     length: float = 0.0
     wait: float = 0.0  # seconds for which a label may change a row; 0: none comes later
     most: int = 0  # rows that wait
-    zone: str = "UTC"  # of days
+    zone: tzinfo = UTC  # of days
 
     def __post_init__(self) -> None:
         require(self, "shortest", 0 <= self.shortest <= 86_400, "0 to 86400 seconds")
@@ -153,19 +153,17 @@ class Bouts(JobStage):
         return Bout(row, slot, code, start, end, rows, labelled, score, number, days)
 
 
-def days_of(start: float, end: float, zone: str) -> Iterator[tuple[int, float]]:
+def days_of(start: float, end: float, zone: tzinfo) -> Iterator[tuple[int, float]]:
     """The days from start to end, by number from the year 1, with the seconds of each; the first one in any case.
 
-    >>> [(date.fromordinal(day).isoformat(), seconds) for day, seconds in days_of(86_390.0, 86_405.0, "UTC")]
+    >>> [(date.fromordinal(day).isoformat(), seconds) for day, seconds in days_of(86_390.0, 86_405.0, UTC)]
     [('1970-01-01', 10.0), ('1970-01-02', 5.0)]
     """
-    from zoneinfo import ZoneInfo  # for these jobs alone
-
-    where, first = ZoneInfo(zone), start
+    first = start
     while start < end or start == first:
-        day = datetime.fromtimestamp(start, where).date()
+        day = datetime.fromtimestamp(start, zone).date()
         following = day + timedelta(days=1)
-        until = datetime(following.year, following.month, following.day, tzinfo=where).timestamp()
+        until = datetime(following.year, following.month, following.day, tzinfo=zone).timestamp()
         yield day.toordinal(), min(until, end) - start
         start = max(until, start + 1.0)
 
