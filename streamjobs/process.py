@@ -143,18 +143,12 @@ def load_loops_alone() -> None:
 
 @contextlib.contextmanager
 def lean_imports() -> Iterator[None]:
-    """Import a worker's libraries without what it does not use, a tenth of a second: rich, for colours of structlog's
-    tracebacks, and the certificates of the machine, which aiohttp reads for requests without a context of their own.
-    """
-    import ssl
-
+    """Import a worker's libraries without rich, which structlog imports for colours of tracebacks."""
     rich = sys.modules.get("rich")
     sys.modules["rich"] = None  # type: ignore[assignment]
-    ssl.SSLContext.set_default_verify_paths = lambda self: None  # type: ignore[method-assign]
     try:
         yield
     finally:
-        del ssl.SSLContext.set_default_verify_paths
         del sys.modules["rich"]
         if rich is not None:
             sys.modules["rich"] = rich

@@ -5,6 +5,7 @@ import re
 import shlex
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 
 from streamjobs.commands.recordings.topic_sample import TopicSample
@@ -83,6 +84,14 @@ def test_a_topic_without_keys_gets_the_field_with_an_id_for_each_device(tmp_path
     (tmp_path / "job.toml").write_text(re.sub(r"^# (\[alarms\]|stuck|silent)", r"\1", text, flags=re.MULTILINE))
     assert read_table(tmp_path / "job.toml")["alarms"] == {"stuck": True, "silent": "50s"}
     assert command("check", tmp_path / "job.toml") == 0
+
+
+def test_of_texts_that_take_turns_the_one_with_steady_pauses_is_the_key(tmp_path, printed):
+    grades = np.random.default_rng(3).integers(0, 4, N)
+    made = table(
+        N, kvalitet=lambda i: "ABCD"[grades[i]], ovn=lambda i: f"O{i % 3}", ts=lambda i: START + 100 * i, grader=random
+    )
+    assert printed(as_csv(tmp_path / "a.csv", made)).says("key ovn", "0.0033 Hz")
 
 
 def test_texts_of_which_neither_follows_the_other_are_left_to_the_user(tmp_path, printed):

@@ -13,7 +13,8 @@ ID_WORDS = {
     *("device", "engine", "pump", "turbine", "house", "household", "room", "patient", "participant", "player", "animal"),
 }
 LEAST_REPEATED = 0.1  # of the rows: with the time of another row, so that several devices are in the recording
-REGULAR, OF_USUAL = 0.5, (0.5, 1.5)  # least share of a device's pauses that are usual, and the times of the usual pause
+REGULAR, STEADY = 0.5, 0.9  # least share of devices' pauses that are usual, of numbers and of texts
+OF_USUAL = 0.5, 1.5  # times the usual pause of a device
 
 
 class Turns(NamedTuple):
@@ -53,6 +54,12 @@ def key_by_turns(rows: Rows, columns: Sequence[Column], time: str | None, label:
         if taken and all(follows(rows, other.name, finest.name) for other in some if other is not finest):
             what = "texts" if finest.kind == "text" else "numbers"
             return Turns(finest.name, f"rows of its {finest.distinct:,} different {what} take turns, as those of devices do")
+    steady = [
+        c for c in texts if time is not None and take_turns(rows, c.name, time) and _usual(rows, c.name, time) >= STEADY
+    ]
+    if len(steady) == 1:
+        why = f"rows of its {steady[0].distinct:,} different values take turns, each at a steady pause"
+        return Turns(steady[0].name, why)
     names = [column.name for column in sorted(texts, key=lambda column: -column.distinct)]
     states = [] if taken else [name for name in names if is_state(rows, name, time)]
     names = [name for name in names if name not in states]
@@ -77,22 +84,26 @@ def _owns(rows: Rows, name: str, time: str) -> bool:
     >>> _owns(rows, "house", "t"), _owns(rows, "lamps", "t")
     (True, False)
     """
-    times = [row.get(time) for row in rows]
-    if any(isinstance(moment, list) or absent(moment) for moment in times):
-        return False
+    times = [row.get(time) for row in rows if not isinstance(row.get(time), list)]
     if len(times) - len({*times}) < LEAST_REPEATED * len(times):
         return False
-    by_number: dict[object, list[float]] = {}
-    for row, moment in zip(rows, times, strict=True):
-        by_number.setdefault(row.get(name), []).append(float(moment))  # type: ignore[arg-type]
-    if len(by_number) < 2:
-        return False
+    return _usual(rows, name, time) >= REGULAR
+
+
+def _usual(rows: Rows, name: str, time: str) -> float:
+    """Share of the pauses between rows of one value that are usual for it; 0 where a time does not rise, or is no number."""
+    by_value: dict[object, list[float]] = {}
+    for row in rows:
+        moment = row.get(time)
+        if absent(moment) or not isinstance(moment, (int, float)):
+            return 0.0
+        by_value.setdefault(row.get(name), []).append(float(moment))
     usual, pauses = 0, 0
-    for own in by_number.values():
+    for own in by_value.values():
         found = sorted(after - before for before, after in itertools.pairwise(own))
         if found and found[0] <= 0:
-            return False
+            return 0.0
         middle = found[len(found) // 2] if found else 0.0
         usual += sum(OF_USUAL[0] * middle <= pause <= OF_USUAL[1] * middle for pause in found)
         pauses += len(found)
-    return usual >= REGULAR * pauses > 0
+    return usual / pauses if pauses and len(by_value) > 1 else 0.0
