@@ -1,5 +1,6 @@
 """What the values of a time tell: the unit in which it counts from 1970, and the pause between samples."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from streamjobs.settings.types import UNIT_NAMES
 
 FROM, TO = 946_684_800.0, 4_102_444_800.0  # the years 2000 to 2099; a time in between counts from 1970
 PAUSES = 10  # least between samples, to tell a rate
+SLOW, LEAST_PAUSES, ENOUGH = 3.0, 5, 50  # times the usual pause, of a slow key; pauses of a key, least and most
 
 
 def unit_since_1970(column: Column) -> str | None:
@@ -38,3 +40,29 @@ def _pauses(rows: Sequence[dict[str, Any]], owners: Sequence[Any], time: str) ->
             if who in last:
                 yield now - last[who]
             last[who] = now
+
+
+class Pauses:
+    """The first pauses of each key of the sample, also of keys that are not tried."""
+
+    def __init__(self) -> None:
+        self._last: dict[Any, float] = {}
+        self._pauses: dict[Any, list[float]] = {}
+
+    def add(self, key: Any, moment: float) -> None:
+        """moment: in seconds."""
+        if (pause := moment - self._last.get(key, math.nan)) > 0 and len(found := self._pauses.setdefault(key, [])) < ENOUGH:
+            found.append(pause)
+        self._last[key] = moment
+
+    def of_slowest(self, usual: float) -> tuple[float, str]:
+        """Seconds between two samples of a key, of the slowest one where keys differ; and the words for it."""
+        slow, key = 0.0, None
+        for name, found in self._pauses.items():
+            if len(found) >= LEAST_PAUSES and (middle := round(sorted(found)[len(found) // 2], 3)) > slow:
+                slow, key = middle, name
+        if slow < SLOW * usual or key is None:
+            return usual, ""
+        text = key.decode(errors="replace") if isinstance(key, bytes) else str(key)
+        shown = "".join(one if one.isprintable() else " " for one in text)
+        return slow, f" of the slowest key, {shown:.40}, with a sample every {slow:g} s (usual: {usual:g} s)"

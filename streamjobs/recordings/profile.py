@@ -144,12 +144,12 @@ def _by_key(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[
         if isinstance(key, (list, dict)) or (key not in kept and len(kept) >= KEYS):
             continue
         time, *numbers = [None if find is None else find(row) for find in finds]  # type: ignore[arg-type]
-        kept.setdefault(key, []).append([_moment(time, guessed.time_format), *map(_number, numbers)])
+        kept.setdefault(key, []).append([moment_of(time, guessed.time_format), *map(_number, numbers)])
         room -= 1
     return {key: np.array(found) for key, found in kept.items()}
 
 
-def _moment(value: Any, form: str | None) -> float:
+def moment_of(value: Any, form: str | None) -> float:
     try:
         written = isinstance(value, str) or (form == EXCEL and not absent(value))
         return seconds_since_1970(value, zone_of("UTC"), form) if written else _number(value)

@@ -51,6 +51,19 @@ def test_keys_with_paces_of_their_own_are_silent_by_the_slowest(tmp_path, capsys
     assert said in file.read_text() and f"{said}; all keys have the same setting" in capsys.readouterr().err
 
 
+def test_a_slow_key_counts_although_only_the_first_keys_are_tried(tmp_path, capsys) -> None:
+    file, rows = tmp_path / "job.toml", []
+    random = np.random.default_rng(6)
+    for minute in range(1100):
+        for key in range(22):
+            if key < 21 or minute % 30 == 0:
+                rows.append(f"s{key:02},{1_700_000_000 + 60 * minute},{random.normal():.3f}\n")
+    (tmp_path / "fleet.csv").write_text("device,ts,temp\n" + "".join(rows))
+    assert command("init", file, "--sample", tmp_path / "fleet.csv", "--yes") == 0
+    assert read_table(file)["alarms"]["silent"] == "18000s"
+    assert "of the slowest key, s21, with a sample every 1800 s (usual: 60 s)" in capsys.readouterr().err
+
+
 def test_stuck_is_a_comment_where_the_sample_stands_still(tmp_path, capsys) -> None:
     file = tmp_path / "job.toml"
     assert command("init", file, "--sample", sheet(tmp_path, 3, rest=range(500, 560)), "--yes") == 0

@@ -1,6 +1,7 @@
 """Tries simple learners, and the usual one, on a sample with labels: `init` proposes the best."""
 
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ CANDIDATES: Mapping[str, Mapping[str, Any]] = {
 }
 LEAST = 200  # records of the sample, to choose by
 WIDEST = 500  # numbers that `rls` sees: the square of more is 1 MB a key
+WORK = 2_000_000_000  # most records times the square of the numbers of a row, seconds of `rls`
 LATE = 20  # windows until a label is known: people label what they did, and labels at once only repeat the last one
 
 
@@ -51,9 +53,10 @@ def best_learner(file: Path, sample: Path, guessed: "Guess", how: "How") -> Best
                 f", of labels {LATE} windows late",
             )
             tables = {name: one | delay for name, one in tables.items()}
-        if made(table).width > WIDEST:
+        if (width := made(table).width) > WIDEST:
             tables.pop("rls")
-        records = list(records_to_try(settings, sample, guessed, how))
+        most = max(10 * LEAST, WORK // width**2)
+        records = list(islice(records_to_try(settings, sample, guessed, how), most))
         if len(records) < LEAST:
             return None
         note("trying learners on the sample ...")

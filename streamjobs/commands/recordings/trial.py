@@ -19,6 +19,7 @@ from streamjobs.settings.types import many
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.core.messages import Output, Stored
+    from streamjobs.recordings.clocks import Pauses
     from streamjobs.recordings.guess.result import Guess
     from streamjobs.recordings.tables import How
     from streamjobs.replay.alarm_rates import Way
@@ -34,7 +35,6 @@ FAULTY = 4  # of so many parts one may have faults
 MOST_KEYS = 0.5  # of the keys: what more of them have is not a fault
 SENSORS = 10  # of so many keys one may have a sensor that stops
 PAUSES = 10, 100  # of the usual one, after which a key is silent
-SLOW, LEAST_PAUSES = 3.0, 5  # times the usual pause, of a slow key; least pauses of a key, to tell
 IN_UTC = "STREAMJOBS_SOURCE__TIME_ZONE"
 MEANS = {
     "stuck": "a column repeats one number",
@@ -135,6 +135,7 @@ def environment(guessed: "Guess") -> Mapping[str, str]:
 def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: int) -> Trial:
     """The file's own [drift] first; where it alarms too often, without its loudest watch, then others."""
     from streamjobs.job_files import job_from, read_job
+    from streamjobs.recordings.clocks import Pauses
     from streamjobs.recordings.profile import may_leave_out
     from streamjobs.replay import alarm_rates
     from streamjobs.settings.composition import composition_of
@@ -151,7 +152,8 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
                 [], f"the sample has at most {many(most_rows, 'row')} of a key, and a detector needs {LEAST:,} or more"
             )
         note("trying [drift] on the sample ...")
-        records = list(records_to_try(own.settings, sample, guessed, how))
+        pauses = Pauses()
+        records = list(records_to_try(own.settings, sample, guessed, how, pauses))
     except ConfigError as error:
         return Trial([], str(error))
     found: list[Tried] = []
@@ -173,7 +175,7 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
     found = [one for one in found if one.rows]
     found.sort(key=lambda one: (one.fits, -one.usual.total()))
     rows_alone = guessed.label is None and own.settings.window is None
-    return Trial(found, None, *(_sensors(own.settings, records, guessed, found[-1]) if rows_alone else ()))
+    return Trial(found, None, *(_sensors(own.settings, records, guessed, found[-1], pauses) if rows_alone else ()))
 
 
 def _watches(drift: "DriftSection", tried: Sequence[Tried], several: bool) -> Iterator[tuple[str | Sequence[str], bool]]:
@@ -196,11 +198,13 @@ def _other_watches(own: str | Sequence[str], tried: Sequence[Tried], several: bo
     yield from ("columns", "ls_error")
 
 
-def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", best: Tried) -> tuple[list[str], list[str]]:
-    """The lines of [alarms], those that many keys of the sample raise as comments; and what to print of what raised any."""
+def _sensors(
+    settings: "Settings", records: list["Stored"], guessed: "Guess", best: Tried, of_keys: "Pauses"
+) -> tuple[list[str], list[str]]:
+    """The lines of [alarms], those that many keys raise as comments; and what to print of what raised any."""
     keys = len({record.key for record in records})
     pauses = PAUSES if guessed.pause and guessed.time is not None and keys > 1 else (0,)  # one key has no others
-    pause, of = _pause(records, guessed.pause or 0.0)
+    pause, of = of_keys.of_slowest(guessed.pause or 0.0)
     for times in pauses:  # of the usual pause between two samples
         asked: dict[str, object] = {"stuck": True}
         if times:
@@ -234,21 +238,6 @@ def _sensors(settings: "Settings", records: list["Stored"], guessed: "Guess", be
         elif not on:
             off.append(f"off in [alarms]: {line}, {what}; if the sample has such faults, remove the # before this line")
     return lines, off
-
-
-def _pause(records: Sequence["Stored"], usual: float) -> tuple[float, str]:
-    """Seconds between two samples of a key, of the slowest one where keys differ; and the words for it."""
-    moments: dict[bytes | None, list[int]] = {}
-    for record in records:
-        moments.setdefault(record.key, []).append(record.timestamp)
-    own = {key: sorted(later - one for one, later in itertools.pairwise(found)) for key, found in moments.items()}
-    slow, key = max(
-        ((one[len(one) // 2] / 1000, key) for key, one in own.items() if len(one) >= LEAST_PAUSES), default=(0.0, None)
-    )
-    if slow < SLOW * usual or key is None:
-        return usual, ""
-    name = "".join(one if one.isprintable() else " " for one in key.decode(errors="replace"))
-    return slow, f" of the slowest key, {name:.40}, with a sample every {slow:g} s (usual: {usual:g} s)"
 
 
 def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, object], best: Tried) -> dict[str, list[str]]:
@@ -324,8 +313,10 @@ def _usual(raised: Sequence[tuple[str, int, str]], rows: Mapping[str, int], keys
     return Counter(watch for (_, _, watch), part in zip(raised, part_of, strict=True) if part not in faulty)
 
 
-def records_to_try(settings: "Settings", sample: Path, guessed: "Guess", how: "How") -> Iterator["Stored"]:
-    """Of the sample's first KEYS keys."""
+def records_to_try(
+    settings: "Settings", sample: Path, guessed: "Guess", how: "How", pauses: "Pauses | None" = None
+) -> Iterator["Stored"]:
+    """Of the sample's first KEYS keys. pauses: gets those of all keys."""
     import dataclasses
 
     from streamjobs.commands.recordings.options import with_rate
@@ -339,11 +330,34 @@ def records_to_try(settings: "Settings", sample: Path, guessed: "Guess", how: "H
     if key is None and how.key_from is None:
         how = dataclasses.replace(how, key_is=Place(sample, None, (sample.resolve().name,)).stem)  # as `what_next` prints
     if key is None or guessed.preset is not None:
-        return itertools.islice(
+        for record in itertools.islice(
             records_of(sample, settings.source, key, guessed.start_time, settings.side, how=how), RECORDS
-        )
-    rows = _of_first_keys(counted(rows_of(sample, how), "rows of the sample read"), column_path(key).find)
-    return records_of_rows(rows, settings.source, key, guessed.start_time, settings.side, how)
+        ):
+            if pauses is not None:
+                pauses.add(record.key, record.timestamp / 1000)
+            yield record
+        return
+    rows = counted(rows_of(sample, how), "rows of the sample read")
+    if pauses is not None and guessed.time is not None:
+        rows = _measured(rows, column_path(key).find, guessed, pauses)
+    tried = _of_first_keys(rows, column_path(key).find)
+    yield from records_of_rows(tried, settings.source, key, guessed.start_time, settings.side, how)
+
+
+def _measured(
+    rows: Iterable[dict[str, Any]], key_of: Callable[[dict[str, Any]], Any], guessed: "Guess", pauses: "Pauses"
+) -> Iterator[dict[str, Any]]:
+    """The rows; their pauses are added to `pauses`."""
+    from streamjobs.recordings.files import SECONDS
+    from streamjobs.recordings.profile import moment_of
+    from streamjobs.settings.paths import column_path
+
+    time_of = column_path(guessed.time or "").find
+    second = 1.0 if guessed.written else SECONDS[guessed.time_unit]
+    for row in rows:
+        if isinstance(key := key_of(row), Hashable):
+            pauses.add(key, second * moment_of(time_of(row), guessed.time_format))
+        yield row
 
 
 def _of_first_keys(rows: Iterable[dict[str, Any]], key_of: Callable[[dict[str, Any]], Any]) -> Iterator[dict[str, Any]]:
