@@ -91,7 +91,7 @@ def _owns(rows: Rows, name: str, time: str) -> bool:
 
 
 def _usual(rows: Rows, name: str, time: str) -> float:
-    """Share of the pauses between rows of one value that are usual for it; 0 where a time does not rise, or is no number."""
+    """Share of the pauses between rows of one value that are usual for it; 0 where a time does not rise or is missing."""
     by_value: dict[object, list[float]] = {}
     for row in rows:
         moment = row.get(time)
