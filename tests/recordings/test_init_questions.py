@@ -16,7 +16,8 @@ def sample(tmp_path):
     lines = ["Zeit;Anlage;Halle;Zustand;Druck;Temp"]
     for i in range(N):
         pressure = f"{150 + i % 7},25" if i % 9 else ""
-        lines.append(f"2026-11-20T08:00:{i:02};m{i % 2};h1;{'auf' if i // 20 % 2 else 'zu'};{pressure};{60 + i % 5},5")
+        state = "auf" if i // 20 % 2 else "zu"
+        lines.append(f"2026-11-20T08:00:{i:02};m{i * i % 11 % 2};h1;{state};{pressure};{60 + i % 5},5")
     (tmp_path / "press.csv").write_text("\n".join(lines) + "\n")
     return tmp_path / "press.csv"
 
