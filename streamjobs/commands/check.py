@@ -274,9 +274,10 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
             say(f"             skipped: {counts}")
         say(f"             rows for the learner: {sample['rows']:,}")
         if sample["rows_to_alarm"]:
-            days = f"{many(sample['days_to_alarm'], 'day')} and " if sample["days_to_alarm"] else ""
-            rows = f"{days}{sample['rows_to_alarm']:,} rows"
-            say(f"             a key can alarm after {rows} at least; before, its detector learns")
+            from streamjobs.replay.warm_up import in_words
+
+            needed = in_words(sample["rows_to_alarm"], sample["days_to_alarm"])
+            say(f"             a key can alarm after {needed} at least; before, its detector learns")
     if "online" in result:
         say(f"  online     {result['online']}")
         for word, text in topic_look.lines(job, result["newest"]):

@@ -236,8 +236,12 @@ class _Topic(NamedTuple):
     after_schema_id: bool = False
 
     def into(self, written: "Written") -> "Written":
-        written = written._replace(format=self.format, registry=self.registry, partitions=self.keyless_partitions)
-        return written._replace(after_schema_id=self.after_schema_id)
+        return written._replace(
+            format=self.format,
+            registry=self.registry,
+            partitions=self.keyless_partitions,
+            after_schema_id=self.after_schema_id,
+        )
 
 
 def _topic(topic: str, url: str | None, records: int | None, seconds: float) -> _Topic:

@@ -283,13 +283,14 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
             if count := alarms["by_watch"].get(watch):
                 say(f"{count:,} of the alarms: sensors that are {watch}")
         if alarms["keys_warming_up"]:
+            from streamjobs.replay.warm_up import in_words
+
             rows, average = alarms["rows_to_alarm"], summary["rows"] / max(summary["keys"], 1)
-            enough, days = rows is not None and average >= rows, alarms["days_to_alarm"]
-            first = f"{many(days, 'day')} and " if days else ""
+            enough = rows is not None and average >= rows
+            needed = "its [drift] reference" if rows is None else f"at least {in_words(rows, alarms['days_to_alarm'])}"
             note(
                 f"{alarms['keys_warming_up']:,} of {keys} cannot alarm yet: a detector first learns what is normal for it, "
-                f"from {'its [drift] reference' if rows is None else f'at least {first}{rows:,} rows'}"
-                f"{f', {LONGER}' if enough else ''}"
+                f"from {needed}{f', {LONGER}' if enough else ''}"
                 f"{', and again after a change that lasts' if alarms['total'] else ''}; a key has {average:,.0f} rows on "
                 "average"
             )

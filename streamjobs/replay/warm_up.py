@@ -7,6 +7,7 @@ import numpy as np
 from algorithms import Learner
 from algorithms.drift.report import LONG_COLUMNS, READY
 from streamjobs.core.job import Job
+from streamjobs.settings.types import many
 from streamjobs.stages.events.rhythm import KNOWN
 
 STEP, MOST = 500, 50_000  # rows of noise at once, and at most
@@ -31,6 +32,15 @@ def rows_to_alarm(job: Job) -> int | None:
 def days_to_alarm(job: Job) -> int:
     """Whole days of a key before the first of these rows: those that [drift] daily needs."""
     return KNOWN if job.settings.drift is not None and job.settings.drift.daily else 0
+
+
+def in_words(rows: int, days: int) -> str:
+    """What a key needs before its detectors can alarm.
+
+    >>> in_words(1129, 0), in_words(429, 2)
+    ('1,129 rows', '2 days and 429 rows')
+    """
+    return f"{many(days, 'day')} and {rows:,} rows" if days else f"{rows:,} rows"
 
 
 def _rows_to_ready(detector: Learner, state: Any) -> int:

@@ -35,7 +35,7 @@ def best_learner(file: Path, sample: Path, guessed: "Guess", how: "How") -> Best
 
     The second half of each key's labels counts. In windows labels are known LATE windows later.
     """
-    from streamjobs.job_files import composing, read_job, read_table
+    from streamjobs.job_files import composing, read_table
     from streamjobs.replay.comparing import OWN, compare
 
     table, made, late = read_table(file), composing(file, environment(guessed)), ""
@@ -46,14 +46,13 @@ def best_learner(file: Path, sample: Path, guessed: "Guess", how: "How") -> Best
         tables[name] = {part: value for part, value in table.items() if part != "head"} | {"learner": {**section, **task}}
     errors: dict[str, float] = {}
     try:
-        settings = read_job(file, environment(guessed)).settings
+        composition = made(table)
+        settings, width = composition.settings, composition.width
         if settings.window is not None and settings.source.time is not None:
-            delay, late = (
-                {"labels": {"delay": LATE * (settings.window.hop or settings.window.length)}},
-                f", of labels {LATE} windows late",
-            )
-            tables = {name: one | delay for name, one in tables.items()}
-        if (width := made(table).width) > WIDEST:
+            delay = LATE * (settings.window.hop or settings.window.length)
+            tables = {name: {**one, "labels": {"delay": delay}} for name, one in tables.items()}
+            late = f", of labels {LATE} windows late"
+        if width > WIDEST:
             tables.pop("rls")
         most = max(10 * LEAST, WORK // width**2)
         records = list(islice(records_to_try(settings, sample, guessed, how), most))

@@ -210,42 +210,29 @@ def _checked(
 ) -> Decoded:
     """may_miss: (dim,) bool, columns in which a number may be missing; None: in none."""
     owner, times, X, labels, stamps = samples
-    if not all_good(X, times, stamps, bounds):
-        return _good_ones(samples, records, errors, source=source, bounds=bounds, may_miss=may_miss)
-    return Decoded(owner, times, X, labels, None, sorted(errors.items()), single=single)
-
-
-@np.errstate(invalid="ignore")  # NaN is refused with the other numbers
-def _good_ones(
-    samples: _Joined,
-    records: Sequence[Record],
-    errors: dict[int, RecordError],
-    *,
-    source: SourceSection,
-    bounds: Bounds,
-    may_miss: Array | None,
-) -> Decoded:
-    owner, times, X, labels, stamps = samples
-    known = X if may_miss is None else np.where(np.isnan(X) & may_miss, 0.0, X)
-    in_range = np.asarray((np.abs(known) <= bounds.most).all(axis=1))  # false for NaN as well
-    in_time = (times >= bounds.first) & (times < bounds.end)
-    early = times <= stamps + bounds.future
-    good = in_range & in_time & early
-    if not good.all():
-        for row in np.flatnonzero(~good):
-            index = int(owner[row])
-            if index not in errors:
-                if not in_range[row]:
-                    problem = _bad_number(known[row], source)
-                elif not in_time[row]:
-                    problem = _bad_time(float(times[row]), source)
-                else:
-                    problem = _future(float(times[row]), float(stamps[row]), source)
-                errors[index] = _located(records[index], problem, source)
-        keep = ~np.isin(owner, np.array(list(errors), np.int64))  # one bad sample drops its whole frame
-        labels = [label for label, kept in zip(labels, keep, strict=True) if kept]
-        owner, times, X = owner[keep], times[keep], X[keep]
-    return Decoded(owner, times, X, labels, None, sorted(errors.items()))
+    if all_good(X, times, stamps, bounds):
+        return Decoded(owner, times, X, labels, None, sorted(errors.items()), single=single)
+    with np.errstate(invalid="ignore"):  # NaN is refused with the other numbers
+        known = X if may_miss is None else np.where(np.isnan(X) & may_miss, 0.0, X)
+        in_range = np.asarray((np.abs(known) <= bounds.most).all(axis=1))  # false for NaN as well
+        in_time = (times >= bounds.first) & (times < bounds.end)
+        early = times <= stamps + bounds.future
+        good = in_range & in_time & early
+        if not good.all():
+            for row in np.flatnonzero(~good):
+                index = int(owner[row])
+                if index not in errors:
+                    if not in_range[row]:
+                        problem = _bad_number(known[row], source)
+                    elif not in_time[row]:
+                        problem = _bad_time(float(times[row]), source)
+                    else:
+                        problem = _future(float(times[row]), float(stamps[row]), source)
+                    errors[index] = _located(records[index], problem, source)
+            keep = ~np.isin(owner, np.array(list(errors), np.int64))  # one bad sample drops its whole frame
+            labels = [label for label, kept in zip(labels, keep, strict=True) if kept]
+            owner, times, X = owner[keep], times[keep], X[keep]
+        return Decoded(owner, times, X, labels, None, sorted(errors.items()))
 
 
 def _at_once(

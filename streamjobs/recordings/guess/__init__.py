@@ -60,18 +60,20 @@ def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
 
 def _of_few_keys(first: list[dict[str, Any]], others: Iterator[dict[str, Any]], key: str | None) -> list[dict[str, Any]]:
     """The first rows; where they have so many keys that few repeat, rows of the first keys. key: as chosen."""
-    few: dict[str, set[Any]] = {}
-    if len(first) == LOOK_AT:
-        flat = [flattened(row) for row in first]
-        times = columns_of_times(flat)
-        for column in columns_of(flat):
-            named = column.name == key if key else names_id(column.name) or column.kind == "text"
-            if named and 2 * column.distinct > LOOK_AT and column.name not in times:
-                few[column.name] = set(column.values[:FEW_KEYS])
+    if len(first) < LOOK_AT:
+        return first
+    flat, few = [flattened(row) for row in first], dict[str, set[Any]]()
+    times = columns_of_times(flat)
+    for column in columns_of(flat):
+        named = column.name == key if key else names_id(column.name) or column.kind == "text"
+        if named and 2 * column.distinct > LOOK_AT and column.name not in times:
+            few[column.name] = set(column.values[:FEW_KEYS])
+    if not few:
+        return first
     taken: dict[str, list[dict[str, Any]]] = {name: [] for name in few}
-    for row in itertools.chain(first, itertools.islice(others, MORE_ROWS if few else 0)):
+    for row in itertools.chain(flat, map(flattened, itertools.islice(others, MORE_ROWS))):
         for name, values in few.items():
-            if flattened(row).get(name) in values:
+            if row.get(name) in values:
                 taken[name].append(row)
         if any(len(own) == LOOK_AT for own in taken.values()):
             break
