@@ -1,7 +1,6 @@
 """`replay`: runs the worker's core without Kafka."""
 
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -30,13 +29,10 @@ if TYPE_CHECKING:
     from streamjobs.core.messages import Output, Stored
     from streamjobs.fit.scored import Scores
     from streamjobs.recordings.tables import How
-    from streamjobs.replay.engine import Tally
-    from streamjobs.replay.minutes import MinutesOfDays
 
 
 MOST_ALARMED = 5  # keys with alarms that are printed
 MOST_DAYS = 10  # of keys, with minutes that are printed
-LONGER = "from more where rows resemble the rows before them, such as over a day"
 SHORTEST = 0.05  # shortest hours of alarms that are printed as hours
 
 
@@ -94,11 +90,10 @@ def replay(
     In the progress lines, LS error and error rate are means since the previous line. Ends with code 1 if there were
     records, but nothing was learned.
     """
-    from streamjobs.replay.alarm_rates import Rates
     from streamjobs.replay.engine import Replay
     from streamjobs.replay.expect import from_files, from_topics
     from streamjobs.replay.progress import Progress
-    from streamjobs.replay.summary import cautions, nothing_learned, summary_of
+    from streamjobs.replay.summary import Figures
     from streamjobs.replay.writing import Writer
 
     if export is not None and not pool:
@@ -114,43 +109,32 @@ def replay(
     if expect is not None:
         is_topics = expect == "topics"
         expected = from_topics(job.settings.broker, job.sinks) if is_topics else from_files(Path(expect), list(job.sinks))
+    scores = scores_of(job) if score else None
     compile_loops(job)
-    run, progress, rates = Replay(job, pooled=pool), Progress(job.task), Rates()
-    minutes, scores = minutes_of_days(job, pool), scores_of(job) if score else None
-    others = [one for one in (minutes, scores, expected) if one is not None]
-    errors: list[str] = []  # message of the first dead letter
-    started = time.monotonic()
+    run, progress = Replay(job, pooled=pool), Progress(job.task)
+    figures = Figures(run)
     with Writer(output_dir, list(job.sinks)) as writer, contextlib.closing(records):
+        takers = [one.take for one in (writer, figures, scores, expected) if one is not None]
 
         def take(output: "Output") -> None:
-            writer.take(output)
-            rates.take(output)
-            for one in others:
-                one.take(output)
-            if output.sink == "dlq" and not errors:
-                errors.append(dict(output.headers)["streamjobs-error-message"].decode())
+            for one in takers:
+                one(output)
 
         tally = run.run(records, take, progress)
     if not as_json:
         progress.line(tally)
-    summary = summary_of(job.task, tally, time.monotonic() - started, run.controls.summary())
-    summary |= {"first_error": errors[0] if errors else None, **of_forecasts(job, tally)}
-    if "alarms" in job.sinks:
-        summary["alarms"] = rates.summary(run.hours) | run.warming_up()
-    if minutes is not None:
-        summary["minutes"] = minutes.summary(job, run)
-    if scores is not None and nothing_learned(job, tally, errors) is None:
+    summary, nothing = figures.summary(), figures.nothing_learned()
+    if scores is not None and nothing is None:
         summary["scored"] = scored(scores, output_dir, as_json)
     if expected is not None:
         summary["compared"] = expected.finish()
-    nothing = nothing_learned(job, tally, errors)
     if export is not None and nothing is None:
         summary["exported"] = write_private(export, [run.export()], "--export")
     if as_json:
         show(summary)
     else:
         _print_summary(summary, output_dir, export if nothing is None else None)
-        for text in cautions(tally, errors, summary):
+        for text in figures.cautions(summary):
             note(f"warning: {text}")
     if nothing is not None and expected is None:  # recorded outputs say what is right
         raise NothingLearned(nothing)
@@ -176,23 +160,6 @@ def scored(scores: "Scores", output_dir: Path | None, as_json: bool) -> dict[str
     if output_dir is not None:
         write_private(output_dir / "score.html", [as_page(evaluated).encode()], "--output-dir")
     return as_table(evaluated) | {"alarms": scores.alarmed()._asdict() if scores.alarms else None}
-
-
-def minutes_of_days(job: "Job", pool: bool) -> "MinutesOfDays | None":
-    """What adds up the job's bouts; None without any, or of a pooled model, which has no states of its keys."""
-    if "bouts" not in job.sinks or pool:
-        return None
-    from streamjobs.replay.minutes import MinutesOfDays
-
-    return MinutesOfDays()
-
-
-def of_forecasts(job: "Job", tally: "Tally") -> dict[str, Any]:
-    if "forecasts" not in job.sinks:
-        return {}
-    from streamjobs.replay.forecasts import forecasts_judged
-
-    return {"forecasts": forecasts_judged(job, tally)}
 
 
 def as_workers_have_it(job: "Job", source: str) -> "Job":
@@ -247,6 +214,7 @@ def records_to_replay(
 
 def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Path | None) -> None:
     from streamjobs.core.unlearned import of_each
+    from streamjobs.replay.warm_up import cannot_alarm_yet
 
     keys, rows_of_all = many(summary["keys"], "key"), many(summary["rows"], "row")
     say(
@@ -282,21 +250,8 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
         for watch in ("stuck", "silent", "missing"):
             if count := alarms["by_watch"].get(watch):
                 say(f"{count:,} of the alarms: sensors that are {watch}")
-        if alarms["keys_warming_up"]:
-            from streamjobs.replay.warm_up import in_words
-
-            rows, average = alarms["rows_to_alarm"], summary["rows"] / max(summary["keys"], 1)
-            enough = rows is not None and average >= rows
-            needed = "its [drift] reference" if rows is None else f"at least {in_words(rows, alarms['days_to_alarm'])}"
-            note(
-                f"{alarms['keys_warming_up']:,} of {keys} cannot alarm yet: a detector first learns what is normal for it, "
-                f"from {needed}{f', {LONGER}' if enough else ''}"
-                f"{', and again after a change that lasts' if alarms['total'] else ''}; a key has {average:,.0f} rows on "
-                "average"
-            )
-        elif warming := alarms["keys_warming_up_by_watch"]:
-            few = ", ".join(f"'{watch}' of {count:,} of {keys}" for watch, count in warming.items())
-            note(f"[drift] watch: {few} cannot alarm yet, the others can; a detector learns {LONGER}")
+        if sentence := cannot_alarm_yet(summary):
+            note(sentence)
         if most:
             say(f"most alarms: {most}")
     days = [(key, day, of) for key, days in summary.get("minutes", {}).items() for day, of in days.items()]

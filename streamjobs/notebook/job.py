@@ -1,6 +1,5 @@
 """A job in Python: the worker's own core over a table, and tables out of it."""
 
-import time as clock
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -19,7 +18,8 @@ from streamjobs.recordings.files import records_of, records_of_rows
 from streamjobs.recordings.tables import How
 from streamjobs.replay.engine import Replay
 from streamjobs.replay.learner_rows import learner_rows
-from streamjobs.replay.summary import cautions, nothing_learned, summary_of
+from streamjobs.replay.summary import Figures
+from streamjobs.replay.warm_up import cannot_alarm_yet
 from streamjobs.replay.writing import line_of
 from streamjobs.settings.composition import Composition, composition_of
 from streamjobs.settings.load import composition_from
@@ -148,7 +148,7 @@ class Job:
     def __init__(self, job: "Path | str | Mapping[str, Any] | Settings") -> None:
         load_own_learners()
         if isinstance(job, Mapping):
-            self.origin, composition = "job", composition_from(job)
+            self.origin, composition = "job", composition_from(job, origin="job")
         elif isinstance(job, Settings):
             self.origin, composition = "settings", composition_of(job)
         else:
@@ -183,24 +183,17 @@ class Job:
         if self._job.settings.window is not None and time is None and source.time is None:
             raise ConfigError("windows need times; name the column as time, or in the job as [source] time.")
         lines: dict[str, list[bytes]] = {sink: [] for sink in SINKS if sink in self._job.sinks}
-        errors: list[str] = []
+        self._job.compile()
+        run = Replay(self._job)
+        figures = Figures(run)
 
         def take(output: Output) -> None:
             lines[output.sink].append(line_of(output))
-            if output.sink == "dlq" and not errors:
-                errors.append(dict(output.headers)["streamjobs-error-message"].decode())
+            figures.take(output)
 
-        self._job.compile()
-        run, started = Replay(self._job), clock.monotonic()
-        tally = run.run(self._records(data, key, key_is, time), take, lambda tally: None)
-        summary = summary_of(self._job.task, tally, clock.monotonic() - started, run.controls.summary())
-        summary["first_error"] = errors[0] if errors else None
-        if "forecasts" in self._job.sinks:
-            from streamjobs.replay.forecasts import forecasts_judged
-
-            summary["forecasts"] = forecasts_judged(self._job, tally)
-        nothing = nothing_learned(self._job, tally, errors)
-        for sentence in [nothing] if nothing else cautions(tally, errors, summary):
+        run.run(self._records(data, key, key_is, time), take, lambda tally: None)
+        summary = figures.summary()
+        for sentence in _to_warn(figures, summary):
             warnings.warn(sentence, ReplayWarning, stacklevel=2)
         snapshots = {place[2]: snapshot for place, snapshot in run.snapshots().items()}
 
@@ -227,6 +220,17 @@ class Job:
             zone = None if source.time_zone is None else zone_of(source.time_zone)
             rows = with_times(rows, source.time, zone, source.time_format)
         return records_of_rows(rows, source, key, time, settings.side, how)
+
+
+def _to_warn(figures: Figures, summary: dict[str, Any]) -> Iterator[str]:
+    if not summary["records"]:
+        yield "nothing was learned: the table has no rows."
+    elif nothing := figures.nothing_learned():
+        yield nothing
+    else:
+        yield from figures.cautions(summary)
+        if "alarms" in summary and summary["alarms"]["keys_warming_up"]:
+            yield f"{cannot_alarm_yet(summary)}."
 
 
 def _with_all_tables(composition: Composition) -> Composition:

@@ -27,6 +27,9 @@ def rows_of_table(data: Any) -> Iterator[Row]:
         if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
             raise ConfigError(f"expected {EXPECTED}; got {type(data).__name__}.")
         return _dicts(data)
+    for name, column in columns.items():
+        if isinstance(column, str) or not hasattr(column, "__len__"):
+            raise ConfigError(f"column {name!r}: expected an array with a cell for each row; got {type(column).__name__}.")
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name!r} {length:,}" for name, length in list(lengths.items())[:5])
@@ -38,8 +41,11 @@ def rows_of_table(data: Any) -> Iterator[Row]:
 def with_index(data: Any, time: str) -> tuple[Any, str | None]:
     """A DataFrame of pandas with its index as columns, and the name of the column with the index's times, if it has some.
 
-    A level with a name becomes a column of that name, times without a name become the column `time`.
+    A level with a name becomes a column of that name, times without a name become the column `time`. A Series becomes a
+    DataFrame of one column.
     """
+    if hasattr(data, "to_frame"):
+        data = data.to_frame()
     index = getattr(data, "index", None)
     if index is None or not hasattr(data, "reset_index"):
         return data, None

@@ -1,78 +1,109 @@
 """What a replay came to: its figures, and sentences about results that should not be trusted."""
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
-from streamjobs.core.job import Job
-from streamjobs.replay.engine import Tally
+from streamjobs.core.messages import Output
+from streamjobs.replay.alarm_rates import Rates
+from streamjobs.replay.engine import Replay
+from streamjobs.replay.minutes import MinutesOfDays
 from streamjobs.replay.progress import rmse
 
 KEYS_OF_ONE = 20  # records; where as many have a key each of its own, the key is probably a mistake
 
 
-def summary_of(task: str, tally: Tally, seconds: float, controls: dict[str, Any] | None) -> dict[str, Any]:
-    """The result, ready for JSON; `rmse` is None for a classification, `wrong` for a regression.
+class Figures:
+    """Takes every output of a replay; its figures and warnings at the end."""
 
-    controls: errors of predictions that need no model, see `replay.controls`.
-    """
-    regression = task == "regression"
-    return {
-        "records": tally.records,
-        "samples": tally.samples,
-        "rows": tally.rows,
-        "keys": tally.keys,
-        "ls_error": tally.ls_error_sum / tally.ls_errors if tally.ls_errors else None,
-        "labels": tally.labels,
-        "wrong": None if regression else tally.wrong,
-        "unpredicted": None if regression else tally.unpredicted,
-        "rmse": rmse(tally.squared, tally.measured) if regression and tally.measured else None,
-        "controls": controls,
-        "unknown": None if regression else tally.unknown,
-        "numbers_filled": tally.filled,
-        "lacking": dict(tally.lacking.most_common()),
-        "targets_clipped": tally.targets_clipped if regression else None,
-        "drift_events": tally.drift_events,
-        "dead_lettered": dict(tally.dead_lettered),
-        "skipped": dict(tally.skipped),
-        "seconds": round(seconds, 3),
-        "samples_per_second": round(tally.samples / max(seconds, 1e-9)),
-    }
+    def __init__(self, run: Replay) -> None:
+        self.run, self.job, self.tally = run, run.job, run.tally
+        self.started = time.monotonic()
+        self.errors: list[str] = []  # message of the first dead letter
+        self.rates = Rates()
+        self.minutes = MinutesOfDays() if "bouts" in self.job.sinks and not run.pooled else None
 
+    def take(self, output: Output) -> None:
+        self.rates.take(output)
+        if self.minutes is not None:
+            self.minutes.take(output)
+        if output.sink == "dlq" and not self.errors:
+            self.errors.append(dict(output.headers)["streamjobs-error-message"].decode())
 
-def nothing_learned(job: Job, tally: Tally, errors: list[str]) -> str | None:
-    """A sentence where records came and no row was made; None otherwise."""
-    if tally.rows or not tally.records:
-        return None
-    if sentence := tally.nothing_learned(errors[0] if errors else ""):
-        return sentence
-    windows = job.composition.windows
-    if windows is None:
-        return f"nothing was learned: {tally.samples:,} samples still wait to be sorted by time; check [source] lateness."
-    return (
-        f"nothing was learned: {tally.samples:,} samples of {tally.keys:,} keys filled no window. A key needs 80 % of "
-        f"{windows.nominal} samples within {windows.length:g} s; check which column is the key and which the time, and "
-        "[window] length and rate."
-    )
+    def summary(self) -> dict[str, Any]:
+        """The result, ready for JSON; `rmse` is None for a classification, `wrong` for a regression."""
+        tally, regression = self.tally, self.job.task == "regression"
+        seconds = time.monotonic() - self.started
+        summary: dict[str, Any] = {
+            "records": tally.records,
+            "samples": tally.samples,
+            "rows": tally.rows,
+            "keys": tally.keys,
+            "ls_error": tally.ls_error_sum / tally.ls_errors if tally.ls_errors else None,
+            "labels": tally.labels,
+            "wrong": None if regression else tally.wrong,
+            "unpredicted": None if regression else tally.unpredicted,
+            "rmse": rmse(tally.squared, tally.measured) if regression and tally.measured else None,
+            "controls": self.run.controls.summary(),
+            "unknown": None if regression else tally.unknown,
+            "numbers_filled": tally.filled,
+            "lacking": dict(tally.lacking.most_common()),
+            "targets_clipped": tally.targets_clipped if regression else None,
+            "drift_events": tally.drift_events,
+            "dead_lettered": dict(tally.dead_lettered),
+            "skipped": dict(tally.skipped),
+            "seconds": round(seconds, 3),
+            "samples_per_second": round(tally.samples / max(seconds, 1e-9)),
+            "first_error": self.errors[0] if self.errors else None,
+        }
+        if "forecasts" in self.job.sinks:
+            from streamjobs.replay.forecasts import forecasts_judged
 
+            summary["forecasts"] = forecasts_judged(self.job, tally)
+        if "alarms" in self.job.sinks:
+            summary["alarms"] = self.rates.summary(self.run.hours) | self.run.warming_up()
+        if self.minutes is not None:
+            summary["minutes"] = self.minutes.summary(self.job, self.run)
+        return summary
 
-def cautions(tally: Tally, errors: list[str], summary: dict[str, Any]) -> Iterator[str]:
-    """What a result that was learned from should not be trusted for."""
-    controls = summary["controls"] or {}
-    if summary["wrong"] is not None and summary["wrong"] > controls.get("wrong_last_label", summary["wrong"]):
-        yield (
-            f"the model is wrong more often than a repeat of the key's last label ({summary['wrong']:,} and "
-            f"{controls['wrong_last_label']:,} of {controls['judged']:,}). If every row has a label, repeating it is "
-            "hard to beat; to see what the model recognises by itself, let labels come later ([labels] delay)."
+    def nothing_learned(self) -> str | None:
+        """A sentence where records came and no row was made; None otherwise."""
+        tally, windows = self.tally, self.job.composition.windows
+        if tally.rows or not tally.records:
+            return None
+        if sentence := tally.nothing_learned(self.errors[0] if self.errors else ""):
+            return sentence
+        if windows is None:
+            return (
+                f"nothing was learned: {tally.samples:,} samples still wait to be sorted by time; check [source] lateness."
+            )
+        return (
+            f"nothing was learned: {tally.samples:,} samples of {tally.keys:,} keys filled no window. A key needs 80 % of "
+            f"{windows.nominal} samples within {windows.length:g} s; check which column is the key and which the time, and "
+            "[window] length and rate."
         )
-    if summary["rmse"] is not None and summary["rmse"] > controls.get("rmse_last_label", summary["rmse"]):
-        yield (
-            f"the model's error is larger than that of a repeat of the key's last label (root mean square "
-            f"{summary['rmse']:.6g} and {controls['rmse_last_label']:.6g}); try other settings with 'streamjobs tune'."
-        )
-    if tally.mostly_dead and tally.rows:
-        dead = tally.dead_lettered.total()
-        yield f"{dead:,} of {tally.records:,} records became dead letters, more than half. The first: {errors[0]}"
-    for one in tally.much_skipped() if tally.rows else ():
-        yield f"{one.percent:g} % of the {one.unit} are skipped as {one.reason}: {one.advice}."
-    if tally.keys == tally.samples >= KEYS_OF_ONE and tally.rows:
-        yield f"each of the {tally.samples:,} samples has a key of its own, so no key learned a second row; check the key."
+
+    def cautions(self, summary: dict[str, Any]) -> Iterator[str]:
+        """What a result that was learned from should not be trusted for."""
+        tally, errors = self.tally, self.errors
+        controls = summary["controls"] or {}
+        if summary["wrong"] is not None and summary["wrong"] > controls.get("wrong_last_label", summary["wrong"]):
+            yield (
+                f"the model is wrong more often than a repeat of the key's last label ({summary['wrong']:,} and "
+                f"{controls['wrong_last_label']:,} of {controls['judged']:,}). If every row has a label, repeating it is "
+                "hard to beat; to see what the model recognises by itself, let labels come later ([labels] delay)."
+            )
+        if summary["rmse"] is not None and summary["rmse"] > controls.get("rmse_last_label", summary["rmse"]):
+            yield (
+                f"the model's error is larger than that of a repeat of the key's last label (root mean square "
+                f"{summary['rmse']:.6g} and {controls['rmse_last_label']:.6g}); try other settings with 'streamjobs tune'."
+            )
+        if tally.mostly_dead and tally.rows:
+            dead = tally.dead_lettered.total()
+            yield f"{dead:,} of {tally.records:,} records became dead letters, more than half. The first: {errors[0]}"
+        for one in tally.much_skipped() if tally.rows else ():
+            yield f"{one.percent:g} % of the {one.unit} are skipped as {one.reason}: {one.advice}."
+        if tally.keys == tally.samples >= KEYS_OF_ONE and tally.rows:
+            yield (
+                f"each of the {tally.samples:,} samples has a key of its own, so no key learned a second row; check the key."
+            )

@@ -1,5 +1,6 @@
 """How many rows and days a key needs before its detectors can alarm; rows are measured on noise."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from streamjobs.core.job import Job
 from streamjobs.settings.types import many
 from streamjobs.stages.events.rhythm import KNOWN
 
+LONGER = "from more where rows resemble the rows before them, such as over a day"
 STEP, MOST = 500, 50_000  # rows of noise at once, and at most
 
 
@@ -41,6 +43,24 @@ def in_words(rows: int, days: int) -> str:
     ('1,129 rows', '2 days and 429 rows')
     """
     return f"{many(days, 'day')} and {rows:,} rows" if days else f"{rows:,} rows"
+
+
+def cannot_alarm_yet(summary: Mapping[str, Any]) -> str | None:
+    """How many keys of a replay, or which detectors of them, still warm up, and for how long; None if none does."""
+    alarms, keys = summary["alarms"], many(summary["keys"], "key")
+    if alarms["keys_warming_up"]:
+        rows, average = alarms["rows_to_alarm"], summary["rows"] / max(summary["keys"], 1)
+        enough = rows is not None and average >= rows
+        needed = "its [drift] reference" if rows is None else f"at least {in_words(rows, alarms['days_to_alarm'])}"
+        return (
+            f"{alarms['keys_warming_up']:,} of {keys} cannot alarm yet: a detector first learns what is normal for it, "
+            f"from {needed}{f', {LONGER}' if enough else ''}"
+            f"{', and again after a change that lasts' if alarms['total'] else ''}; a key has {average:,.0f} rows on average"
+        )
+    if warming := alarms["keys_warming_up_by_watch"]:
+        few = ", ".join(f"'{watch}' of {count:,} of {keys}" for watch, count in warming.items())
+        return f"[drift] watch: {few} cannot alarm yet, the others can; a detector learns {LONGER}"
+    return None
 
 
 def _rows_to_ready(detector: Learner, state: Any) -> int:

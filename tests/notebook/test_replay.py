@@ -98,6 +98,20 @@ def same_by_key(replayed: Replayed, lines: dict[str, list[bytes]]) -> None:
     assert replayed.lines("features")
 
 
+ALARMS = """
+[source]
+topic = "in"
+fields = ["temp"]
+
+[learner]
+name = "okfeb"
+
+[drift]
+watch = ["columns", "rows"]
+false_alarms = "1 per 10000 rows"
+"""
+
+
 def _by_key(lines: list[bytes]) -> dict[str, list[bytes]]:
     keys: dict[str, list[bytes]] = {}
     for line in lines:
@@ -171,6 +185,7 @@ def test_a_table_that_is_off_for_the_worker_is_on_in_python(tmp_path: Path) -> N
         (table(n=3), "who", "the table: no column 'who' for the key; the table has 'person', 'ts', 'ax', 'ay', 'az', "),
         (42, "person", "expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got int."),
         ([1, 2], "person", "row 0: expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got a int."),
+        ({"person": "a", "ts": 1.0}, "person", "column 'person': expected an array with a cell for each row; got str."),
         ({"person": ["a"], "ts": [1.0, 2.0]}, "person", "expected columns of one length; got 'person' 1, 'ts' 2."),
     ],
 )
@@ -185,6 +200,29 @@ def test_nothing_learned_is_a_warning_that_names_the_reason(tmp_path: Path) -> N
     with pytest.warns(ReplayWarning, match="nothing was learned"):
         replayed = Job(job_file(tmp_path)).replay(made, key="person")
     assert set(replayed.dead_letters["reason"]) == {"bad_time"}
+
+
+def test_a_table_without_rows_is_a_warning(tmp_path: Path) -> None:
+    with pytest.warns(ReplayWarning, match="the table has no rows"):
+        Job(job_file(tmp_path)).replay(pandas.DataFrame(table(n=3)).iloc[:0], key="person")
+
+
+def test_alarms_have_the_figures_of_the_command_and_a_warning_while_no_key_can_alarm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text(ALARMS, encoding="utf-8")
+    temperatures = pandas.Series(np.random.default_rng(0).normal(20, 1, 60), name="temp")
+    with pytest.warns(ReplayWarning, match="1 of 1 key cannot alarm yet: .* from at least [0-9,]+ rows; a key has 60 rows"):
+        summary = Job(path).replay(temperatures, key_is="p").summary
+    assert summary["alarms"]["keys_warming_up"] == 1
+    temperatures.to_csv(tmp_path / "rows.csv", index=False)
+    command("replay", str(path), "--input", str(tmp_path / "rows.csv"), "--key-is", "p", "--json")
+    timed = {"seconds", "samples_per_second"}
+    printed = json.loads(capsys.readouterr().out)
+    assert {name: printed[name] for name in printed.keys() - timed} == {
+        name: summary[name] for name in summary.keys() - timed
+    }
 
 
 def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
