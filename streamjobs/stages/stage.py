@@ -35,7 +35,7 @@ class JobStage(Stage, abstract=True):
 
     __slots__ = ()
     signal: ClassVar[bool] = False  # keeps a key's place in its signal: no part of a model that is exported
-    survives: ClassVar[bool] = False  # a change of population; such stages come first or last in a snapshot
+    survives: ClassVar[bool] = False  # a change of population; first or last in a snapshot: see core.state.migration
     finite: ClassVar[bool] = False  # holds finite numbers alone
     samples: ClassVar[tuple[str, ...]] = ()  # state fields with samples: finite numbers
     times: ClassVar[tuple[str, ...]] = ()  # state fields with event times, seconds since 1970

@@ -9,6 +9,7 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import decode_snapshot
+from streamjobs.core.state import snapshot
 from streamjobs.core.state.population import Population, Taught, begin_head, encode
 from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import SnapshotError
@@ -70,6 +71,33 @@ def test_what_a_key_keeps_and_what_starts_over(old, new, stored):
         assert after["books"].rows == before["books"].rows > 5 and after["books"].labelled.tolist() == [0, 0]
         assert after["books"].seen == new.population.rows
     assert np.isfinite(decode_snapshot(old, stored[b"p0"])[0]["windows"].L).any()
+
+
+@pytest.mark.parametrize("without", [False, True], ids=["of this release", "of before corrections"])
+def test_a_filter_of_late_labels_keeps_rows_and_bouts(without):
+    """The stage that corrects the filter is the last of a snapshot, behind all that a key keeps."""
+    sections = {
+        "labels": LABELS,
+        "head": {"name": "rls", "filter": "hmm", "fallback": "last_label"},
+        "bouts": {"shortest": "1s"},
+    }
+    old = job_of_people(**sections)
+    replaces = {"file": FILE, "replaces": [old.population.fingerprint.hex()]}
+    chosen = of_people(population=replaces, learner={"name": "ald", "above": 0.1, "budget": 12}, **sections)
+    new = Job.from_settings(chosen, population=encode(turned(population_of(chosen, OTHERS[:480]))))
+    assert list(old.own)[-2:] == ["bouts", "refuted"]
+    worker = Worker(old)
+    worker.apply(RECORDS[:CUT])
+    worker.checkpoint()
+    for data in worker.store.values():
+        before, held = decode_snapshot(old, data)[0], snapshot.decode(data)
+        if without:  # as releases before this stage wrote it
+            described = {name: text for name, text in snapshot.table_of(held.description).items() if name != "refuted"}
+            data = snapshot.encode(held._replace(arrays=held.arrays[:-2], description=json.dumps(described)))
+        after = decode_snapshot(new, data)[0]
+        assert after["books"].rows == before["books"].rows > 5
+        assert after["bouts"].bouts == before["bouts"].bouts and after["bouts"].newest == before["bouts"].newest > START
+        assert (after["refuted"].latest, after["refuted"].run) == (-1, 0)
 
 
 def test_the_stream_goes_on_without_a_gap_and_labels_meet_rows_of_before(old, new, stored):

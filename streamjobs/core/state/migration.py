@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from streamjobs.core.state.snapshot import FIELDS, Snapshot, flatten, unflatten
+from streamjobs.core.state.snapshot import FIELDS, Snapshot, flatten, table_of, unflatten
 from streamjobs.errors import SnapshotError
+from streamjobs.stages.names import REFUTED
+from streamjobs.stages.smoothing import RefutedState
 from streamjobs.stages.stage import JobStage
 
 SIGNAL_FACTS = ("dim", "mirror")  # of a snapshot's description, next to the stages that survive
@@ -40,17 +42,17 @@ def migrated(
     """The key's states and class names in this job.
 
     fresh: states of a new key; names: the population's classes; room: most classes of a key. Stages that survive come first
-    or last in a snapshot, so their arrays are found without knowing what lies between. Raises SnapshotError where the key's
-    classes do not find room.
+    or last in a snapshot, before REFUTED only. Therefore their arrays are found without the other stages. Raises
+    SnapshotError if the key has more classes than `room`.
     """
     first = list(takewhile(lambda name: stages[name].survives, stages))
-    last = list(takewhile(lambda name: stages[name].survives, reversed(list(stages))))
+    last = list(takewhile(lambda name: stages[name].survives, reversed([name for name in stages if name != REFUTED])))
     kept, at = {}, 0
     for name in first:
         count = len(flatten(fresh[name]))
         kept[name] = unflatten(fresh[name], held.arrays[at : at + count])
         at += count
-    end = len(held.arrays)
+    end = len(held.arrays) - (len(RefutedState._fields) if REFUTED in table_of(held.description) else 0)
     for name in last:
         count = len(flatten(fresh[name]))
         kept[name] = unflatten(fresh[name], held.arrays[max(0, end - count) : end])
