@@ -99,3 +99,13 @@ def test_a_group_alarm_without_silent_names_what_it_needs(tmp_path, capsys) -> N
     assert read_table(file)["alarms"] == {"stuck": True}
     said = next(line for line in capsys.readouterr().err.splitlines() if "group = 0.1" in line)
     assert said.endswith("it raised 0 alarms; it needs silent, which is off")
+
+
+def test_a_daily_square_wave_without_noise_has_no_rows_to_try(tmp_path, capsys) -> None:
+    """All its rows repeat those before, so that none is watched."""
+    sample, file = tmp_path / "load.csv", tmp_path / "job.toml"
+    rows = [f"{1_700_006_400 + 300 * step},{80 if 9 <= step % 288 / 12 < 18 else 20}\n" for step in range(10 * 288)]
+    sample.write_text("time,load\n" + "".join(rows))
+    assert command("init", file, "--sample", sample, "--yes") == 0
+    assert "[drift] was not tried: no key of the sample has enough rows" in capsys.readouterr().err
+    assert read_table(file)["drift"]["daily"] is True and command("check", file) == 0

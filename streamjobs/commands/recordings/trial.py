@@ -168,11 +168,11 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
         except ConfigError:  # the errors of a learner of one number
             continue
         found.append(_tried(job, way, records))
-        if not found[-1].rows and not daily and len(found) == 1:
-            return Trial([], f"no key of the sample has enough rows for watch = {watch!r} to learn what is normal")
         if found[-1].fits if found[-1].rows else not daily:
             break
     found = [one for one in found if one.rows]
+    if not found:
+        return Trial([], f"no key of the sample has enough rows for watch = {drift.watch!r} to learn what is normal")
     found.sort(key=lambda one: (one.fits, -one.usual.total()))
     rows_alone = guessed.label is None and own.settings.window is None
     return Trial(found, None, *(_sensors(own.settings, records, guessed, found[-1], pauses) if rows_alone else ()))
