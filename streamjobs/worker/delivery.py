@@ -168,12 +168,8 @@ class Delivery:
         self.store.keep(list(positions))
         share = self.state.cache // max(1, len(positions))
         for number, start in positions.items():
-            held = self.held.get(number)
-            if held is None:
+            if number not in self.held:  # else it was sought again without a revoke: see `Partition.offer`
                 self.held[number] = self._start_partition(number, start, share, progress.get(number, start))
-            elif start != held.partition.next:  # sought again without having been revoked
-                held.partition.held = max(held.partition.held, held.partition.next)
-                log.info("rewound to the committed offset", partition=number, start=start, applied_up_to=held.partition.next)
         self.metrics.set_partitions(self.partitions)
         return True
 

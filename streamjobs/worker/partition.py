@@ -68,7 +68,6 @@ class Bounds(NamedTuple):
 class Partition:
     """start: the first input offset to apply; read_many: gives keys' snapshots from the local store.
 
-
     turns: those of all partitions of the worker, which share its event loop.
     ready: has what records need to be decoded, such as their schemas, and gives them back; it may take its time.
     """
@@ -113,6 +112,7 @@ class Partition:
         self._expiry, self._on_expired = expiry, on_expired
         self._recent = RecentBatches()
         self._queue: deque[FetchedRecords] = deque()
+        self._fetched = start  # the offset after all that was ever queued
         self._wake, self._stored, self._closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.turns = turns or Turns()
         self._ready = ready
@@ -160,7 +160,12 @@ class Partition:
         return self.live.worst(self._recent.count_before(time.perf_counter()), most)
 
     def offer(self, records: FetchedRecords) -> None:
-        """Queue a fetched batch."""
+        """Queue a fetched batch, without what it had before: a consumer may go back, and no key knows its dead letters."""
+        if records and records[0].offset < self._fetched:
+            records = FetchedRecords([record for record in records if record.offset >= self._fetched], records.epoch)
+        if not records:
+            return
+        self._fetched = records[-1].offset + 1
         self._queue.append(records)
         self.backpressure.add_queued(len(records), records.bytes)
         self._wake.set()

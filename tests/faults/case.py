@@ -284,7 +284,8 @@ class Case:
                 counts[name] - (counts["redelivered"] if name == "records" else 0) for counts in self.counted.values()
             )
             if counted != truth if whole else counted > truth and not again:
-                problems.append(f"the workers counted {counted} {name}, there were {truth}")
+                each = [(worker.name, counts[name], counts["redelivered"]) for worker, counts in self.counted.items()]
+                problems.append(f"the workers counted {counted} {name} (worker, {name}, redelivered: {each}), not {truth}")
         return problems
 
     def close(self) -> None:

@@ -369,3 +369,29 @@ def test_the_hash_state_tells_a_swap_from_an_order():
     for seq in (2, 1):
         fold(other, seq)
     assert one != other
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_dead_letter_is_sent_and_counted_once_where_the_consumer_goes_back(exactly_once):
+    """No key knows the offset of a dead letter; records wait in the queue when it goes back."""
+    records = [record._replace(value=b"bad") if record.offset % 3 == 0 else record for record in stream(60)]
+
+    async def body():
+        worker = Worker(exactly_once=exactly_once)
+        delivery = await worker.begin(0)
+        worker.fetch(0, records[:20])
+        await worker.settle()
+        assert await delivery.held[0].checkpoints.take()
+        worker.fetch(0, records[20:40])
+        assert delivery.assign(worker.broker.committed)
+        worker.fetch(0, records[20:30])
+        worker.fetch(0, records[30:])
+        worker.fetch(0, records[10:15])
+        await worker.settle()
+        assert await delivery.held[0].checkpoints.take()
+        offsets = [int(dict(answer.headers)["streamjobs-id"].split(b"-")[2]) for answer in worker.broker.topics]
+        assert sorted(offsets) == list(range(60)) and worker.broker.committed == {0: 60}
+        assert delivery.metrics.taken.dead_lettered.total() == 20 and delivery.metrics.taken.records == 60
+        assert delivery.backpressure.queued == 0
+
+    asyncio.run(body())
