@@ -200,7 +200,7 @@ class Report:
     batches: list[BatchRows] = field(default_factory=list)
     alarms: list[ShownAlarm] = field(default_factory=list)  # the first MOST_SHOWN
     heard: list[tuple[Record, float, bool]] = field(default_factory=list)  # with silent: samples, event times, see `hear`
-    group_depends: bool = False  # on alarms that the next states do not have (`live.group`): all states are written
+    write_all: bool = False  # states, with the next checkpoint: alarms of several keys follow from them together
     letters: list[Letter] = field(default_factory=list)  # the first MOST_SHOWN
     set_aside: list[SetAside] = field(default_factory=list)
 

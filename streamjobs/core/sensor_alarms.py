@@ -55,7 +55,7 @@ def watch_silence(job: Job, live: Live, records: Sequence[Record], advanced: Adv
     assert silence is not None
     sent: list[Output] = []
     missing: dict[bytes, Heard] = {}
-    if silence.absent is None:
+    if silence.absent is None and records[0].offset >= silence.progress:
         silence.expect(_expected(job, records[0].partition))
     grouped = silence.group is not None and job.steps.group is not None
     raised = _raised(job, records, advanced.outputs) if grouped else {}
@@ -67,6 +67,7 @@ def watch_silence(job: Job, live: Live, records: Sequence[Record], advanced: Adv
             sent.append(_output(job, record, alarm, change.key, silence.time))
             if change.missing:
                 missing[change.key] = change.heard
+                report.write_all |= not change.back
             _report(report, alarm)
         for turn in _turns(silence, group, record, time == -math.inf):
             alarm = _grouped(job, silence, turn)
@@ -76,7 +77,7 @@ def watch_silence(job: Job, live: Live, records: Sequence[Record], advanced: Adv
     keys = dict.fromkeys(record.key for record in records if record.key is not None)
     _keep(live, SILENT, missing | silence.heard, keys | dict.fromkeys(missing))
     if silence.group is not None:
-        report.group_depends, silence.group.depends = silence.group.depends, False
+        report.write_all, silence.group.depends = report.write_all or silence.group.depends, False
         _keep(live, GROUP, silence.group.alarmed, keys | silence.group.changed)
         silence.group.changed.clear()
     return advanced._replace(outputs=_by_record(job, advanced.outputs, sent, records[0])) if sent else advanced

@@ -202,7 +202,7 @@ class Delivery:
             ready=self.ready,
         )
         if self.core.meet is not None:
-            self.core.meet(partition.live, partial(self.store.scan, number), self.moments.get(number, ""))
+            self.core.meet(partition.live, partial(self.store.scan, number), self.moments.get(number, ""), held)
         if self.core.read_open is not None:
             partition.reading = self.core.read_open(self.core.job, partition.live, partial(self.store.scan, number))
         before = self.former.job_before(number, self.core.job, changelog, self.origin)

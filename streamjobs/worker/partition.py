@@ -267,7 +267,7 @@ class Partition:
                 if self.pace is not None:
                     self.pace.applied.seconds += time.thread_time() - spent
                     letters = report.set_aside or report.dead_lettered.get(ASIDE) or report.failures
-                    self._write_all |= bool(letters or report.group_depends)
+                    self._write_all |= bool(letters or report.write_all)
                 self.newest = max(self.newest, report.newest_event or self.newest)
                 self.next = max(self.next, part[-1].offset + 1)
                 (self._on_replayed if again else self._on_advance)(report, ended - started)
@@ -349,7 +349,8 @@ class Partition:
         With letters of keys that are set aside all states are written: a replay from before would send them again, or,
         where the takeover can read the key's state, learn from these records, which `dlq redrive` sends once more. The same
         with letters of a learner that failed: the takeover may have a learner that is corrected. The same where a
-        group depends on alarms that states do not have: they have the newest one of their key.
+        group depends on alarms that states do not have: they have the newest one of their key. The same where a key is
+        missing: the takeover may expect other keys.
         """
         if self.pace is None:
             return [*self.live.snapshots()]

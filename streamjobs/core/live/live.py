@@ -190,10 +190,12 @@ class Live(Slots):
         """For the commit of the next offset; "" where the job needs none."""
         return "" if self.silence is None else self.silence.moment
 
-    def meet(self, scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]], moment: str = "") -> None:
+    def meet(
+        self, scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]], moment: str = "", progress: int = 0
+    ) -> None:
         """Before the first batch: learn when each stored key was last heard of, if the job asks. scan: as of a store.
 
-        moment: of the commit where the input continues.
+        moment: of the commit where the input continues. progress: up to where outputs are out.
         Raises ForeignStateError where the first stored state is of another job: no record has to come to show it.
         """
         for _, data in scan(None, 1):
@@ -204,6 +206,7 @@ class Live(Slots):
             except SnapshotError:  # a damaged one is set aside when its key comes
                 pass
         if self.silence is not None:
+            self.silence.progress = progress
             self.silence.meet_all(self.job.own, scan, moment)
 
     def slot(self, key: bytes) -> int | None:

@@ -19,7 +19,8 @@ because records were deleted: then the clock is the largest stored one.
 `tests/worker/test_silent_at_pace.py` tries the crashes.
 
 A key that is expected is missing when the clock, which begins with the partition's first sample, has come to the stated time
-without a sample of the key. It then gets a state that tells so, in which its newest sample is of -inf.
+without a sample of the key. It then gets a state that tells so, in which its newest sample is of -inf. All states are
+written with it, so no key became missing from R to P, and a key that the job file expects since then is missing from P on.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,6 +65,7 @@ class Silence:
         self.heard: dict[bytes, Heard] = {}
         self.quiet: dict[bytes, Heard] = {}  # keys that are silent now
         self.absent: set[bytes] | None = None  # keys that are expected and may still come in time; None: not known yet
+        self.progress = 0  # no key is expected in records before this offset, because their outputs are out
         self.missing: dict[bytes, Heard] = {}
         self._due: list[tuple[float, bytes]] = []  # heap of one clock a key, no later than when it falls silent
         self._stored: dict[tuple[str, int], int] = {}  # the last offset that a stored state has applied, by place
