@@ -1,8 +1,8 @@
 """`init`: writes a commented job file to start from."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,8 +13,8 @@ from streamjobs.settings.types import UNIT_NAMES, many
 
 if TYPE_CHECKING:
     from streamjobs.commands.recordings.job_template import Written
+    from streamjobs.commands.recordings.trial import Sample
     from streamjobs.recordings.guess.result import Chosen, Guess
-    from streamjobs.recordings.tables import How
 
 SHORT, USUAL = 300, 1000  # rows of a key from which a detector can learn from few, and as usual
 BROKER = "kafka://localhost:9092"
@@ -40,7 +40,9 @@ def init(
     ] = None,
     broker: Annotated[str | None, typer.Option(help="The broker, such as kafka://localhost:9092.")] = None,
     records: Records = None,
-    seconds: Annotated[float, typer.Option(min=0, help="With --from-topic: most seconds to wait for them.")] = 5.0,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="With --from-topic: most seconds to wait, while records come.")
+    ] = 5.0,
     preset: Annotated[
         str | None, typer.Option(help="Without data: the tool that will write the records, such as sensorlogger_live.")
     ] = None,
@@ -63,12 +65,12 @@ def init(
 ) -> None:
     """Write a commented job file for your own data, with a reason for each guess.
 
-    At a terminal it asks where it is unsure. Lines that it cannot guess are marked 'choose', with the candidates. With
-    --sample it tries the job's drift detection, and alarms of sensors, on the sample.
+    At a terminal it asks where it is unsure. Lines that it cannot guess are marked 'choose', with the candidates. It
+    tries the job's drift detection, learners of a label, and alarms of sensors, on the sample or the topic's records.
     """
     from streamjobs.commands.recordings import job_template, questions, what_next
+    from streamjobs.commands.recordings.trial import Sample
     from streamjobs.recordings.guess.result import Chosen
-    from streamjobs.recordings.profile import profiled_rows
 
     if file.exists() and not force:
         raise ConfigError(f"{file}: already exists; --force overwrites it.")
@@ -76,29 +78,25 @@ def init(
     asks = not yes and questions.at_a_terminal()
     written = _begun(topic or from_topic, sample, broker)._replace(time_zone=time_zone, missing=missing)
     guessed, chosen = None, Chosen(key=key, label=label, time_format=time_format)
+    data = Sample(sample, how_of(separator, decimal))
     if from_topic is not None:
-        found = _topic(from_topic, broker, records, seconds)
-        written = found.into(written)
-        guess_with = found.guess
+        data, written, guess_with = _topic(from_topic, broker, records, seconds, data, written)
     elif sample is not None:
-        guess_with = _file(sample, how_of(separator, decimal))
+        guess_with = _file(data)
     elif preset is not None:
         guess_with = _of_preset(preset)
     if sample is not None or from_topic is not None or preset is not None:
         guessed = questions.asked(guess_with, chosen)[0] if asks else guess_with(chosen)
-        if sample is not None and population is None:  # which needs all columns, also of a phone that lies still
-            guessed, most_rows, written = _surveyed(sample, guessed, written, how_of(separator, decimal))
-        if from_topic is not None and population is None:
-            guessed = profiled_rows(found.rows, guessed, found.owners)
+        if population is None:  # which needs all columns, also of a phone that lies still
+            guessed, most_rows, written = _surveyed(data, guessed, written)
     if population is not None:
-        data = sample, how_of(separator, decimal), found.rows if from_topic is not None else None
         return _start(population, file, guessed, written, data, force)
     if guessed is not None:
         guessed, written = _completed(written, guessed, asks)
     _write(file, job_template.job_file_text(guessed, file, written))
     _tell(_said(guessed, written.missing) if guessed is not None else ())
-    if sample is not None and guessed is not None:
-        _try(file, sample, guessed, written, how_of(separator, decimal), most_rows)
+    if guessed is not None and (sample is not None or data.topic is not None):
+        _try(file, data, guessed, written, most_rows)
     copied = written.partitions > 1 and guessed is not None and guessed.key is not None
     say(what_next.what_next(guessed, file, sample, from_topic is not None, copied))
 
@@ -125,16 +123,17 @@ def _start(
     file: Path,
     guessed: "Guess | None",
     written: "Written",
-    data: "tuple[Path | None, How, Sequence[dict[str, Any]] | None]",
+    data: "Sample",
     force: bool,
 ) -> None:
-    """A job with a population of the package. data: the sample's file, how it is read, and the rows of a topic."""
+    """A job with a population of the package."""
     from streamjobs.commands.recordings import job_template, starting, what_next
     from streamjobs.fit.starters import starter
     from streamjobs.recordings.files import rows_of
 
-    of, (sample, how, topic_rows) = starter(name), data
-    rows = topic_rows or (rows_of(sample, how) if sample is not None else ())
+    of, sample = starter(name), data.path
+    topic_rows = data.topic.rows if data.topic is not None else None
+    rows = topic_rows or (rows_of(sample, data.how) if sample is not None else ())
     fitting = starting.begun(of, guessed, rows)
     fitting, written = _completed(written, fitting, False)
     population = starting.write_population(of, fitting, file, force)
@@ -158,7 +157,7 @@ def _begun(topic: str | None, sample: Path | None, broker: str | None) -> "Writt
     return Written(topic, broker or BROKER, "json", None, None, name=name)
 
 
-def _try(file: Path, sample: Path, guessed: "Guess", written: "Written", how: "How", most_rows: int) -> None:
+def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", most_rows: int) -> None:
     """Write the job file again, with what its [drift] does on the sample."""
     from streamjobs.commands.recordings.job_template import job_file_text
     from streamjobs.commands.recordings.trial import is_tried, tried_on
@@ -172,16 +171,16 @@ def _try(file: Path, sample: Path, guessed: "Guess", written: "Written", how: "H
     if guessed.label is not None and not teaches(guessed):
         from streamjobs.commands.recordings.learner_trial import best_learner
 
-        written = written._replace(best=best_learner(file, sample, guessed, how))
+        written = written._replace(best=best_learner(file, sample, guessed))
         _write(file, job_file_text(guessed, file, written))
-    trial = tried_on(file, sample, guessed, how, most_rows)
+    trial = tried_on(file, sample, guessed, most_rows)
     while (unfit := trial.unfit) and may_leave_out(guessed):
         for line in map(str, trial.tried):
             note(line)
         note(f"{unfit[0]!r} is left out of fields: {unfit[1]}; put it back if that is what you want to hear of")
         guessed = left_out_of(guessed, dict([unfit]))
         _write(file, job_file_text(guessed, file, written))
-        trial = tried_on(file, sample, guessed, how, most_rows)
+        trial = tried_on(file, sample, guessed, most_rows)
     _write(file, job_file_text(guessed, file, written, trial))
     for line in (*trial.lines(), *trial.off):
         note(line)
@@ -194,29 +193,37 @@ def _write(file: Path, text: str) -> None:
         raise ConfigError(f"{file}: cannot be written ({error.strerror}).") from None
 
 
-def _file(sample: Path, how: "How") -> "Callable[[Chosen], Guess]":
+def _file(sample: "Sample") -> "Callable[[Chosen], Guess]":
     """Guesses from a file. What is said of how it is read is said once."""
     from streamjobs.recordings.guess import guess
 
-    return lambda chosen: guess(sample, how, chosen)
+    assert sample.path is not None
+    path = sample.path
+    return lambda chosen: guess(path, sample.how, chosen)
 
 
-def _surveyed(sample: Path, guessed: "Guess", written: "Written", how: "How") -> "tuple[Guess, int, Written]":
+def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[Guess, int, Written]":
     """With the classes and people of the whole file, and without fields that drift detection cannot watch.
 
     Also the most rows of a key, and what is written with whether these are few.
     """
     import dataclasses
 
-    from streamjobs.recordings.profile import profiled
+    from streamjobs.recordings.profile import profiled, profiled_rows
     from streamjobs.recordings.survey import survey
     from streamjobs.recordings.tables import untold
 
-    how = dataclasses.replace(how, preset=guessed.preset and guessed.preset.name, tell=untold)
-    guessed, found = profiled(
-        sample, survey(sample, guessed, how), how, lambda rows: counted(rows, "rows of the sample read")
-    )
-    short = found.most_rows if SHORT <= found.most_rows < USUAL else 0
+    whole = True
+    if sample.path is not None:
+        how = dataclasses.replace(sample.how, preset=guessed.preset and guessed.preset.name, tell=untold)
+        surveyed = survey(sample.path, guessed, how)
+        guessed, found = profiled(sample.path, surveyed, how, lambda rows: counted(rows, "rows of the sample read"))
+    elif sample.topic is not None:
+        guessed, found = profiled_rows(sample.topic.rows, guessed, sample.topic.owners)
+        whole = sample.topic.whole
+    else:
+        return guessed, 0, written
+    short = found.most_rows if whole and SHORT <= found.most_rows < USUAL else 0
     return guessed, found.most_rows, written._replace(rows=short, daily=bool(found.daily), alone=found.keys == 1)
 
 
@@ -226,25 +233,9 @@ def _of_preset(name: str) -> "Callable[[Chosen], Guess]":
     return lambda chosen: guess_of_preset(name)
 
 
-class _Topic(NamedTuple):
-    format: str
-    guess: "Callable[[Chosen], Guess]"
-    keyless_partitions: int = 0  # of a topic with records without keys
-    rows: "Sequence[dict[str, Any]]" = ()
-    owners: "Sequence[Any] | None" = None  # the keys of the rows' records
-    registry: str | None = None
-    after_schema_id: bool = False
-
-    def into(self, written: "Written") -> "Written":
-        return written._replace(
-            format=self.format,
-            registry=self.registry,
-            partitions=self.keyless_partitions,
-            after_schema_id=self.after_schema_id,
-        )
-
-
-def _topic(topic: str, url: str | None, records: int | None, seconds: float) -> _Topic:
+def _topic(
+    topic: str, url: str | None, records: int | None, seconds: float, data: "Sample", written: "Written"
+) -> "tuple[Sample, Written, Callable[[Chosen], Guess]]":
     """Guesses from the newest records of a topic. Raises SetupError where it cannot be read."""
     from streamjobs.commands.recordings.topic_sample import sample_of, shares
     from streamjobs.job_files import broker_of
@@ -254,13 +245,14 @@ def _topic(topic: str, url: str | None, records: int | None, seconds: float) -> 
     sample = sample_of(broker_of(url), topic, records, seconds)
     for line in shares(sample):
         note(f"topic {topic}: {line}")
+    written = written._replace(format=sample.format)
     live = live_preset(sample.rows)
     if live is not None:
-        return _Topic(sample.format, lambda chosen: guess_of_preset(live.name, sample.rows))
-    owners = sample.owners if sample.has_keys else None
-    guess = lambda chosen: guess_rows(sample.rows, f"topic {topic}", chosen, owners=owners)  # noqa: E731
-    partitions = 0 if sample.has_keys else sample.partitions
-    return _Topic(sample.format, guess, partitions, sample.rows, owners, sample.registry, sample.after_schema_id)
+        return data, written, lambda chosen: guess_of_preset(live.name, sample.rows)
+    guess = lambda chosen: guess_rows(sample.rows, f"topic {topic}", chosen, owners=sample.owners)  # noqa: E731
+    keyless = 0 if sample.owners is not None else sample.partitions
+    written = written._replace(registry=sample.registry, partitions=keyless, after_schema_id=sample.after_schema_id)
+    return data._replace(topic=sample), written, guess
 
 
 def _completed(written: "Written", guessed: "Guess", asks: bool) -> "tuple[Guess, Written]":

@@ -58,10 +58,10 @@ def _ranges_of(
 def newest(
     broker: BrokerSection, topic: str, count: int, until: float, *, max_bytes: int = 0, missing: str = client.NO_INPUT
 ) -> Generator[Stored, None, None]:
-    """About so many of the newest records, and those that come until time.monotonic() says `until`, while there are fewer.
+    """About so many of the newest records; with fewer, those that come until time.monotonic() says `until`, or none comes.
 
-    As many of each partition. It uses no group and commits nothing. max_bytes: as for `topic_records`. Raises
-    SetupError as it does, with `missing` where the topic does not exist.
+    As many of each partition. The first record is waited for until `until`. It uses no group and commits nothing.
+    max_bytes: as for `topic_records`. Raises SetupError as it does, with `missing` where the topic does not exist.
     """
     read_to: dict[int, int] = {}
     found = 0
@@ -75,10 +75,11 @@ def newest(
             left -= take
             ranges[partition] = read_to.get(partition, end - take), end
             read_to[partition] = end
+        before = found
         for record in read(broker, topic, ranges, max_bytes=max_bytes):
             found += 1
             yield record
-        if time.monotonic() >= until:
+        if time.monotonic() >= until or found == before > 0:
             return
         if found < count:
             time.sleep(min(LOOK_EVERY, max(0.0, until - time.monotonic())))

@@ -51,18 +51,18 @@ def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) ->
 
     count: passes the rows on, and may report how many there were.
     """
+    wanted = [*guessed.fields, *guessed.candidates.get("key", ()), *filter(None, (guessed.key, guessed.time))]
+    return profiled_rows(count(rows_of(path, how, wanted)), guessed)
+
+
+def profiled_rows(
+    rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Sequence[Any] | None = None
+) -> tuple[Guess, Profile]:
+    """As `profiled`, of rows at hand. owners: as for `profile_of`."""
     if not guessed.fields or "fields" in guessed.choose:
         return guessed, Profile([], {}, [], {}, [], [], 0, 0)
-    wanted = [*guessed.fields, *guessed.candidates.get("key", ()), *filter(None, (guessed.key, guessed.time))]
-    found = profile_of(count(rows_of(path, how, wanted)), guessed)
+    found = profile_of(rows, guessed, owners)
     return without_unsteady(guessed, found), found
-
-
-def profiled_rows(rows: Sequence[dict[str, Any]], guessed: Guess, owners: Sequence[Any] | None) -> Guess:
-    """As `profiled`, of rows at hand."""
-    if not guessed.fields or "fields" in guessed.choose:
-        return guessed
-    return without_unsteady(guessed, profile_of(rows, guessed, owners))
 
 
 def without_unsteady(guessed: Guess, found: Profile) -> Guess:

@@ -154,6 +154,15 @@ def test_an_empty_topic_is_waited_for_and_then_one_sentence(mock, tmp_path, caps
     assert "topic empty: no record came within 0.6 s; start its producer" in capsys.readouterr().err
 
 
+def test_a_small_topic_to_which_nothing_comes_is_not_waited_for(mock, tmp_path, capsys):
+    job = job_on(mock, tmp_path, "quiet")
+    assert command("produce", job, jsonl(tmp_path / "a.jsonl", list(rows(30))), "--key", "person") == 0
+    before = time.monotonic()
+    words = ("--from-topic", "quiet", "--broker", mock.url, "--seconds", "60", "--yes")
+    assert command("init", tmp_path / "quiet.toml", *words) == 0
+    assert "30 of 30 records have a key" in capsys.readouterr().err and time.monotonic() - before < 20
+
+
 def test_recordings_of_a_folder_play_at_once_and_a_long_wait_is_printed(mock, tmp_path, capsys, monkeypatch):
     job = job_on(mock, tmp_path, "played")
     monkeypatch.setattr("streamjobs.commands.recordings.produce.LONG", 0.3)

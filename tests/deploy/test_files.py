@@ -66,6 +66,14 @@ def test_hadolint_would_find_a_mistake(tmp_path: Path) -> None:
     assert {"DL3007", "DL3003", "DL3013"} <= set(re.findall(r"DL\d+", found))
 
 
+def test_no_pinned_package_is_removed_from_the_image() -> None:
+    removed = re.findall(r"pip uninstall((?: -\w+)*)((?: [a-z]+)+)", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"))
+    lock = (CHECKOUT / "requirements-deploy.lock").read_text(encoding="utf-8")
+    pinned = set(re.findall(r"^([a-z0-9][\w.-]*)==", lock, re.MULTILINE))
+    (names,) = [words.split() for _, words in removed]
+    assert names == ["pip"] and not pinned & {*names}, "grpcio-tools needs setuptools"
+
+
 def test_the_context_of_the_image_has_what_the_dockerfile_copies() -> None:
     """.dockerignore starts from nothing; each source of a COPY is let through."""
     ignored = (CHECKOUT / ".dockerignore").read_text(encoding="utf-8").splitlines()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from streamjobs.commands.recordings.topic_sample import TopicSample
+from streamjobs.core.messages import Stored
 from streamjobs.job_files import read_table
 from streamjobs.recordings.files import records_of, rows_of
 from streamjobs.recordings.guess import guess_rows
@@ -75,7 +76,10 @@ def test_a_topic_without_keys_gets_the_field_with_an_id_for_each_device(tmp_path
         {"unit": {"serial": f"SN-{n % 24}", "firmware": "2.4"}, "ts": START + 5 * (n // 24), "temp": random(n)}
         for n in range(N)
     ]
-    sample = TopicSample(made, "json", [None] * N, 0, partitions)
+    records = [
+        Stored("units", n % partitions, n, 1000 * row["ts"], None, json.dumps(row).encode()) for n, row in enumerate(made)
+    ]
+    sample = TopicSample(made, "json", records, 0, partitions)
     monkeypatch.setattr("streamjobs.commands.recordings.topic_sample.sample_of", lambda *asked: sample)
     assert command("init", tmp_path / "job.toml", "--from-topic", "units", "--yes") == 0
     source = read_table(tmp_path / "job.toml")["source"]

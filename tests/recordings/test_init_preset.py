@@ -41,8 +41,8 @@ def test_init_writes_a_job_that_learns_what_phones_push(tmp_path: Path, capsys: 
 def test_init_knows_pushes_in_a_topic_and_measures_their_rate(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [json.loads(push(n, readings(n, n + 1)[::2]).value or b"") for n in range(3)]  # every second sample: 50 Hz
-    found = TopicSample(rows, "json", [b"a1b2"] * 3, 0)
+    pushes = [push(n, readings(n, n + 1)[::2]) for n in range(3)]  # every second sample: 50 Hz
+    found = TopicSample([json.loads(one.value or b"") for one in pushes], "json", pushes, 0)
     monkeypatch.setattr("streamjobs.commands.recordings.topic_sample.sample_of", lambda *asked: found)
     path = tmp_path / "phones.toml"
     assert command("init", path, "--from-topic", TOPIC) == 0

@@ -1,14 +1,15 @@
-"""`init --from-topic` on a fleet whose records have no keys, in partitions that take turns."""
+"""`init --from-topic`: fleets with and without keys, tried as files are; partitions that take turns."""
 
 import json
 import math
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from streamjobs.core.messages import Stored
 from streamjobs.job_files import read_table
-from tests.commands.jobs import command
+from tests.commands.jobs import command, jsonl
 
 START, PAUSE, KEYS, BATCH = 1_795_000_000, 900, 40, 300  # seconds; a producer without keys changes the partition by batches
 MODULE = "streamjobs.commands.recordings.topic_sample"
@@ -61,3 +62,51 @@ def test_fewer_records_are_read_where_that_is_asked_for(tmp_path, capsys, of_top
     of_topic(stations(150))
     assert command("init", tmp_path / "job.toml", "--from-topic", "air", "--records", 500) == 0
     assert "guessed from 500 rows" in capsys.readouterr().err
+
+
+def pumps(rows: int, keys: int = 3) -> list[Stored]:
+    """Of pumps with Kafka keys, in two partitions."""
+    rng, found = np.random.default_rng(3), list[Stored]()
+    for row in range(rows):
+        for key in range(keys):
+            flow, heat = rng.normal(5, 1), rng.normal(40, 2)
+            value = {"pump": f"p{key}", "ts": START + 10 * row + key, "flow": round(flow, 3), "heat": round(heat, 3)}
+            value["target"] = round(0.5 * flow - 0.1 * heat + rng.normal(0, 0.01), 4)
+            stamp = (START + 10 * row + key) * 1000
+            found.append(Stored("air", key % 2, row, stamp, b"p%d" % key, json.dumps(value).encode()))
+    return found
+
+
+def without_label(records: list[Stored]) -> list[Stored]:
+    rows = [json.loads(one.value or b"") for one in records]
+    return [
+        one._replace(value=json.dumps({name: value for name, value in row.items() if name != "target"}).encode())
+        for one, row in zip(records, rows, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+@pytest.mark.parametrize("keys", [True, False])
+def test_a_topic_is_tried_as_a_file_of_its_records_is(tmp_path, capsys, of_topic, labelled, keys) -> None:
+    records = pumps(1500) if labelled else without_label(pumps(1500))
+    sample = jsonl(tmp_path / "air.jsonl", [json.loads(one.value or b"") for one in records])
+    of_topic([one if keys else one._replace(key=None) for one in records])
+    tables, tried = [], []
+    for words in (("--from-topic", "air"), ("--sample", sample)):
+        assert command("init", tmp_path / "job.toml", *words, "--topic", "air", "--force") == 0
+        said = capsys.readouterr().err.splitlines()
+        tried.append([line for line in said if line.startswith(("on the sample", "rmse"))])
+        table = read_table(tmp_path / "job.toml")
+        tables.append({name: table.get(name) for name in ("learner", "head", "drift", "alarms")})
+    assert tables[0] == tables[1] and tried[0] == tried[1], "the same choices, by the same figures"
+    assert len(tried[0]) == 1 + labelled and (tables[0]["learner"]["name"] == "rls") == labelled
+    assert labelled or tables[0]["alarms"] == {"stuck": True, "silent": "100s"}
+
+
+def test_a_topic_of_which_few_rows_of_a_key_were_read_keeps_the_usual_detector(tmp_path, capsys, of_topic) -> None:
+    of_topic(without_label(pumps(500)))
+    assert command("init", tmp_path / "job.toml", "--from-topic", "air") == 0
+    assert "detector" in read_table(tmp_path / "job.toml")["drift"], "it was read whole: 500 rows are all"
+    assert command("init", tmp_path / "job.toml", "--from-topic", "air", "--records", 900, "--force") == 0
+    assert "detector" not in read_table(tmp_path / "job.toml")["drift"], "the topic has more"
+    assert "# silent = " in (tmp_path / "job.toml").read_text()

@@ -194,10 +194,10 @@ def _window_of(starter: "Starter") -> str:
 
 
 def _sensors(guessed: "Guess | None", trial: "Trial | None") -> str:
-    """The lines of [alarms]: as tried on the sample, or as comments, such as for a topic of which few rows are read."""
-    if trial is not None:
+    """The lines of [alarms]: as tried on the sample, or as comments."""
+    if trial is not None and trial.tried:
         return "".join(f"\n{one_line(line)}" for line in trial.sensors)
-    lines = ["\n", "# [alarms]  # of sensors that stop; not tried: 'init --sample' tries them on a file"]
+    lines = ["\n", "# [alarms]  # of sensors that stop; not tried"]
     lines.append("# stuck = true  # a column repeats one number")
     if guessed is not None and guessed.pause and guessed.time is not None:
         lines.append(f'# silent = "{math.ceil(10 * guessed.pause)}s"  # no sample of a key for 10 usual pauses')

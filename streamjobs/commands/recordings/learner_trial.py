@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streamjobs.commands.console import note
-from streamjobs.commands.recordings.trial import environment, records_to_try
+from streamjobs.commands.recordings.trial import Sample, environment, records_to_try
 from streamjobs.errors import ConfigError
 
 if TYPE_CHECKING:
     from streamjobs.recordings.guess.result import Guess
-    from streamjobs.recordings.tables import How
 
 CANDIDATES: Mapping[str, Mapping[str, Any]] = {
     "rls": {"name": "rls", "intercept": True},
@@ -30,7 +29,7 @@ class Best(NamedTuple):
     line: str
 
 
-def best_learner(file: Path, sample: Path, guessed: "Guess", how: "How") -> Best | None:
+def best_learner(file: Path, sample: Sample, guessed: "Guess") -> Best | None:
     """Of CANDIDATES; None where the file's learner stays. Each label is predicted before it is learned.
 
     The second half of each key's labels counts. In windows labels are known LATE windows later.
@@ -55,7 +54,7 @@ def best_learner(file: Path, sample: Path, guessed: "Guess", how: "How") -> Best
         if width > WIDEST:
             tables.pop("rls")
         most = max(10 * LEAST, WORK // width**2)
-        records = list(islice(records_to_try(settings, sample, guessed, how), most))
+        records = list(islice(records_to_try(settings, sample, guessed), most))
         if len(records) < LEAST:
             return None
         note("trying learners on the sample ...")

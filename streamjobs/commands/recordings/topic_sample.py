@@ -28,15 +28,18 @@ LARGEST = 1 << 20  # bytes of a value, as [source] max_bytes has it unless set
 class TopicSample(NamedTuple):
     rows: list[dict[str, Any]]
     format: str  # json | msgpack | avro | protobuf
-    owners: list[bytes | None]  # the keys of the rows' records
+    records: list[Stored]  # of the rows, those of a partition in their order
     strange: int  # records that are not objects in this format
     partitions: int = 1  # of the topic
     registry: str | None = None  # address of the registry that has the records' schemas
     after_schema_id: bool = False  # JSON that follows the id of a schema, which need not be read
+    whole: bool = True  # all records of the topic were read
 
     @property
-    def has_keys(self) -> bool:
-        return any(self.owners)
+    def owners(self) -> list[bytes | None] | None:
+        """The keys of the rows' records; None where no record has one."""
+        keys = [record.key for record in self.records]
+        return keys if any(keys) else None
 
 
 def sample_of(broker: BrokerSection, topic: str, records: int | None, seconds: float) -> TopicSample:
@@ -49,11 +52,13 @@ def sample_of(broker: BrokerSection, topic: str, records: int | None, seconds: f
     def read(count: int, until: float) -> list[Stored]:
         return list(itertools.islice(newest(broker, topic, count, until, max_bytes=LARGEST, missing=MISSING), count))
 
-    found = read(records or FEW, until)
+    most = records or FEW
+    found = read(most, until)
     if records is None and len(found) == FEW:
         size = sum(len(record.value or b"") for record in found) / FEW
-        found = read(max(FEW, min(MANY, int(MOST_BYTES / max(size, 1)))), 0.0) or found
-    found.sort(key=lambda record: record.timestamp)  # partitions are read one after another
+        most = max(FEW, min(MANY, int(MOST_BYTES / max(size, 1))))
+        found = read(most, 0.0) or found
+    found, whole = _by_time(found), len(found) < most
     if not found:
         raise ConfigError(f"topic {topic}: no record came within {seconds:g} s; start its producer, or raise --seconds.")
     for name, decode, skipped in FORMATS:
@@ -61,18 +66,28 @@ def sample_of(broker: BrokerSection, topic: str, records: int | None, seconds: f
         rows = [(one, row) for one, value in zip(found, values, strict=True) if (row := _decoded(decode, value)) is not None]
         if 2 * len(rows) > len(found):
             partitions = connect(broker, [topic])[1][topic]
-            owners = [record.key for record, _ in rows]
-            strange = len(found) - len(rows)
-            return TopicSample([row for _, row in rows], name, owners, strange, partitions, after_schema_id=skipped > 0)
+            strange, ones = len(found) - len(rows), [record for record, _ in rows]
+            sample = TopicSample([row for _, row in rows], name, ones, strange, partitions, whole=whole)
+            return sample._replace(after_schema_id=skipped > 0)
     if 2 * sum(_names_schema(record.value) for record in found) > len(found):
-        return _with_schemas(broker, topic, found)
+        return _with_schemas(broker, topic, found, whole)
     raise ConfigError(
         f"topic {topic}: expected records that are objects in JSON or MessagePack, got others in most of {len(found):,} "
         "records; see [source] format for what else can be read."
     )
 
 
-def _with_schemas(broker: BrokerSection, topic: str, found: list[Stored]) -> TopicSample:
+def _by_time(records: list[Stored]) -> list[Stored]:
+    """The records of partitions that were read one after another; each partition's stay in their order."""
+    newest = dict[int, int]()
+    times = []
+    for one in records:
+        newest[one.partition] = max(one.timestamp, newest.get(one.partition, 0))
+        times.append(newest[one.partition])
+    return [records[n] for n in sorted(range(len(records)), key=times.__getitem__)]
+
+
+def _with_schemas(broker: BrokerSection, topic: str, found: list[Stored], whole: bool) -> TopicSample:
     """With the schemas of a registry. Raises ConfigError where the registry is not known, or most values cannot be read."""
     from streamjobs.job_files import with_schemas
 
@@ -87,8 +102,8 @@ def _with_schemas(broker: BrokerSection, topic: str, found: list[Stored]) -> Top
             f"topic {topic}: most of {len(found):,} values cannot be read with the schemas of this registry ({why})."
         )
     partitions, strange = connect(broker, [topic])[1][topic], len(found) - len(rows)
-    owners, values = [record.key for record, _ in rows], [row for _, row in rows]
-    return TopicSample(values, form, owners, strange, partitions, registry)
+    ones: list[Any] = [record for record, _ in rows]
+    return TopicSample([row for _, row in rows], form, ones, strange, partitions, registry, whole=whole)
 
 
 def _names_schema(value: bytes | None) -> bool:
@@ -106,7 +121,7 @@ def _decoded(decode: Any, value: bytes | None) -> Any:
 
 def shares(sample: TopicSample) -> Iterator[str]:
     """What should be known of it, for people."""
-    keys = list(filter(None, sample.owners))
+    keys = list(filter(None, sample.owners or ()))
     if keys:
         yield f"{len(keys):,} of {many(len(sample.rows), 'record')} have a key, {len(set(keys)):,} different ones"
     else:

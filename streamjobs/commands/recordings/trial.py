@@ -5,7 +5,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from streamjobs.settings.false_alarms import WITHOUT_RHYTHM
 from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
+    from streamjobs.commands.recordings.topic_sample import TopicSample
     from streamjobs.core.job import Job
     from streamjobs.core.messages import Output, Stored
     from streamjobs.recordings.clocks import Pauses
@@ -42,7 +43,16 @@ MEANS = {
     "group": "this share of the keys alarms at once",
 }
 OPEN = 0.2  # of the rows, at most, a watch may have an open alarm: of a level that keeps moving it learns again and again
+Triple = tuple[Any, dict[str, Any], Any]  # a key, its row, and the row again or its record
 TOO_MANY, MORE = 2.0, 2  # alarms are too many beyond so many times the stated number, and so many more
+
+
+class Sample(NamedTuple):
+    """What a job is tried on: a file, or records of a topic."""
+
+    path: Path | None
+    how: "How"
+    topic: "TopicSample | None" = None
 
 
 class Tried(NamedTuple):
@@ -132,7 +142,7 @@ def environment(guessed: "Guess") -> Mapping[str, str]:
     return {**({IN_UTC: "UTC"} if "time_zone" in guessed.choose else {}), **os.environ}
 
 
-def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: int) -> Trial:
+def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int) -> Trial:
     """The file's own [drift] first; where it alarms too often, without its loudest watch, then others."""
     from streamjobs.job_files import job_from, read_job
     from streamjobs.recordings.clocks import Pauses
@@ -153,7 +163,7 @@ def tried_on(file: Path, sample: Path, guessed: "Guess", how: "How", most_rows: 
             )
         note("trying [drift] on the sample ...")
         pauses = Pauses()
-        records = list(records_to_try(own.settings, sample, guessed, how, pauses))
+        records = list(records_to_try(own.settings, sample, guessed, pauses))
     except ConfigError as error:
         return Trial([], str(error))
     found: list[Tried] = []
@@ -314,60 +324,70 @@ def _usual(raised: Sequence[tuple[str, int, str]], rows: Mapping[str, int], keys
 
 
 def records_to_try(
-    settings: "Settings", sample: Path, guessed: "Guess", how: "How", pauses: "Pauses | None" = None
+    settings: "Settings", sample: Sample, guessed: "Guess", pauses: "Pauses | None" = None
 ) -> Iterator["Stored"]:
     """Of the sample's first KEYS keys. pauses: gets those of all keys."""
     import dataclasses
 
     from streamjobs.commands.recordings.options import with_rate
+    from streamjobs.core.decoding.keys import key_bytes
     from streamjobs.recordings.files import records_of, records_of_rows, rows_of
     from streamjobs.recordings.places import Place
     from streamjobs.recordings.tables import untold
     from streamjobs.settings.paths import column_path
 
     key = guessed.key or next(iter(guessed.candidates.get("key", ())), None)
-    how = dataclasses.replace(with_rate(how, settings), tell=untold, key_from=guessed.key_from if key is None else None)
+    key_of = (lambda row: None) if key is None else column_path(key).find
+    if sample.topic is not None:  # as if all were in one partition: those of a key may be in several
+        rows, records = sample.topic.rows, sample.topic.records
+        keys = sample.topic.owners or map(key_of, rows)
+        if sample.topic.owners is None:  # as `rekey` copies them
+            records = [one._replace(key=key_bytes(key_of(row))) for row, one in zip(rows, records, strict=True)]
+        tried = _of_first_keys(_measured(zip(keys, rows, records, strict=True), guessed, pauses))
+        for number, record in enumerate(tried):
+            yield record._replace(topic=settings.source.topic, partition=0, offset=number)
+        return
+    path = sample.path
+    assert path is not None
+    how = with_rate(sample.how, settings)
+    how = dataclasses.replace(how, tell=untold, key_from=guessed.key_from if key is None else None)
     if key is None and how.key_from is None:
-        how = dataclasses.replace(how, key_is=Place(sample, None, (sample.resolve().name,)).stem)  # as `what_next` prints
+        how = dataclasses.replace(how, key_is=Place(path, None, (path.resolve().name,)).stem)  # as `what_next` prints
     if key is None or guessed.preset is not None:
         for record in itertools.islice(
-            records_of(sample, settings.source, key, guessed.start_time, settings.side, how=how), RECORDS
+            records_of(path, settings.source, key, guessed.start_time, settings.side, how=how), RECORDS
         ):
             if pauses is not None:
                 pauses.add(record.key, record.timestamp / 1000)
             yield record
         return
-    rows = counted(rows_of(sample, how), "rows of the sample read")
-    if pauses is not None and guessed.time is not None:
-        rows = _measured(rows, column_path(key).find, guessed, pauses)
-    tried = _of_first_keys(rows, column_path(key).find)
+    triples = ((key_of(row), row, row) for row in counted(rows_of(path, how), "rows of the sample read"))
+    tried = _of_first_keys(_measured(triples, guessed, pauses))
     yield from records_of_rows(tried, settings.source, key, guessed.start_time, settings.side, how)
 
 
-def _measured(
-    rows: Iterable[dict[str, Any]], key_of: Callable[[dict[str, Any]], Any], guessed: "Guess", pauses: "Pauses"
-) -> Iterator[dict[str, Any]]:
-    """The rows; their pauses are added to `pauses`."""
+def _measured(triples: Iterable["Triple"], guessed: "Guess", pauses: "Pauses | None") -> Iterator["Triple"]:
+    """The triples; the pauses of their keys are added to `pauses`."""
     from streamjobs.recordings.files import SECONDS
     from streamjobs.recordings.profile import moment_of
     from streamjobs.settings.paths import column_path
 
     time_of = column_path(guessed.time or "").find
     second = 1.0 if guessed.written else SECONDS[guessed.time_unit]
-    for row in rows:
-        if isinstance(key := key_of(row), Hashable):
+    for key, row, one in triples:
+        if pauses is not None and guessed.time is not None and isinstance(key, Hashable):
             pauses.add(key, second * moment_of(time_of(row), guessed.time_format))
-        yield row
+        yield key, row, one
 
 
-def _of_first_keys(rows: Iterable[dict[str, Any]], key_of: Callable[[dict[str, Any]], Any]) -> Iterator[dict[str, Any]]:
+def _of_first_keys(triples: Iterable["Triple"]) -> Iterator[Any]:
+    """The last of each triple of the first KEYS keys."""
     keys, count = set[Any](), 0
-    for number, row in enumerate(rows):
-        key = key_of(row)
+    for number, (key, _, one) in enumerate(triples):
         if isinstance(key, Hashable) and key not in keys and len(keys) < KEYS:
             keys.add(key)
         if isinstance(key, Hashable) and key in keys:
             count += 1
-            yield row
+            yield one
         if count == RECORDS or number == LOOK_AT:
             return
