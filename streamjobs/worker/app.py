@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import faust
 import structlog
@@ -12,7 +12,6 @@ from streamjobs.core.interface import Core
 from streamjobs.kafka import client, layout, patches, topics
 from streamjobs.kafka.patches import decompression
 from streamjobs.kafka.topic_id import MISSING, Origin, present_ids, require_same_changelog
-from streamjobs.schema_registry.lookup import Lookup, lookup_of
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import recovery
@@ -23,6 +22,9 @@ from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import Producer
 from streamjobs.worker.state_folder import state_folder
 from streamjobs.worker.store import MemoryStore, RocksStore, Store
+
+if TYPE_CHECKING:
+    from streamjobs.schema_registry.lookup import Lookup
 
 log = structlog.get_logger("streamjobs")
 
@@ -44,7 +46,7 @@ class WorkerApp(faust.App):  # type: ignore[misc]
     metrics: Metrics
     client: Mapping[str, Any]  # for aiokafka
     broker_section: BrokerSection
-    lookup: Lookup | None  # of schemas
+    lookup: "Lookup | None"  # of schemas
     linger: float  # seconds, [source] linger
     waiting: frozenset[int]  # input partitions that are not processed here, see `build`
 
@@ -146,6 +148,7 @@ def build(
         datadir=folder,
         autodiscover=False,
         web_enabled=False,
+        HttpClient=object,  # Faust's own is aiohttp's, see `lean_imports`
         topic_partitions=partitions,
         topic_allow_declare=False,  # kafka/topics.py creates them
         topic_disable_leader=True,
@@ -173,7 +176,7 @@ def build(
     table = app.Table("state", partitions=partitions, key_type=bytes, value_type=bytes, schema=raw)
     assert table.changelog_topic.get_topic_name() == app.changelog
     app.store = MemoryStore() if in_memory else RocksStore(table.data)
-    app.lookup = lookup_of(settings, core.schemas, metrics.count_schema_request)
+    app.lookup = _lookup_of(settings, core, metrics)
     app.delivery = Delivery(
         core,
         settings.state,
@@ -195,6 +198,14 @@ def build(
 
     _subscribe(app, source)
     return app
+
+
+def _lookup_of(settings: Settings, core: Core, metrics: Metrics) -> "Lookup | None":
+    if settings.registry is None:
+        return None  # no HTTP client to import
+    from streamjobs.schema_registry.lookup import lookup_of
+
+    return lookup_of(settings, core.schemas, metrics.count_schema_request)
 
 
 def _subscribe(app: WorkerApp, source: Any) -> None:

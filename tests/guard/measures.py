@@ -3,16 +3,20 @@
 records  for each job, a record: page faults, calls of Python and C functions, objects that its output and the undo log hold
 small    for the full job, a batch of 2 records: calls of Python and C functions
 loops    for the full job, a record: calls of functions of `algorithms` while its loops are interpreted, not compiled
-start    modules that `check` and a worker have imported before the first record
+check    modules that `check` has imported
+worker   modules that a worker has imported before the first record
 """
 
+import contextlib
 import ctypes
 import gc
+import io
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -125,29 +129,34 @@ def _loops() -> dict[str, float]:
     return {"full calls of interpreted loops": calls / count}
 
 
-def _start() -> dict[str, float]:
-    import contextlib
-    import io
-    import tempfile
+def _check() -> dict[str, float]:
+    from streamjobs.cli import run
 
+    with _job_file() as path, contextlib.redirect_stdout(io.StringIO()):
+        assert run(["check", str(path)]) == 0
+    return _modules("check")
+
+
+def _worker() -> dict[str, float]:
+    import streamjobs.cli  # noqa: F401 - a worker begins with it
+    from streamjobs.process import lean_imports
+
+    with lean_imports():
+        from streamjobs.job_files import core_from, read_job
+        from streamjobs.maintenance import ask  # noqa: F401 - these are what a worker imports
+        from streamjobs.worker import app, run  # noqa: F401
+
+    with _job_file() as path:
+        core_from(read_job(path)).job.compile()
+    return _modules("worker")
+
+
+@contextlib.contextmanager
+def _job_file() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "job.toml"
         path.write_text(JOB)
-        from streamjobs.cli import run
-
-        with contextlib.redirect_stdout(io.StringIO()):
-            assert run(["check", str(path)]) == 0
-        counts = _modules("check")
-        from streamjobs.job_files import core_from, read_job
-
-        composition = read_job(path)
-    from streamjobs.maintenance import ask  # noqa: F401 - these are what a worker imports
-    from streamjobs.process import load_lapack
-    from streamjobs.worker import app, run  # type: ignore[assignment] # noqa: F401
-
-    load_lapack()
-    core_from(composition).job.compile()
-    return counts | _modules("worker")
+        yield path
 
 
 def _modules(command: str) -> dict[str, float]:
@@ -186,12 +195,13 @@ MEASURES: dict[str, Callable[[], dict[str, float]]] = {
     "records": _records,
     "small": _small,
     "loops": _loops,
-    "start": _start,
+    "check": _check,
+    "worker": _worker,
 }
 PLANTED: dict[str, tuple[str, Callable[[], None]]] = {  # cause -> the measure that notices it
     "malloc": ("records", _plant_malloc),
     "order": ("loops", _plant_order),
-    "imports": ("start", _plant_imports),
+    "imports": ("check", _plant_imports),
 }
 
 

@@ -21,9 +21,11 @@ budget = 15
 name = "rls"
 [sinks]
 features = ""
+[state]
+store = "memory"
 """
 PROGRAM = """
-import ssl, sys
+import asyncio, ssl, sys
 from pathlib import Path
 from streamjobs.process import lean_imports
 with lean_imports():
@@ -31,9 +33,15 @@ with lean_imports():
     from streamjobs.worker import app, run
 core = core_from(read_job(Path(sys.argv[1])))
 core.job.compile()
-left_out = ["rich", "cffi", "scipy.linalg", "numba.np.arraymath"]
+from streamjobs.worker.metrics import Metrics
+async def build():
+    app.build(core.job.settings, core, Metrics(), 4)
+asyncio.run(build())
+left_out = ["rich", "yaml", "cffi", "scipy.linalg", "numba.np.arraymath", "aiohttp", "aiohttp.client"]
 loaded = [name for name in left_out if name in sys.modules]
-import numba, rich, aiohttp
+import numba, rich, yaml, aiohttp.client
+from streamjobs.schema_registry import client
+assert client.aiohttp is aiohttp and aiohttp.ClientSession, "what uses aiohttp gets the whole of it"
 assert numba.njit(lambda x: x.sum() + 1.0)(__import__("numpy").ones(3)) == 4.0, "a loop is compiled as usual"
 known = [one.get_ca_certs() for one in (aiohttp.connector._SSL_CONTEXT_VERIFIED, ssl.create_default_context())]
 assert known[0] == known[1], "aiohttp knows the certificates of the machine"

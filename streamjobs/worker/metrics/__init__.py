@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from prometheus_client import (
@@ -32,9 +32,11 @@ from streamjobs.core.messages import Report, Worst
 from streamjobs.core.unlearned import REASONS as SKIPPED
 from streamjobs.core.unlearned import Taken
 from streamjobs.errors import REASONS
-from streamjobs.schema_registry.lookup import Lookup
 from streamjobs.worker.metrics.table import METRICS, PREFIX, SCHEMA_ANSWERS, STAGES, Metric
 from streamjobs.worker.partition import Partition
+
+if TYPE_CHECKING:
+    from streamjobs.schema_registry.lookup import Lookup
 
 
 class Metrics:
