@@ -99,7 +99,7 @@ _usual_warning = warnings.formatwarning
 
 app = typer.Typer(
     name="streamjobs",
-    help="Online kernel learning on Kafka: one learner per key; features, predictions and drift events out.",
+    help="Learn online from Kafka topics, one kernel learner for each key: features, predictions and drift alarms.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -116,7 +116,9 @@ def _add(group: typer.Typer, commands: Commands, above: str = "") -> None:
 
 @app.callback()
 def every_command(
-    debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error; may stand anywhere.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Print the traceback of an error; works at any place in the line.")
+    ] = False,
 ) -> None:
     pass  # read in `run`, before anything can fail
 

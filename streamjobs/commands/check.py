@@ -60,7 +60,7 @@ def check(
 ) -> None:
     """Check a job file, list all mistakes at once, and predict the size of its states.
 
-    Ends with code 1 if no record of --sample, or of the newest with --online, can be used.
+    Ends with code 1 if none of the records that it reads (--sample, --online) can be used.
     """
     from algorithms.common.cache_folder import cache_root
     from streamjobs.kafka.certificates import check_authority

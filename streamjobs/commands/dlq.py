@@ -168,9 +168,9 @@ def redrive(
 ) -> None:
     """Send dead letters back to the input topic, with their original key, value, time and headers.
 
-    The header streamjobs-attempt counts the attempts. Dead letters that were sent back before are left out, and those
-    of which the input does not show it: they are older than its first record, or it is compacted. Workers may run. Other
-    groups that read the input would get the records again: this is refused without --shared.
+    The header streamjobs-attempt counts the attempts. Without --again, letters that were sent back before are skipped, and
+    letters for which the input cannot show this: letters older than its first record, all letters of a compacted input.
+    Workers may run. If other groups read the input, they would get the records again: this needs --shared.
     """
     from streamjobs.maintenance.letters import letter_id, redriven
     from streamjobs.maintenance.redrive import offsets_after, older_than_input, read_letters, send_back, sent_before

@@ -29,7 +29,7 @@ Recording = Annotated[
     ),
 ]
 Pause = Annotated[
-    str | None, typer.Option(help="Without such a column: a pause longer than this (10s) or a new label ends a recording.")
+    str | None, typer.Option(help="Without a column for recordings: a pause longer than this (10s) or a new label ends one.")
 ]
 Test = Annotated[
     list[str] | None, typer.Option("--test", help="Recordings of other people to evaluate on; may be repeated.")
@@ -76,7 +76,7 @@ def fit(
 ) -> None:
     """Learn a population (scale, map and starting head) from recordings of many people.
 
-    The report tells how well it works for new people: it leaves each person out in turn, learns from all others, lets
+    The report estimates how well it works for new people. It leaves each person out in turn, learns from all others, lets
     labels arrive late, and compares with simpler methods.
     """
     from streamjobs.fit.fitting import Asked, fit_job, ready

@@ -28,7 +28,7 @@ TimeZone = Annotated[
 
 Records = Annotated[
     int | None,
-    typer.Option(min=1, help="With --from-topic: most records to read; absent: 2,000, or up to 50,000 that are there."),
+    typer.Option(min=1, help="With --from-topic: most records to read; absent: 2,000, or 50,000 if the topic has them."),
 ]
 
 
@@ -36,7 +36,7 @@ def init(
     file: Annotated[Path, typer.Argument(help="The job file to write.")] = Path("job.toml"),
     sample: Annotated[Path | None, typer.Option(help=f"Data to guess fields, times and labels from. {FILES}.")] = None,
     from_topic: Annotated[
-        str | None, typer.Option("--from-topic", help="A live topic to guess from instead; its newest records are read.")
+        str | None, typer.Option("--from-topic", help="Guess from the newest records of this topic instead.")
     ] = None,
     broker: Annotated[str | None, typer.Option(help="The broker, such as kafka://localhost:9092.")] = None,
     records: Records = None,

@@ -67,17 +67,17 @@ def replay(
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="Replay a topic up to this time.")] = None,
     output_dir: Annotated[
-        Path | None, typer.Option(help="Folder to write the outputs to, one .jsonl file per sink.")
+        Path | None, typer.Option(help="Folder to write the outputs to, a .jsonl file for each output topic.")
     ] = None,
     expect: Annotated[
         str | None,
         typer.Option(
-            help="Compare with recorded outputs: a folder, a .jsonl file, or 'topics' for the worker's; code 4 if any "
-            "number differs."
+            help="Compare with earlier outputs: a folder, a .jsonl file, or 'topics' for the worker's. Ends with code "
+            "4 if any number differs."
         ),
     ] = None,
     pool: Annotated[
-        bool, typer.Option("--pool", help="Learn one model from all keys; each key keeps its own signal.")
+        bool, typer.Option("--pool", help="Learn one model from all keys. Each key has its own windows.")
     ] = False,
     export: Annotated[
         Path | None, typer.Option(help="With --pool: file to write the model to, for [state] start_from.")

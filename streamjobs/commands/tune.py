@@ -36,9 +36,7 @@ def tune(
     time_column: TimeColumn = None,
     share: Annotated[
         float,
-        typer.Option(
-            min=0.1, max=0.9, help="Fraction of each key's labelled rows, from the first, used to choose settings."
-        ),
+        typer.Option(min=0.1, max=0.9, help="Fraction of each key's labelled rows that choose settings: its first rows."),
     ] = 0.5,
     candidates: Annotated[int, typer.Option(min=1, help="Most trials of the job's settings, and of a linear head's.")] = 30,
     seconds: Annotated[float, typer.Option(min=1, help="Time limit in seconds. Running trials are stopped.")] = 300.0,

@@ -12,21 +12,21 @@ class DriftSection(Section):
         "learner with the LS error to watch: a table with name and settings; absent: the [learner]"
     )
     detector: str | dict[str, Any] | None = optional(
-        "drift detector: its name, or a table with settings; absent, without a reference: column_chart for columns, else "
-        "conformal, or page_hinkley without false_alarms; with 'first ...': reference_chart for columns, else "
-        "reference_level; with 'population': glr_chart"
+        "drift detector: its name, or a table with settings; absent: column_chart for columns, conformal for errors "
+        "(page_hinkley without false_alarms); with reference = 'first ...': reference_chart, reference_level; with "
+        "'population': glr_chart"
     )
     false_alarms: str | None = optional(
         "most alarms of a key while nothing changes, on average: '1 per 10000 rows', or with [window] '1/day', "
         "'6/h'; absent: the detector's own settings decide"
     )
     reference: FirstRows | None = optional(
-        "normal rows of each key, such as 'first 400 rows' or 'first 2h' of event time: then extractor and detector stop "
-        "learning, and an alarm lasts until the values are back; 'population': the rows before are normal, with limits "
-        "from 'streamjobs fit', for watch = 'columns'; needs false_alarms; absent: both keep learning"
+        "'first 400 rows', or 'first 2h' of event time: these rows of each key are normal, then extractor and detector "
+        "stop learning, and an alarm lasts until the values are back; 'population': normal is what resembles the rows "
+        "before, with limits from 'streamjobs fit', for watch = 'columns'; needs false_alarms; absent: both keep learning"
     )
     reference_from: Literal["own", "start_from"] = setting(
-        "own", "normal rows of a new key; own: its first rows; start_from: those of [state] start_from, at once"
+        "own", "normal rows of a new key; own: its first rows; start_from: the reference in the file of [state] start_from"
     )
     relearn_after: RowsOrTime | None = optional(
         "with reference: how long an alarm lasts, such as '5000 rows' or '7d', before the "
@@ -34,18 +34,18 @@ class DriftSection(Section):
     )
     watch: WatchName | list[WatchName] = setting(
         "ls_error",
-        "what the detector watches in each row; columns: its numbers, with "
-        "column_chart; innovations: errors of a forecast of each number from the 16 rows before, with column_chart; rows: "
-        "single rows with an unusual innovation, with row_tail; a list: all under one false_alarms",
+        "what the detector watches in each row; columns: its numbers; innovations: errors of a forecast of each number "
+        "from the 16 rows before; rows: single rows with an unusual innovation; loss: the error of the prediction; a "
+        "list: all share false_alarms",
     )
-    daily: bool = setting(False, "watch deviations of the numbers from the same time on the days before")
+    daily: bool = setting(False, "watch how far the numbers are from those at the same time on the days before")
     beside: list[str | dict[str, Any]] = setting(
         [],
         "controls, such as last_points: the same detector also watches their LS errors",
     )
     idle: int = setting(
         10,
-        "samples that repeat the previous one more often than this, and their windows, are not watched; 0: all",
+        "most repeats of a sample that are watched; later repeats, and their windows, are not; 0: all are",
         ge=0,
         le=1_000_000,
     )
@@ -65,18 +65,20 @@ class BoutsSection(Section):
 class AlarmsSection(Section):
     stuck: bool | Seconds = setting(
         False,
-        "alarm of a column that usually changes: it repeats one number 30 times or more, and 10 times as often as ever "
-        "before; a time, such as '10m': and for this time",
+        "alarm when a column that usually changes repeats one number 30 times or more, and 10 times as often as ever "
+        "before; a time, such as '10m': and at least for this time",
     )
     silent: Seconds | None = optional(
-        "alarm of a key without a new sample for this time, such as '10m', by its partition's event time; absent: off", gt=0
+        "alarm when a key has no new sample for this time, such as '10m', in the event time of its partition; absent: off",
+        gt=0,
     )
     group: float | None = optional(
-        "with silent: alarm when this share of a partition's keys (5 or more) has alarms within group_within; absent: off",
+        "with silent: alarm when this share of a partition's keys, and at least 5, raise alarms within group_within; "
+        "absent: off",
         gt=0,
         le=1,
     )
-    group_within: Seconds = setting(600.0, "time in which a group alarms (duration, or seconds)", gt=0)
+    group_within: Seconds = setting(600.0, "longest time between the alarms of a group (duration, or seconds)", gt=0)
     expected: list[str] = setting(
         [], "with silent: keys that must send; alarm of a key without any sample for the time `silent`"
     )
@@ -91,10 +93,16 @@ class AlarmsSection(Section):
 
 class ForecastSection(Section):
     fields: list[str] | None = optional("fields, or numbers of windows such as temp_mean; absent: all, or all means")
-    ahead: list[int | str] = setting([1], "how far ahead, ascending: rows, or with equal intervals times such as '1h'")
+    ahead: list[int | str] = setting(
+        [1], "how far ahead, ascending: rows, or times such as '1h' if rows have equal intervals"
+    )
     season: int | str | None = optional("rows or time of a season; 0: none; absent: a day, if it has 4 to 2880 rows")
-    every: Seconds | None = optional("interval of a key's rows (duration, or seconds); absent: [window] hop, or any")
-    learner: str | dict[str, Any] | None = optional("learner that predicts numbers; absent: eight experts")
+    every: Seconds | None = optional(
+        "interval of a key's rows (duration, or seconds); absent: [window] hop, or rows at any times"
+    )
+    learner: str | dict[str, Any] | None = optional(
+        "learner that predicts numbers; absent: a weighted mean of eight simple forecasts"
+    )
     inputs: list[str] | None = optional("with learner: fields that it sees for each forecast; absent: the forecast field")
     lags: int | None = optional("with learner: how many latest values of each input it sees; absent: 8", ge=1, le=1000)
     coverage: list[float] = setting([0.8, 0.95], "share of values in each interval")

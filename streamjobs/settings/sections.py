@@ -49,7 +49,10 @@ class WindowSection(Section):
         "gravity expects acceleration in the first three fields and does not depend on how the sensor is mounted",
     )
     convolutions: int = setting(
-        0, "with [population]: numbers of random convolutions of a window, learned by `fit`; 0: none", ge=0, le=500
+        0,
+        "with [population]: how many numbers a window has from random convolutions, as `fit` learns them; 0: none",
+        ge=0,
+        le=500,
     )
     mirror: MirrorSection | None = optional(
         "changes the sign of some columns before windows are made, so that a left arm looks like a right one: "
@@ -118,11 +121,13 @@ class PopulationSection(Section):
         description="file of 'streamjobs fit': scale, map and starting head of other people, shared by all keys"
     )
     replaces: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = optional(
-        "fingerprints of earlier populations, as 'streamjobs state migrate' prints them: keys of these "
-        "populations keep offsets, signal and waiting rows, and start over with the new head; absent: they are refused"
+        "earlier populations, by the fingerprints that 'streamjobs state migrate' prints: their keys get the new head, "
+        "and keep offsets, signal and waiting rows; absent: their states are refused"
     )
     directions: int | None = optional(
-        "combinations of numbers that the head sees in place of all, learned by `fit`; absent: all", ge=2, le=1000
+        "how many combinations of a row's numbers the head sees, learned by `fit`; absent: the numbers themselves",
+        ge=2,
+        le=1000,
     )
 
 
@@ -137,9 +142,11 @@ class LearnerSection(NamedSection):
         "also takes task, classes, max_classes, targets, smooth, filter, lasts, clip_target, fallback and reject here, as "
         "in [head]"
     )
-    freeze: bool | None = optional("whether the map stops learning: always with [population], never without")
+    freeze: bool | None = optional(
+        "true or absent with a [population]: its map does not learn; without a population every map learns"
+    )
     input: bool = setting(
-        False, "with [population] and a [head]: the head sees the scaled row and then the features of the map"
+        False, "with [population] and a [head]: the head also sees the scaled row, before the features of the map"
     )
 
 
@@ -154,16 +161,16 @@ class HeadSection(NamedSection):
     targets: int = setting(1, "regression: numbers in a label", ge=1, le=1024)
     smooth: float = setting(0.0, "classification: weight of the previous row's scores in the decision; 0: off", ge=0, lt=1)
     filter: Literal["hmm"] | None = optional(
-        "classification with a [population], in place of smooth; hmm: the score is the probability of the class, from this "
-        "row and the rows before; 'streamjobs fit' learns how much a row counts"
+        "classification with a [population], in place of smooth; hmm: the score is the probability of the class, given "
+        "this row and the rows before; 'streamjobs fit' learns how"
     )
     lasts: Seconds | None = optional(
         "with filter: how long an activity lasts on average, with [window] (duration, or seconds); absent: as "
         "in the recordings of 'streamjobs fit'"
     )
     clip_target: float | None = optional(
-        "regression: a label beyond so many running standard deviations from the key's running mean is learned "
-        "as this limit; outputs have the label unchanged; 0: off; absent: 10",
+        "regression: longest distance of a label from the key's running mean, in running standard deviations; a label "
+        "beyond it is learned as this limit; 0: off; absent: 10",
         ge=0,
         le=1e6,
     )
@@ -221,13 +228,12 @@ class StateSection(Section):
     )
     replay: Seconds = setting(
         10.0,
-        "processor time that a crash may cost in applying records again; states are written as "
-        "seldom as it allows (duration, or seconds); with 0s: at each checkpoint",
+        "processor time that a crash may cost in applying records again: the more, the fewer writes of states (duration, "
+        "or seconds); 0s: each checkpoint writes all changed states",
     )
     cache: Bytes = setting(256 << 20, "most memory for live states (size, or bytes); all others stay in the store")
     ttl: Seconds | None = optional(
-        "keys idle longer than this in event time start over, and their state is removed (duration, or "
-        "seconds); absent: never"
+        "event time after which an idle key starts over and its state is removed (duration, or seconds); absent: never"
     )
     start_from: str | None = optional("exported state that new keys start from")
 

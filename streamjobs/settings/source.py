@@ -42,8 +42,8 @@ class SourceSection(Section):
     )
     partitioner: Literal["murmur2", "crc32", "fnv1a"] = setting(
         "murmur2",
-        "how producers choose a key's partition; with `key` unless rekeyed, and for [alarms] expected, a record in another "
-        "one stops the worker",
+        "how producers choose a key's partition. If the job has `key` without rekeyed, or [alarms] expected, the worker "
+        "stops at a record in another partition",
     )
     format: Literal["json", "msgpack", "raw", "avro", "protobuf"] = setting(
         "json", "encoding of record values; avro and protobuf take their schemas from [registry] or schema_file"
@@ -55,8 +55,8 @@ class SourceSection(Section):
     message: str | None = optional("message type of the values in a Protobuf schema_file; absent: the first")
     envelope: Literal["none", "cloudevents", "schema_id"] = setting(
         "none",
-        "cloudevents: values are the data of CloudEvents, binary or structured; ce.time is an attribute of the event, "
-        "'\"ce\".time' a field of the data; schema_id: JSON after its schema's id",
+        "cloudevents: values are CloudEvents, binary or structured; ce.time is an attribute of the event, '\"ce\".time' a "
+        "field of its data; schema_id: values are JSON behind their schema's id",
     )
     compression: Literal["none", "gzip"] = setting(
         "none",
@@ -125,7 +125,7 @@ class SourceSection(Section):
     )
     duplicates: Literal["drop", "learn"] = setting(
         "drop",
-        "what to do with a sample with the time of its key's newest; without `time` all are learned",
+        "what to do with another sample at the newest time of its key; without `time` all are learned",
     )
     future: Seconds = setting(
         60.0,
@@ -138,8 +138,8 @@ class SourceSection(Section):
     )
     linger: Seconds = setting(
         0.0,
-        "how long the broker may hold a fetch below 64 KB: single records of many keys cost a fraction of the processor, "
-        "and outputs are up to that much later (duration, or seconds)",
+        "how long the broker may wait for 64 KB before it answers a fetch: outputs are later, but single records of many "
+        "keys need a fraction of the processor (duration, or seconds)",
         le=1,
     )
     max_bytes: Bytes = setting(1 << 20, "largest record value (size, or bytes)")

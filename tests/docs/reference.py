@@ -36,7 +36,7 @@ def sections() -> dict[str, str]:
     }
 
 
-DURATION, SIZE = "duration, such as `2s`", "size, such as `64MB`"
+DURATION, SIZE = "duration", "size"
 
 
 def renewed(text: str, page: str, place: Mapping[str, str] = SECTION_IN) -> str:

@@ -23,7 +23,7 @@ Separator = Annotated[
 Decimal = Annotated[str | None, typer.Option(help="Decimal sign of CSV: . or , (absent: as the first rows show).")]
 KeyFrom = Annotated[
     str | None,
-    typer.Option("--key-from", help="'file' or 'folder': its name is the key of each recording."),
+    typer.Option("--key-from", help="'file' or 'folder': use its name as the key of a recording."),
 ]
 KeyIs = Annotated[str | None, typer.Option("--key-is", help="One key for all records, such as the person's name.")]
 Start = Annotated[
