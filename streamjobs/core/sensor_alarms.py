@@ -4,6 +4,7 @@ The id of an alarm is a hash of the topic, the key, the kind of the alarm, its n
 state, so a record that is applied again raises the same alarm.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
@@ -28,6 +29,7 @@ from streamjobs.stages.rows import Rows
 
 MISSING = "missing"  # the kind of alarm of a key that is expected and never came
 MOST_KEYS = 100  # in the record of a group
+FEW = 12  # states, that are written one by one
 MOST_NAMED = 16  # columns in the record of a sensor that is stuck
 Sent = tuple[int, Output]  # with the place of the record that caused it
 
@@ -59,23 +61,30 @@ def watch_silence(job: Job, live: Live, records: Sequence[Record], advanced: Adv
         silence.expect(_expected(job, records[0].partition))
     grouped = silence.group is not None and job.steps.group is not None
     raised = _raised(job, records, advanced.outputs) if grouped else {}
-    turns = [(record, -math.inf, False) for record in records if record.offset in raised]
-    for record, time, applied in sorted([*report.heard, *turns], key=lambda one: one[0].offset):
-        group = silence.group_at(record) if grouped else None
-        for change in silence.hear(record.key or b"", time, applied=applied) if time > -math.inf else ():
+    heard, group = report.heard, None
+    if raised or report.redelivered:
+        turns = [(record, -math.inf, False) for record in records if record.offset in raised]
+        heard = sorted([*heard, *turns], key=lambda one: one[0].offset)
+    for record, time, applied in heard:
+        if grouped and group is None:
+            group = silence.group_at(record)
+        for change in silence.hear(record.key or b"", time, applied) if time > -math.inf else ():
             alarm = _silent(job, silence, change)
             sent.append(_output(job, record, alarm, change.key, silence.time))
             if change.missing:
                 missing[change.key] = change.heard
                 report.write_all |= not change.back
             _report(report, alarm)
+        if not grouped or not (time == -math.inf or (group is not None and group.start)):
+            continue
         for turn in _turns(silence, group, record, time == -math.inf):
             alarm = _grouped(job, silence, turn)
             sent.append(_output(job, record, alarm, b"", silence.time))
             _report(report, alarm)
     report.heard.clear()
     keys = dict.fromkeys(record.key for record in records if record.key is not None)
-    _keep(live, SILENT, missing | silence.heard, keys | dict.fromkeys(missing))
+    _keep(live, SILENT, silence.heard, keys)
+    _keep(live, SILENT, missing, [key for key in missing if key not in silence.heard])
     if silence.group is not None:
         report.write_all, silence.group.depends = report.write_all or silence.group.depends, False
         _keep(live, GROUP, silence.group.alarmed, keys | silence.group.changed)
@@ -138,20 +147,40 @@ def open_of_live(job: Job, live: Live) -> list[ShownAlarm]:
 
 def _keep(live: Live, name: str, known: Mapping[bytes, Heard | Alarmed], keys: Iterable[bytes]) -> None:
     """The states of these keys get what is known of them."""
-    work = live.work[name]
-    for key in keys:
-        of_key = known.get(key)
-        if of_key is None or key in live.aside:
-            continue
-        if key not in live.slot_of and not live.room():
+    keys = [key for key in keys if key in known]
+    if live.aside.verdicts:
+        keys = [key for key in keys if key not in live.aside]
+    slots = list(map(live.slot_of.get, keys))
+    gone = [key for key, slot in zip(keys, slots, strict=True) if slot is None] if None in slots else ()
+    here = keys if not gone else [key for key in keys if key in live.slot_of]
+    _put(live, name, [slot for slot in slots if slot is not None], [known[key] for key in here])
+    for key in gone:
+        if not live.room():
             live.tick()
-        slot = live.slot(key)
-        if slot is None:
-            continue
-        for field, number in of_key._asdict().items():
-            if work[field][slot] != number:
-                work[field][slot] = number
-                live.dirty.add(slot)
+        if (slot := live.slot(key)) is not None:
+            _put(live, name, [slot], [known[key]])
+
+
+def _put(live: Live, name: str, slots: list[int], known: Sequence[Heard | Alarmed]) -> None:
+    if not slots:
+        return
+    live.touch(slots)
+    at, fields = np.array(slots), known[0]._fields
+    if len(slots) < FEW:
+        arrays = [live.work[name][field] for field in fields]
+        for slot, one in zip(slots, known, strict=True):
+            for array, number in zip(arrays, one, strict=True):
+                if array[slot] != number:
+                    array[slot] = number
+                    live.dirty.add(slot)
+        return
+    numbers = np.fromiter(itertools.chain.from_iterable(known), np.float64, len(known) * len(fields)).reshape(
+        -1, len(fields)
+    )
+    for field, column in zip(fields, numbers.T, strict=True):
+        array = live.work[name][field]
+        live.dirty.update(at[array[at] != column].tolist())
+        array[at] = column
 
 
 def _by_record(job: Job, outputs: Sequence[Output], sent: Sequence[Output], first: Record) -> list[Output]:

@@ -184,3 +184,22 @@ def test_silent_needs_the_states_of_all_keys() -> None:
     table["state"] = {"ttl": "1d"}
     with pytest.raises(ConfigError, match=r"silent cannot be used with .* needs the states of all keys"):
         composition_from(table)
+
+
+class Unwalked(dict):
+    """Answers for single keys alone."""
+
+    def _refuse(self, *_: object) -> None:
+        raise AssertionError("all known keys were looked through")
+
+    __iter__ = __or__ = __ror__ = keys = items = values = copy = _refuse  # type: ignore[assignment]
+
+
+def test_a_batch_costs_the_same_whatever_the_number_of_known_keys() -> None:
+    """Except where a group opens or grows."""
+    worker = Fleet(job(alarms=EXPECTED | {"group": 0.3}))
+    records = of_missing()
+    worker.apply(records[:40])
+    assert worker.live.silence is not None
+    worker.live.silence.heard = Unwalked(worker.live.silence.heard)
+    assert [one["watch"] for one in alarms(worker.apply(records[40:200]))].count("missing") == 3

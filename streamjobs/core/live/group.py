@@ -50,6 +50,7 @@ class Group:
         A state has its key's newest alarm alone. Where the alarm before still counts, or the group is open, the states as of
         different records do not say what the group was: `depends`.
         """
+        self._forget(clock)
         self.depends |= key in self._members or bool(self.start)
         self._members[key] = clock
         self._recent.append((clock, key))
@@ -70,9 +71,9 @@ class Group:
         return self.alarmed[key]
 
     def tick(self, clock: float, known: int) -> Turn | None:
-        """The clock goes on, or a key is new: whether the open group ends."""
+        """The clock goes on, or a key is new, while a group is open: whether it ends."""
         self._forget(clock)
-        if not self.start or len(self._members) >= self._least(known):
+        if len(self._members) >= self._least(known):
             return None
         over = Turn(self.start, True, self.keys())
         self.start = 0.0

@@ -140,7 +140,7 @@ class Silence:
         assert self.group is not None and self._alarmed is not None
         self._alarmed[key] = self.group.remember(key, self.clock)
 
-    def hear(self, key: bytes, time: float, *, applied: bool = False) -> Sequence[Change]:
+    def hear(self, key: bytes, time: float, applied: bool = False) -> Sequence[Change]:
         """A sample of this event time came; gives who comes back and who falls silent with it, in their order.
 
         applied: the state of the key has it, so it moves the partition's clock alone, as it did when it was applied.
@@ -155,7 +155,7 @@ class Silence:
         changes: list[Change] = []
         if newer:
             self.heard[key] = Heard(time, self.time, self.clock)
-            if key in self.missing:
+            if self.missing and key in self.missing:
                 changes.append(Change(key, self.missing.pop(key), True))
             if before is None or self.quiet.pop(key, None) is not None:
                 heappush(self._due, (self._when(self.heard[key]), key))
