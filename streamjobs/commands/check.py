@@ -320,6 +320,8 @@ def size(
     if job.untaught is not None:
         least = readable(job.state_bytes - job.untaught.nbytes)
         say(f"of a key without a label: at most {least}, {readable(measured.untaught_bytes)} in memory")
+    if measured.known_bytes:
+        say(f"[alarms] silent: {readable(measured.known_bytes)} more in memory of each key, live or not")
     rows = [
         (
             f"{one.keys:,}" + (" <" if one.keys == keys and len(needs) > 3 else ""),

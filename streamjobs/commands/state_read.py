@@ -196,10 +196,10 @@ def show_command(
         show(keys)
         return
     for one in keys:
-        _print_details(one)
+        _print_details(job, one)
 
 
-def _print_details(about: dict[str, Any]) -> None:
+def _print_details(job: "Job", about: dict[str, Any]) -> None:
     key, size = shortened(about["key"]), readable(about["bytes"])
     say(f"{key} in partition {about['partition']}: {size}, written {moment(about['written'])}")
     event = about["event_time"]
@@ -224,11 +224,24 @@ def _print_details(about: dict[str, Any]) -> None:
         text = ", ".join(f"{field} {value:.4g}" for field, value in fields.items() if value is not None and field != "seed")
         say(f"  {name:<10} {text}")
     say()
+    times = {(stage, name) for stage, of in job.own.items() for name in of.times}
     rows = [
-        (one["stage"], one["name"], "x".join(map(str, one["shape"])) or "1", one["bytes"], one["norm"], one["value"])
+        (
+            *(one["stage"], one["name"], "x".join(map(str, one["shape"])) or "1", one["bytes"], one["norm"]),
+            _value(one["value"], time=(one["stage"], one["name"]) in times),
+        )
         for one in about["fields"]
     ]
     table(("stage", "field", "shape", "bytes", "norm", "value"), rows, left=("stage", "field", "shape", "value"))
+
+
+def _value(value: Any, *, time: bool) -> Any:
+    """Of a field, as the table shows it; an event time next to its number.
+
+    >>> _value(1.7e9, time=True), _value(0.0, time=True), _value(1.7e9, time=False)
+    ('1700000000 (2023-11-14 22:13:20)', 0.0, 1700000000.0)
+    """
+    return f"{value:.15g} ({moment(1000 * value)})" if time and isinstance(value, float) and value else value
 
 
 def diff(

@@ -4,6 +4,7 @@ import json
 import random
 import statistics
 import time
+import tracemalloc
 from pathlib import Path
 
 from streamjobs.core.advance import advance
@@ -77,7 +78,25 @@ def cost(job: Job, rate: float) -> Cost:
     little = Live(job, stored.get, most_bytes=keys // HOT * plenty.slot_bytes)
     missed = _timed(job, little, made, keys, stored, kept=True)
     sizes = (plenty.slot_bytes, job.state_bytes, plenty.untaught_bytes, len(made.take(1, keys)[0].value or b""))
-    return Cost(live, max(0.0, missed - live), fixed_loop(), *sizes)
+    return Cost(live, max(0.0, missed - live), fixed_loop(), *sizes, known_bytes(job))
+
+
+def known_bytes(job: Job, keys: int = 10_000) -> int:
+    """Of a key in memory, whether its state is live or not: when it was heard of, and its newest alarm."""
+    if job.steps.silent is None:
+        return 0
+    from streamjobs.core.live.silence import Silence
+
+    tracemalloc.start()
+    silence = Silence.of(job.steps.silent, job.steps.group)
+    for number in range(keys):
+        key = b"key-%d" % number
+        silence.hear(key, START)
+        if silence.group is not None:
+            silence.group.alarm(key, silence.clock, START, keys)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return taken // keys
 
 
 def _timed(job: Job, live: Live, made: "_Records", keys: int, stored: dict[bytes, bytes], *, kept: bool) -> float:

@@ -92,6 +92,7 @@ class Cost(NamedTuple):
     state_bytes: int  # a snapshot, at most
     untaught_bytes: int = 0  # a live key without a label in memory
     record_bytes: int = 71  # of a value; the default is that of the measured runs
+    known_bytes: int = 0  # a key in memory that need not be live
 
 
 def rate_of(text: str) -> float:
@@ -154,7 +155,7 @@ def need(slopes: Slopes, cost: Cost, load: Load) -> Need:
         cores,
         workers,
         partitions,
-        empty + each * live_bytes + remembered,
+        empty + each * live_bytes + remembered + own * cost.known_bytes,
         store + spread * own * cost.state_bytes,
         min(1.0, live_bytes / (own * cost.slot_bytes)),
         86_400 * load.keys * min(load.rate, 1 / between) * cost.state_bytes,

@@ -133,6 +133,7 @@ def test_show_tells_stages_and_classes_of_a_key(there, capsys):
     assert command("state", "show", file, "p1", "--copy", newer) == 0
     out = capsys.readouterr().out
     assert "last applied imu[0] 598" in out and "run " in out and "extractor.support" in out
+    assert " (2023-11-14 22:" in out, "event times, next to their numbers"
     assert command("state", "show", file, "p1", "--copy", newer, "--json") == 0
     assert json.loads(capsys.readouterr().out)[0]["classes"].keys() == {"run", "sit"}
 

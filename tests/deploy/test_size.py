@@ -155,6 +155,18 @@ def test_records_can_be_made_and_are_learned(name: str) -> None:
     assert found.slot_bytes > 0 and found.state_bytes == job_named(name).state_bytes
 
 
+def test_what_silent_and_group_remember_of_keys_beyond_the_cache_is_counted() -> None:
+    table = {"source": {"topic": "t", "fields": ["a"]}, "learner": {"name": "okfeb"}}
+    found = []
+    for alarms in ({"stuck": True}, {"silent": "1h"}, {"silent": "1h", "group": 0.1}):
+        job = Job.from_settings(settings_from({**table, "alarms": alarms}))
+        found.append(measure.known_bytes(job, 1_000))
+    assert found[0] == 0 and 150 < found[1] < found[2] < 1_000
+    load = one_worker(1_000_000)
+    without, with_both = (need(KNOWN, then()._replace(known_bytes=size), load).memory for size in (0, found[2]))
+    assert with_both - without == 1_000_000 * found[2]
+
+
 def test_frames_too_long_for_the_source_are_refused() -> None:
     with pytest.raises(
         ConfigError, match=r"--rate: at 0.00027\d* records a second each has 36,000 samples of a sensor of 10 Hz"

@@ -35,9 +35,9 @@ class Group:
         self._members: dict[bytes, float] = {}
 
     def meet(self, stored: Mapping[bytes, Alarmed], clock: float, known: int) -> None:
-        """The stored alarms of all keys, before anything else; again where the clock has passed records without an alarm."""
+        """The stored alarms of keys, before anything else; again where the clock has passed records without an alarm."""
         self.start = 0.0
-        self.alarmed |= {key: one for key, one in stored.items() if one.clock >= 0.0}
+        self.alarmed |= stored
         self._recent = deque(sorted((one.clock, key) for key, one in self.alarmed.items()))
         self._members = {key: at for at, key in self._recent}
         self._forget(clock)

@@ -114,7 +114,9 @@ class Silence:
                 if held.description not in places:
                     places[held.description] = _places(own, held.description)
                 if (found := places[held.description]) is not None:
-                    known[key], alarmed[key] = _stored(held.arrays, *found)
+                    known[key], newest = _stored(held.arrays, *found)
+                    if newest.clock >= 0.0:
+                        alarmed[key] = newest
                     for place, offset in held.offsets.items():
                         self._stored[place] = max(offset, self._stored.get(place, offset))
         self.meet(known.items(), moment)
