@@ -273,6 +273,14 @@ class Worker:
         for task in held.tasks:
             task.cancel()
 
+    async def apply_and_stop(self, partition: int, records: Sequence[Any]) -> None:
+        """The records of a partition that begins, then a clean stop."""
+        delivery = await self.begin(partition)
+        self.fetch(partition, records)
+        await self.settle()
+        delivery.raise_barrier()
+        await delivery.revoke("stop")
+
     async def settle(self, partition: int = 0) -> None:
         """Until all that was fetched is applied."""
         held = self.delivery.held.get(partition)

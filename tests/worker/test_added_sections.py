@@ -15,7 +15,7 @@ from streamjobs.core.live import live as live_module
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import decode_snapshot, last_event
 from streamjobs.core.messages import Stored
-from tests.core.alarm_jobs import CHART, DRIFT, NAMES, job
+from tests.core.alarm_jobs import CHART, DRIFT, GROUP, NAMES, hall, job
 from tests.core.streams import START, TOPIC, record
 from tests.worker.fakes import Broker, Worker
 
@@ -53,14 +53,6 @@ def core_of(one: Job) -> Core:
     return Core(one, lambda job, read, _: Live(job, read_many=read), advance, last_event, meet=Live.meet)
 
 
-async def stopped(worker: Worker, some: list[Stored]) -> None:
-    delivery = await worker.begin(0)
-    worker.fetch(0, some)
-    await worker.settle()
-    delivery.raise_barrier()
-    await delivery.revoke("stop")
-
-
 async def killed(worker: Worker, some: list[Stored], at_once: int) -> None:
     await worker.begin(0)
     await worker.apply_and_crash(0, some, at_once)
@@ -87,15 +79,31 @@ def test_a_section_added_after_a_kill_gives_the_alarms_of_one_added_after_a_clea
         broker = Broker()
         options = {"exactly_once": exactly_once, "replay": "1h"}
         worker = Worker(broker, core=core_of(job(**before)), **options)
-        asyncio.run(stopped(worker, sent[:P]) if clean else killed(worker, sent[:P], at_once))
+        asyncio.run(worker.apply_and_stop(0, sent[:P]) if clean else killed(worker, sent[:P], at_once))
         assert broker.progress == {0: P} and (broker.committed == {0: P}) == clean
         raised = len(alarms(broker))
         for until in () if clean else crashes:
             worker = Worker(broker, core=core_of(job(**after)), **options)
             asyncio.run(killed(worker, sent[broker.committed[0] : until], at_once))
         worker = Worker(broker, core=core_of(job(**after)), **options)
-        asyncio.run(stopped(worker, sent[broker.committed[0] :]))
+        asyncio.run(worker.apply_and_stop(0, sent[broker.committed[0] :]))
         seen = alarms(broker)[raised:]
         found.append(seen if exactly_once else [one for at, one in enumerate(seen) if one not in seen[:at]])
     assert found[0] == found[1] and {one["watch"] for one in found[0]} == kinds
     assert section != "expected" or [one["key"] for one in found[0] if one["watch"] == "missing"] == ["s8"]
+
+
+@pytest.mark.parametrize("upto", [1_650, 1_740, 2_000])  # before the group would open, and while it is
+def test_a_group_added_after_a_kill_is_as_one_added_after_a_clean_stop(upto: int) -> None:
+    sent = hall(12, 300, {key: [(110 + 5 * key, 250 + 2 * key)] for key in range(12)})
+    single, found = {"silent": "10m", "stuck": True}, []
+    for clean in (True, False):
+        broker = Broker()
+        worker = Worker(broker, core=core_of(job(alarms=single, sinks=SINKS)), replay="1h")
+        asyncio.run(worker.apply_and_stop(0, sent[:upto]) if clean else killed(worker, sent[:upto], 60))
+        assert broker.progress == {0: upto} and (broker.committed == {0: upto}) == clean
+        raised = len(alarms(broker))
+        worker = Worker(broker, core=core_of(job(alarms=GROUP, sinks=SINKS)), replay="1h")
+        asyncio.run(worker.apply_and_stop(0, sent[broker.committed[0] :]))
+        found.append(alarms(broker)[raised:])
+    assert found[0] == found[1] and [one["open"] for one in found[0] if one["watch"] == "group"] == [True, False]

@@ -3,20 +3,27 @@
 A crash at every step of a checkpoint, with alarms that open and end between R and P, changes no output and no state.
 """
 
+import asyncio
 import json
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import pytest
 
 from streamjobs.core import admit
+from streamjobs.core.advance import advance
+from streamjobs.core.interface import Core
+from streamjobs.core.live.live import Live
 from streamjobs.core.live.silence import Silence
+from streamjobs.core.live.stored import last_event
 from streamjobs.core.messages import Stored
 from streamjobs.worker.pace import Pace
 from streamjobs.worker.partition import Partition
 from tests.brokers.verification import replayed
 from tests.core.alarm_jobs import EXPECTED, GROUP, hall, job, of_missing
+from tests.worker.fakes import Broker, Crash, Worker
 from tests.worker.lives import Lives
 
 Patch = pytest.MonkeyPatch
@@ -72,6 +79,47 @@ def test_a_crash_at_any_step_changes_no_bit(name: str, exactly_once: bool, monke
             break
     assert again >= wanted
     assert not again & {("group", True), ("missing", True)}, "all states are written with these"
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize("written", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("step", STEPS[1:])
+def test_the_end_of_a_group_is_sent_once_whatever_part_of_its_checkpoint_is_there(
+    step: str, written: float, exactly_once: bool, monkeypatch: Patch
+) -> None:
+    """written: part of the bounds, by which states are due. The end comes again only where no state has its record."""
+    sections, of_group = JOBS["group"]
+    one, records = job(alarms=sections).on_partitions(1), of_group()
+    truth = [value for _, _, value, *_ in replayed(one, records).answers["alarms"].values() if b'"watch":"group"' in value]
+    assert [json.loads(value)["open"] for value in truth[:2]] == [True, False]
+    end = next(at for at, single in enumerate(records) if json.loads(single.value)["ts"] >= json.loads(truth[1])["end"])
+    core = Core(one, lambda job, read, _: Live(job, read_many=read), advance, last_event, meet=Live.meet)
+    broker = Broker()
+    first = Worker(broker, core=core, exactly_once=exactly_once, replay="1h")
+
+    def crash(name: str) -> None:
+        if name == step:
+            raise Crash
+
+    async def crashed() -> None:
+        held = (await first.begin(0)).held[0]
+        for part, due in ((records[: end - 15], 1.0), (records[end - 15 : end + 15], written)):
+            monkeypatch.setattr(Pace, "_pass_time", lambda pace, most, due=due: due)
+            first.fetch(0, part)
+            await first.settle()
+            broker.at = crash if part[-1].offset > end else lambda name: None
+            with suppress(Crash):
+                await held.checkpoints.take()
+        for task in held.tasks:
+            task.cancel()
+
+    asyncio.run(crashed())
+    broker.at = lambda name: None
+    second = Worker(broker, core=core, exactly_once=exactly_once, replay="1h")
+    asyncio.run(second.apply_and_stop(0, records[broker.committed[0] :]))
+    seen = [one.value for one in broker.topics if one.value and b'"watch":"group"' in one.value]
+    again = not exactly_once and step == ("before changelog" if written else "before commit")
+    assert seen == [*truth[:2], *truth[1 : 1 + again], *truth[2:]]
 
 
 def _clock_of_the_newest_cut(patch: Patch) -> None:
