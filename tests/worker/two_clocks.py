@@ -45,6 +45,7 @@ BUGS = {
     "read before fence": "a takeover reads the commit and the changelog before it fences",
     "changelog after commit": "at_least_once commits R and P before it writes the states",
     "commit before outputs": "at_least_once commits without waiting for outputs",
+    "goes back": "a partition applies records again that its consumer reads twice",
 }
 
 T = TypeVar("T")
@@ -94,16 +95,16 @@ class Violation(Exception):
 class Model:
     """Two takeovers at most, so one crash or one zombie, at any step.
 
-    keys: of each input record, its key's number. ttl: a key with no record for longer than this many offsets starts over.
-    tools: the metadata may be lost once, and key 0 be forgotten.
+    keys: of each input record, its key's number; None: a dead letter, which no state knows. ttl: a key with no record for
+    longer than this many offsets starts over. tools: the metadata may be lost once, and key 0 be forgotten.
     """
 
-    def __init__(self, keys: tuple[int, ...], guarantee: str, bug: str = "", *, ttl: int, tools: bool) -> None:
+    def __init__(self, keys: tuple[int | None, ...], guarantee: str, bug: str = "", *, ttl: int, tools: bool) -> None:
         self.keys, self.bug, self.ttl, self.tools = keys, bug, ttl, tools
         self.transactional = guarantee == "exactly_once"
 
     def start(self) -> World:
-        keys = max(self.keys) + 1
+        keys = max(key for key in self.keys if key is not None) + 1
         return World(((),) * keys, outputs=(False,) * len(self.keys), removed=(-1,) * keys)
 
     def walk(self) -> int:
@@ -167,6 +168,9 @@ class Model:
         else:
             if worker.position < len(self.keys):
                 yield world, self._apply(world, worker)
+            for offset in range(worker.known, worker.position) if self.bug == "goes back" else ():
+                if self.keys[offset] is None and offset not in worker.sent:
+                    yield world, worker._replace(sent=self._send(world, worker, offset))
             yield from ((world, worker._replace(cut=cut, step="cut")) for cut in self._cuts(worker))
 
     def _read(self, world: World, worker: Worker) -> Worker:
@@ -181,21 +185,26 @@ class Model:
 
     def _apply(self, world: World, worker: Worker) -> Worker:
         offset, key = worker.position, self.keys[worker.position]
-        worker, state = worker._replace(position=offset + 1), worker.states[key]
+        worker, state = worker._replace(position=offset + 1), () if key is None else worker.states[key]
         if state and state[-1] >= offset:
             return worker
         kept = state if state and offset - state[-1] <= self.ttl else ()
         sent = worker.sent
         if offset >= worker.held or self.bug == "repeats":
-            if worker.number == world.fence and world.progress is not None and offset < world.progress:
-                raise Violation(f"the output of record {offset} is sent again below P = {world.progress}")
-            sent += (offset,)
+            sent = self._send(world, worker, offset)
+        if key is None:
+            return worker._replace(sent=sent)
         first = worker.first[key]
         return worker._replace(
             states=_put(worker.states, key, (*kept, offset)),
             first=_put(worker.first, key, offset if first is None else first),
             sent=sent,
         )
+
+    def _send(self, world: World, worker: Worker, offset: int) -> History:
+        if worker.number == world.fence and world.progress is not None and offset < world.progress:
+            raise Violation(f"the output of record {offset} is sent again below P = {world.progress}")
+        return (*worker.sent, offset)
 
     def _cuts(self, worker: Worker) -> Iterator[Cut]:
         """Each choice of changed keys to write and of idle keys to remove."""
@@ -282,7 +291,7 @@ class Model:
             raise Violation(f"P falls back from {world.progress} to {cut.progress}")
         for offset in range(world.forgotten or 0, cut.replay):
             key = self.keys[offset]
-            if offset > max(world.removed[key], *world.changelog[key], -1):
+            if key is not None and offset > max(world.removed[key], *world.changelog[key], -1):
                 raise Violation(f"R = {cut.replay} is committed, but no snapshot has learned record {offset}")
         return world._replace(replay=cut.replay, progress=cut.progress)
 
