@@ -8,9 +8,9 @@ from algorithms.common.linalg import cholesky, largest, solve_lower, solve_lower
 from algorithms.common.protocol import Array
 from algorithms.dictionary.atoms import image
 
-KKT = 1e-6  # most that a code misses its optimality conditions by, on the scale of the largest |c| where that exceeds 1
+KKT = 1e-6  # largest violation of the optimality conditions, times max(1, |c|)
 MOST_SWEEPS = 300  # over all atoms
-SOLVE_EVERY = 8  # sweeps, whatever the signs do
+SOLVE_EVERY = 8  # sweeps after which `_solve` runs in any case
 TRACE = 1e-12  # of the largest diagonal entry, added where atoms may depend on each other
 WIDE_TRACE, REPEATS = 1e-7, 3  # the same above what rounding leaves in H, and solves until its share is gone
 
@@ -89,7 +89,7 @@ def _support(a, active):
 
 @compiled
 def _solve(H, l1, l2, a, slope, active, M, L, trace):
-    """To the minimum for the present signs, never uphill; False where an entry came to 0 before, and stays there."""
+    """Move `a` to the minimum for its present signs; False if an entry became 0 on the way, where it stays."""
     size = _support(a, active)
     if size == 0 or not factor_active(H, l2, active, size, M, L, trace):
         return True
@@ -117,7 +117,7 @@ def _solve(H, l1, l2, a, slope, active, M, L, trace):
 
 @compiled
 def factor_active(H: Array, l2: float, active: Array, size: int, M: Array, L: Array, trace: float) -> bool:
-    """L L' = H + l2 I over the active atoms, but for a trace that bears atoms which depend on each other."""
+    """L L' = H + l2 I of the active atoms, plus a small trace, because atoms may depend on each other."""
     top = 0.0
     for i in range(size):
         top = max(top, H[active[i], active[i]])

@@ -19,7 +19,7 @@ from algorithms.prototypes.turning_map import turn_rows, turn_vector
 
 FORMS = ("none", "nystrom", "features", "labels")
 NONE, NYSTROM, FEATURES, LABELS = range(4)
-LARGEST_LABEL = 1e100  # beyond, a label is as good as unknown
+LARGEST_LABEL = 1e100  # a larger label counts as unknown
 LONGEST = 1e10  # of |v|^2 / eta: a longer row counts as one of this length, or rounding would spoil P
 
 

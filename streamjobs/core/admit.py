@@ -1,7 +1,7 @@
 """Which samples of a batch are new to their keys and usable, in which slots, with which label codes.
 
-Mostly every record's key is live and its offset and labels are in order: then the batch is taken as a whole. Anything
-else goes record by record, with the same result.
+Usually every record's key is live, and its offset and labels are in order. Then the batch is admitted as a whole. Other
+batches are admitted record by record, with the same result.
 """
 
 import math
@@ -25,14 +25,14 @@ from streamjobs.stages.rows import Rows, picked
 class Ttl:
     """Keys idle longer than [state] ttl start over: by their own event times, so a replay and a worker do the same.
 
-    Decides over the records of one batch; their rows run through the stages together, after all were admitted. A worker
-    also removes such states once its partition's time has moved on (`worker.idle_keys`). No output shows it, unless a
-    record comes that is older by ttl than what its partition had before.
+    Decides about the records of one batch. Their rows pass the stages together, after all were admitted. A worker also
+    removes the states of idle keys when its partition's time has moved on (`worker.idle_keys`). The removal changes outputs
+    only if a later record is more than ttl older than the newest time of its partition.
     """
 
     def __init__(self, live: Live, seconds: float) -> None:
         self._live, self._seconds = live, seconds
-        self._since: dict[int, float] = {}  # slot -> no later than its newest sample when the batch is done
+        self._since: dict[int, float] = {}  # slot -> lower bound of its newest event time after the batch
 
     @classmethod
     def of(cls, job: Job, live: Live) -> "Ttl | None":
@@ -41,7 +41,7 @@ class Ttl:
         return cls(live, seconds) if seconds is not None and not live.pooled else None
 
     def may_expire(self, slots: list[int], times: Array) -> bool:
-        """Whether one of these keys may have expired by one of these times (n,); rarely true without need."""
+        """Whether one of these keys may have expired by one of these times (n,). True is sometimes wrong, False never."""
         newest = self._live.newest(slots)
         known = np.isfinite(newest)
         oldest = [self._live.oldest_held(slots[at]) for at in np.flatnonzero(~known).tolist()]
@@ -51,7 +51,7 @@ class Ttl:
     def must_split(self, slot: int, time: float) -> bool:
         """Start the slot's key over if a new record of this time finds it expired.
 
-        True: its rows in this batch must be applied first to know; the batch must end before this record.
+        True: this depends on its rows in this batch, so the batch must end before this record.
         """
         since = self._since.get(slot)
         if since is None:
@@ -105,7 +105,7 @@ def _enter_missing(live: Live, records: Sequence[Record]) -> None:
 
 
 def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decoded, firsts: list[int]) -> Rows | None:
-    """All samples; None, and nothing has happened, where a record needs a look of its own."""
+    """All samples; None, with nothing changed, if a record must be admitted by itself."""
     owner, n = decoded.owner, len(decoded.owner)
     if len(firsts) < len(records):
         records = [records[index] for index in owner[firsts].tolist()]
@@ -139,7 +139,7 @@ def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decode
 
 
 def _all_codes(job: Job, live: Live, slots: list[int], keys: Iterable[int], labels: list[object]) -> Array | None:
-    """Label codes of samples of these keys; None where a label is refused, new to its key, or needs another spelling."""
+    """Label codes of samples of these keys; None if a label is refused, new to its key, or not the text of a class."""
     if job.task == "none" or labels.count(None) == len(labels):
         return unknown((len(labels), job.label_width))
     try:
@@ -244,7 +244,7 @@ def _one_by_one(
 
 
 def _pass(job: Job, live: Live, slot: int, record: Record, decoded: Decoded, part: slice, report: Report) -> None:
-    """The samples of a record that its key has applied; none where its labels were refused then."""
+    """Report the samples of a record that its key has applied; none if its labels were refused."""
     names = list(live.names[slot])
     try:
         _codes(job, live, slot, decoded.labels[part])
@@ -257,7 +257,7 @@ def _pass(job: Job, live: Live, slot: int, record: Record, decoded: Decoded, par
 
 
 def _codes(job: Job, live: Live, slot: int, labels: list[object]) -> list[Code] | None:
-    """Label codes of one record's samples, None without any; a record that is refused leaves no class behind."""
+    """Label codes of one record's samples, None without any. A refused record adds no class."""
     if job.task == "none" or labels.count(None) == len(labels):
         return None
     if job.task == "regression":
@@ -265,7 +265,7 @@ def _codes(job: Job, live: Live, slot: int, labels: list[object]) -> list[Code] 
     names = live.names[0 if live.pooled else slot]
     try:
         return [(math.nan if label is None else float(names.index(label)),) for label in labels]  # type: ignore[arg-type]
-    except ValueError:  # a label that is new, or needs another spelling
+    except ValueError:  # a label that is new, or not the text of a class
         trial = list(names)
     codes: list[Code] = [(class_code(label, trial, job.targets, job.classes is not None),) for label in labels]
     names[:] = trial

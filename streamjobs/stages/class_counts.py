@@ -31,7 +31,7 @@ class ClassCounts(JobStage):
     survives = True  # the count of rows; nothing has been labelled for another population's head
 
     classes: int
-    given: int = 0  # the first of them that may be predicted before any label: a population's
+    given: int = 0  # so many classes, the population's, may be predicted before any label
 
     def begin(self, shape: Shape, seed: int) -> ClassCountsState:
         return ClassCountsState(0, shape.taught, np.zeros(self.classes, np.int64))
@@ -47,7 +47,7 @@ class ClassCounts(JobStage):
         targets_of(code, self.classes)
 
     def inherit(self, state: ClassCountsState) -> ClassCountsState:
-        """What others' rows taught counts as seen; a new key has had none."""
+        """Rows that taught the exported model count as seen. A new key has had no rows."""
         if state.seen + state.rows >= MOST_COUNTED:
             raise SnapshotError(f"the exported state has seen {state.seen} rows and {state.rows}, more than there can be.")
         return state._replace(seen=state.seen + state.rows, rows=0)
@@ -64,7 +64,7 @@ class ClassCounts(JobStage):
             yield Demand("labelled", "labels of the key's classes", every(known | (labelled == 0)))
 
     def number(self, work: Workspace, slots: Array) -> tuple[Array, Array]:
-        """The number of each row within its key, and how many rows its learner had seen before it; counts on."""
+        """The number of each row within its key, and how many rows its learner had seen before it. Counts them."""
         seq, seen = np.empty(len(slots), np.int64), np.empty(len(slots), np.int64)
         _number(work["rows"], work["seen"], slots, seq, seen)
         return seq, seen
@@ -74,7 +74,7 @@ class ClassCounts(JobStage):
     ) -> tuple[Array, Array, Array]:
         """The predicted class of each row, how many classes could have been predicted, and the class's score.
 
-        Predicted is the highest score among those labelled before (or given), -1 (score NaN) while there is none.
+        The prediction is the class with the highest score of those labelled before (or given); -1, score NaN, without any.
         `codes (n,)` are the true classes (NaN unknown); after its row a label that is learned counts as labelled. `before
         (n, classes)` int8, where it is asked for, becomes 1 for the key's own labels before the row.
         """

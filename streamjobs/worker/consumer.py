@@ -71,7 +71,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         return fetched
 
     async def getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:
-        """Past Faust's queue of calls."""
+        """Fetch without Faust's queue of calls."""
         promise, consumer = self.parent_loop.create_future(), self._ensure_consumer()
         named = {"timeout": timeout, "max_records": consumer._max_poll_records}
         call = QueuedMethod(promise, self._fetch_records, (consumer, active_partitions), named)
@@ -98,7 +98,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
             self.parent_loop.call_soon_threadsafe(self.app.delivery.fail, error)
 
     async def commit_exactly(self, offsets: Mapping[TP, int], progress: int = 0, moment: str = "") -> bool:
-        """Commit these offsets; False when the group is rebalancing, other refusals raise. More: as `partition.Cut` has."""
+        """Commit these offsets; False when the group is rebalancing, other refusals raise. more: as in `partition.Cut`."""
         own, origin_of = self.app.delivery.origin, self.app.delivery.former.origin_of
         commits = {
             TopicPartition(*tp): OffsetAndMetadata(
@@ -258,7 +258,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         return starts
 
     async def _log_stateless(self, committed: Mapping[int, int]) -> None:
-        """An offset that tells the changelog's id is one of records that gave no states, such as dead letters."""
+        """Log these, unless the commit has the changelog's id: its records gave no states, such as dead letters."""
         known = await self.committed_changelogs(committed) if committed else {}
         for number, offset in committed.items():
             if not known.get(number):
@@ -277,7 +277,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         return known
 
     def _has_nameless_states(self, partition: int) -> bool:
-        """Whether the first stored state is from before states had the names of their fields: it cannot refuse others."""
+        """Whether the first stored state has no names of fields, as old releases wrote it: it cannot refuse other fields."""
         for _, data in self._delivery.store.scan(partition, None, 1):
             with suppress(SnapshotError):
                 return snapshot.FIELDS not in snapshot.described_by(data)
@@ -385,8 +385,8 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     def end_of(self, partition: int) -> int | None:
         """The partition's end as the last fetch reported it, None while unknown.
 
-        Where everything before it has been fetched, the offset after the last record: what follows that one are markers of
-        transactions or gaps of compaction, for which no commit comes.
+        If everything before it has been fetched, it is the offset after the last record. Only markers of transactions or
+        gaps of compaction follow, for which no commit comes.
         """
         state = self._fetch_state(partition)
         end: int | None = state.highwater if state is not None else None

@@ -93,7 +93,7 @@ def _failed(error: BaseException, debug: bool) -> int:
 def _tell_of_threads(health: Health) -> Callable[[threading.ExceptHookArgs], None]:
     """One line for an error that ends a library's thread, instead of a traceback, which may quote a record.
 
-    While the worker stops, its thread of the consumer may meet a loop that is closed: no news.
+    While the worker stops, the consumer's thread may find its event loop closed. This is not reported.
     """
 
     def tell(ended: threading.ExceptHookArgs) -> None:
@@ -183,7 +183,7 @@ def _work(
 
 
 def _with_time_unit(settings: Settings, core: Core, source: "InputTopic", *, once: bool) -> "tuple[Core, InputTopic]":
-    """The core and its input with the unit of event times decided; as they are where `once` finds no record."""
+    """The core and its input with the unit of event times decided; unchanged if `once` finds no record."""
     from streamjobs.kafka.time_unit import decide
 
     known, origin = source.origin.time_unit, source.origin
@@ -255,7 +255,7 @@ class _Worker:
     async def _first_ended(
         self, ending: "list[asyncio.Future[Any]]", starting: "asyncio.Future[Any]"
     ) -> BaseException | None:
-        """Wait until one of them ends, not counting a successful start; returns what it failed on."""
+        """Wait until one of them ends, other than by a successful start; returns its error."""
         waiting = set(ending)
         while True:
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

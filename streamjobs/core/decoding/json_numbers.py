@@ -12,8 +12,8 @@ from algorithms.common.compiled import compiled_in_place
 
 EXACT = 22  # 10^22 is the largest power of ten that a float64 holds exactly
 LEAST, MOST = -60, 40  # powers of ten that `_rounded` knows; with a whole number below 2^63 all results are normal
-DIGITS = 19  # most significant ones of a number
-SAFE = 1 << 53  # whole numbers up to it are float64s
+DIGITS = 19  # most significant digits of a number
+SAFE = 1 << 53  # float64 has all whole numbers up to it
 
 
 def _five(power: int) -> tuple[int, int]:
@@ -34,7 +34,7 @@ FIVES = np.array([_five(power) for power in range(LEAST, MOST + 1)], np.uint64)
 
 @compiled_in_place
 def read_number(b, i):
-    """The number at i, and the place after it: 0 where it is something else, or too long."""
+    """The number at i and the index after it; the index is 0 if this is not a number, or is too long."""
     negative = b[i] == 45
     first = i + negative
     whole, i = read_digits(b, first, 0)
@@ -44,7 +44,7 @@ def read_number(b, i):
     if b[i] == 46:
         i += 1
         point = i
-        if whole == 0 and digits == 1:  # with more digits, 0 is a number that wrapped
+        if whole == 0 and digits == 1:  # with more digits, 0 is an overflow
             digits = 0
             while b[i] == 48:
                 i += 1
@@ -60,7 +60,7 @@ def read_number(b, i):
         if i == first or i > first + 3:
             return 0.0, 0
         power += -exponent if down else exponent
-    # A whole number of 19 digits may be too large; -0 is 0 where it is written as one.
+    # A whole number of 19 digits may be too large. -0 is read elsewhere, because msgspec gives the integer 0.
     if digits > DIGITS or whole < 0 or (whole == 0 and negative and i == written):
         return 0.0, 0
     if power == 0:
@@ -76,7 +76,7 @@ def read_number(b, i):
 
 @compiled_in_place
 def read_digits(b, i, number):
-    """The number with the digits from i on behind it, and the place after them."""
+    """`whole` followed by the digits from i on, and the index after them."""
     while True:
         digit = np.int64(b[i]) - 48
         if digit < 0 or digit > 9:

@@ -63,7 +63,7 @@ class Aside:
         return [record.key in self.met for record in records] if self.met else None
 
     def pass_by(self, records: Sequence[Record]) -> None:
-        """These records, in order, have letters where they need them: none of them gets another if it is read again."""
+        """Note that these records, in order, have their letters: if they are read again, they get no second letter."""
         for record in records:
             verdict = self.verdicts.get(record.key or b"")
             if verdict is not None and _is_new(record, verdict):
@@ -100,7 +100,7 @@ class Aside:
         return advanced
 
     def with_owed(self, advanced: Advanced, life: str) -> Advanced:
-        """The same after the letters that are owed, because they are older."""
+        """`advanced` behind the letters that are owed, because these are older."""
         outputs, report = self.owed(life)
         report.add(advanced.report)
         return Advanced([*outputs, *advanced.outputs], report)

@@ -75,8 +75,8 @@ class Forecasts(JobStage):
         return ForecastsState(self.learner.init(dim=dim, targets=targets, seed=seed), ClockState(0.0))
 
     def description(self) -> str:
-        """With the number of arrays of a state where the settings decide it, so that jobs with others can leave them out."""
-        described = describe(replace(self, learner=replace(self.learner, floored=())))  # no array means anything else
+        """With the number of a state's arrays if settings decide it, so that jobs with other settings can skip them."""
+        described = describe(replace(self, learner=replace(self.learner, floored=())))  # floored changes no array
         if not self.learner.has_learners:
             return described
         return f"{described} of {_arrays(self.begin(Shape(1, 1, 1, 0), 0))} arrays"

@@ -1,4 +1,4 @@
-"""Random convolutions of a window's samples: numbers that a population learned to take from them, the same for all keys.
+"""Random convolutions of a window's samples: numbers that `fit` learns from a population's windows, the same for all keys.
 
 Each convolution adds a few channels, and weighs nine samples, `dilation` apart, by 2 or -1. Its numbers are the shares of
 the window in which it is above a few biases, which are quantiles over windows of the population. The principal components
@@ -25,14 +25,14 @@ from streamjobs.stages.statistics import CONVOLVED
 
 TAPS, HEAVY = 9, 3  # samples that a convolution weighs, and those of weight 2; the others have -1
 PER_SET = 12  # convolutions that add the same channels
-DILATIONS = 5  # at most
-BIASES = 3  # of a convolution
+DILATIONS = 5  # most dilations
+BIASES = 3  # biases of a convolution
 SEED = 34
-MOST_WINDOWS = 4000  # of the population that teach
-MOST_CHANNELS = 1000  # of a window
-AT_ONCE = 8  # windows
+MOST_WINDOWS = 4000  # most windows of the population that are learned from
+MOST_CHANNELS = 1000  # most channels of a window
+AT_ONCE = 8  # windows in one product
 LOOKED_AT = 128  # windows of the population that biases are quantiles over
-FLOOR = 1e-9  # of a spread
+FLOOR = 1e-9  # least spread of a channel
 GOLDEN = 0.6180339887498949  # multiples of it modulo 1 are spread evenly
 
 
@@ -88,7 +88,7 @@ def plan_of(samples: int, dim: int) -> Plan:
 
 
 def learn(samples: Array, count: int) -> Convolutions:
-    """Of windows (n, T, dim), n above 1; components beyond those that are not 0 are 0."""
+    """Learn from windows (n, T, dim), n above 1; missing components are 0."""
     samples = np.ascontiguousarray(samples[:: max(1, len(samples) // MOST_WINDOWS)])
     n, length, dim = samples.shape
     plan, room, scale = plan_of(length, dim), _room(length, dim), (np.zeros(channels(dim)), np.ones(channels(dim)))
@@ -111,7 +111,7 @@ def learn(samples: Array, count: int) -> Convolutions:
 
 
 def checked(arrays: list[Array], samples: int, dim: int) -> Convolutions:
-    """The learned ones of stored arrays; raises ValueError for what `learn` cannot have made."""
+    """The convolutions of stored arrays; raises ValueError for what `learn` cannot have made."""
     least, most = CONVOLVED
     if not (least <= samples <= most and 1 <= dim <= MOST_CHANNELS and len(arrays) == len(Convolutions._fields)):
         raise ValueError(
@@ -131,7 +131,7 @@ def checked(arrays: list[Array], samples: int, dim: int) -> Convolutions:
 
 
 def _room(samples: int, dim: int) -> tuple[Array, Array, Array]:
-    """Channels of a window, a sum of them with room at its edges, and convolutions of it."""
+    """Room for the channels of a window, a sum of them with room at its edges, and convolutions of the sum."""
     edge = (TAPS // 2) * ((samples - 1) // (TAPS - 1))
     padded = np.zeros(samples + 2 * edge, np.float32)
     return np.empty((channels(dim), samples), np.float32), padded, np.empty((2, samples), np.float32)

@@ -57,7 +57,7 @@ class Metrics:
         job_name: str = "",
         watches: Iterable[str] = (),
     ) -> None:
-        # A sixth of all series only had the time at which another one was created; its first scrape shows this too.
+        # Otherwise a sixth of all series are times of creation, which the first scrape of a series shows too.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -143,15 +143,15 @@ class Metrics:
                 self._collectors["forecast_intervals_right_total"].labels(column, rows, f"{share:g}").inc(right)
 
     def watch(self, *, ready: Callable[[], bool], directory: Path | None) -> None:
-        """Follow what other parts know, at each scrape. directory: [state] directory; None: states are in memory."""
+        """Read these at each scrape. directory: [state] directory; None: states are in memory."""
         self._collectors["ready"].set_function(lambda: float(ready()))
         self._collectors["state_disk_free_bytes"].set_function(lambda: disk_bytes(directory)[0])
         self._collectors["state_disk_size_bytes"].set_function(lambda: disk_bytes(directory)[1])
 
     def note_caught_up(self) -> None:
-        """Called again and again: records wait from when there were none, not from the last commit.
+        """Note, at each call, that no record waits. The waiting time of later records counts from here.
 
-        That can be hours ago where no record has come since.
+        It does not count from the last commit, which can be hours ago if no record has come since.
         """
         now, partitions = time.monotonic(), self.partitions()
         idle = [one for one in partitions if not self.lag_of(one)]
@@ -306,7 +306,7 @@ def disk_bytes(directory: Path | None) -> tuple[float, float]:
 class BatchHistogram:
     """A histogram that takes a batch of values at once: one `observe` per value costs more than computing the value.
 
-    Batches wait until they have TOGETHER values, or until a scrape, which another thread may make.
+    Batches are collected until they have TOGETHER values, or until a scrape, which may run in another thread.
     """
 
     TOGETHER = 2_000
@@ -318,7 +318,7 @@ class BatchHistogram:
         self._sum = 0.0
         self._exemplars: list[Exemplar | None] = [None] * (len(buckets) + 1)
         self._waiting = deque[tuple[Sequence["np.ndarray[Any, Any]"], Worst | None]]()
-        self._expected = self.TOGETHER  # values until those that wait are counted
+        self._expected = self.TOGETHER  # values until the collected batches are counted
         self._counting = threading.Lock()
 
     def observe(self, batches: "Sequence[np.ndarray[Any, Any]]", worst: Worst | None = None) -> None:
@@ -362,7 +362,7 @@ class KeyGauges:
     )
 
     def __init__(self, gauges: Mapping[str, tuple[str, str]], stats: Callable[[], LiveStats]) -> None:
-        """gauges: (name with prefix, help) by each of NAMES; stats: the statistics as they are now."""
+        """gauges: name with prefix, and help, of each of NAMES; stats: returns the present statistics."""
         self._gauges, self._stats = gauges, stats
 
     def describe(self) -> list[GaugeMetricFamily]:
