@@ -102,7 +102,7 @@ def rows_through(work, slots, X, Y, learn, out, code, rules):
             shortest = atom.weakest(H)
             atom.against(weights, k, count - new, c)
             atom.plant(weights, H, count, shortest, row, c, kxx)
-            for t in range(y.size):
+            for t in range(w.shape[1]):  # none of okdl, whatever targets its row has
                 w[shortest, t] = 0.0
 
         # Over budget one leaves.

@@ -8,6 +8,7 @@ import pytest
 from algorithms import Learner, SettingError, learner_from
 from algorithms.common.kernels import Kernel, gram
 from algorithms.common.protocol import Array
+from algorithms.dictionary import family
 from algorithms.dictionary.coding import sparse_code
 from algorithms.dictionary.okdl import Okdl
 from papers.batch.class_costs import class_costs
@@ -166,6 +167,16 @@ def test_a_place_where_no_atom_answers_gets_one(budget: int) -> None:
     _, out = begun(learner_from("okdl", {"kernel": KERNEL, "atoms": 6, "budget": budget}), X)
     assert out.ls_error[300] == pytest.approx(1.0) and out.ls_error[500:600].mean() < 0.7
     assert out.ls_error[-100:].mean() <= 1.5 * out.ls_error[250:300].mean()
+
+
+def test_atoms_without_targets_take_none_of_the_head_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows as Python takes them: it refuses an index that compiled code takes for a place in another array's memory."""
+    monkeypatch.setattr(family, "rows_through", family.rows_through.py_func)
+    X = samples(60)
+    X[30:] += 90.0
+    chain = learner_from("chain", {"extractor": {"name": "okdl", "atoms": 5, "kernel": KERNEL}, "head": {"name": "rls"}})
+    _, out = chain.run(chain.init(dim=4, targets=2, seed=0), X, signs(X, 2))
+    assert (out.ls_error[30:] == 1.0).sum() >= 2 and out.ls_error[-1] < 1.0, "an atom starts over"
 
 
 def test_one_outlier_costs_no_atom() -> None:
