@@ -147,14 +147,20 @@ def lean_imports() -> Iterator[None]:
 
     rich is structlog's, for colours of tracebacks; yaml is numba's, for a file of its settings. Faust needs aiohttp to name
     a type: the import takes 0.15 s, two thirds of it for reading the machine's certificates. What uses aiohttp imports it
-    later.
+    later: call this before there is another thread.
     """
     client = types.ModuleType("aiohttp.client")
     client.ClientSession = object  # type: ignore[attr-defined]
-    bare = {"rich": None, "yaml": None, "aiohttp": types.ModuleType("aiohttp"), "aiohttp.client": client}
+    stand_ins = {} if "aiohttp" in sys.modules else {"aiohttp": types.ModuleType("aiohttp"), "aiohttp.client": client}
+    with without_modules("rich", "yaml", **stand_ins):
+        yield
+
+
+@contextlib.contextmanager
+def without_modules(*names: str, **stand_ins: types.ModuleType) -> Iterator[None]:
+    """Let imports of these modules fail, and give stand-ins in place of others. Other threads meet the same."""
+    bare = {**dict.fromkeys(names), **stand_ins}
     known = {name: sys.modules[name] for name in bare if name in sys.modules}
-    if "aiohttp" in known:
-        del bare["aiohttp"], bare["aiohttp.client"]
     sys.modules.update(bare)  # type: ignore[arg-type]
     try:
         yield

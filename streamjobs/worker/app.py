@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import faust
 import structlog
 from faust.types import TP
+from mode.utils.imports import FactoryMapping
 
 from streamjobs.core.interface import Core
 from streamjobs.kafka import client, layout, patches, topics
@@ -138,6 +139,7 @@ def build(
     Raises SetupError where [state] directory cannot be created.
     """
     patches.apply()
+    FactoryMapping._finalized = True  # no plugins of Faust: looking for them reads what all installed packages say of them
     decompression.set_limit(settings.source.max_bytes)
     name, broker, folder = settings.job.name, settings.broker, state_folder(settings)
     in_memory = settings.state.store == "memory"

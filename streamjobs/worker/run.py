@@ -23,7 +23,7 @@ import structlog
 from streamjobs.core.interface import Core
 from streamjobs.errors import NothingLearned
 from streamjobs.kafka.patches.connections import LastAnswer
-from streamjobs.process import exit_at_once_on_signals, return_large_arrays, stop_signals
+from streamjobs.process import exit_at_once_on_signals, return_large_arrays, stop_signals, without_modules
 from streamjobs.settings.false_alarms import detector_name
 from streamjobs.settings.learners import with_name
 from streamjobs.settings.sections import Settings
@@ -144,8 +144,8 @@ def _work(
 
     with ThreadPoolExecutor(1) as asking:  # it mostly waits for answers
         asked = asking.submit(probe, settings, core.job, drain=drain)
-        from streamjobs.worker import app  # noqa: F401 - takes a tenth of a second
-
+        with without_modules("rich", "yaml"):
+            from streamjobs.worker import app  # noqa: F401 - takes a tenth of a second
         source = asked.result()
     health.waits_for = "the worker compiles the learner's loops"
     if source.origin.life:
