@@ -5,11 +5,11 @@ the person's labels with the population's P made `boost` times larger, so that a
 Symbols: P = inverse correlation matrix, lambda = forgetting, delta = start of P.
 Cost of a row: O(d targets), of a label O(d^2 + d targets) more.  State: 3 (d + 1) targets + n (n + 1) / 2 + targets + 4
 numbers; n = d, one more with the intercept.
-Readings: labels come late and in blocks, so the label before mostly tells the next, and a head that has just learned it
-would always look right. The adapted head therefore votes with `held`, its weights as they were when the present run of
-equal labels began: what it would say to an activity that starts. Votes are right answers, discounted by `discount` a label;
+Readings: labels come late and in blocks. Therefore a label is usually equal to the label before, and a head that has just
+learned this label would always be right. For this reason the adapted head votes with `held`, its weights at the beginning
+of the present run of equal labels. Votes are right answers, discounted by `discount` a label;
 the scores are mixed with weights exp(rate votes). A frozen head with only scores of 0 has learned nothing and has no weight.
-Of a class without a label of the person the adapted head has learned only what the class is not: `unlabelled` is the share
+If the person has no label of a class, the adapted head has only learned what the class is not. `unlabelled` is the share
 of this that counts, in the votes too.
 """
 

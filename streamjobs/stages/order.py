@@ -1,13 +1,13 @@
-"""Samples of a key in event time: late ones, ones out of order, ones twice.
+"""Samples of a key in event time: late, out of order, or repeated.
 
-With `lateness` 0 nothing is held: a sample older than the newest applied one of its key is late, one of the same time
-a duplicate. With more, a sample waits until one at least `lateness` newer has come, so that what arrives out of order
-leaves in order; equal times leave in order of arrival. At most `max_held` samples of a key wait, then the oldest goes.
-What waits at the end of a stream goes on waiting: only a newer sample of its key lets it out.
+With `lateness` 0 no sample waits. A sample older than the newest applied sample of its key is late, and a sample of the same
+time is a duplicate. With a larger `lateness`, a sample waits until a sample has come that is newer by at least `lateness`.
+Therefore samples are applied in order of time, and samples of equal times in order of arrival. At most `max_held` samples of
+a key wait, then the oldest is applied. At the end of a stream samples go on waiting for a newer sample of their key.
 
-If a record names no time, its sample has the record's timestamp, which producers and brokers set: many samples may share
-one, and it may go back. Such a sample is never late and never a duplicate. It goes on at once, so the order is that of
-the offsets; samples of its key that still wait go before it.
+If a record has no time, its sample has the record's timestamp, which producers and brokers set. Many samples may share a
+timestamp, and timestamps may go back. Such a sample is never late, never a duplicate and never waits: these samples have the
+order of their offsets. Samples of its key that still wait are applied before it.
 """
 
 from collections.abc import Iterable

@@ -11,7 +11,7 @@ from itertools import islice, takewhile
 from typing import NamedTuple
 
 LONGEST = 240.0  # seconds that a changed state waits at most; the alert StreamjobsChangelogNotWritten waits 300
-LEAST, MOST = 0.125, 0.5  # of [state] cache, for remembered records: where live states fill it, and where they are few
+LEAST, MOST = 0.125, 0.5  # of [state] cache, for remembered records: if live states fill it, and if they are few
 
 
 class Applied:
@@ -34,7 +34,7 @@ class Since(NamedTuple):
 class Pace:
     """The changed keys of a partition, in the order in which their states are due.
 
-    replay: seconds of applying, of all partitions of the worker. cache: bytes, of all partitions.
+    replay: seconds of applying, and cache: bytes, both for all partitions of the worker together.
     at_end: keys that a checkpoint writes at least when all are to be written.
     """
 

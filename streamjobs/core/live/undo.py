@@ -1,9 +1,8 @@
-"""How live states get back to what they were before a record that a stage could not take.
+"""How live states return to the states before a record on which a stage failed.
 
-A stage that raises leaves its arrays half changed. Copying the states of a batch's keys before each batch would cost up to
-as much as the batch, so nothing is copied while all goes well: the stored snapshots are the states of the last `snapshots`,
-and the records applied since then are remembered (`log`); applied again, they give the same bits. While a failure is recent,
-`keep` takes copies, as snapshots.
+A stage that raises leaves its arrays half changed. Copies of the states before each batch would cost up to as much as the
+batch. Therefore nothing is copied while no stage fails. A state is restored from its last stored snapshot, by applying the
+records since then (`log`) again, which gives the same bits. While a failure is recent, `keep` takes copies, as snapshots.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +14,7 @@ from streamjobs.core.messages import Record
 
 
 class Kept(NamedTuple):
-    """What some keys are put back to."""
+    """States to which some keys can return."""
 
     snapshots: dict[bytes, bytes | None]  # None: as `live.read` has it
     model: Model | None
@@ -23,7 +22,7 @@ class Kept(NamedTuple):
 
 
 def keep(live: Live, keys: Iterable[bytes | None]) -> Kept:
-    """The present states of these keys, and what they share; live states change without touching it."""
+    """Copies of the present states of these keys, and of what they share."""
     known = dict.fromkeys(key for key in keys if key is not None)
     changed = [slot for key in known if (slot := live.slot_of.get(key)) in live.dirty and slot is not None]
     changed = live.writable(changed)
@@ -37,7 +36,7 @@ def counts_of(live: Live) -> tuple[int, int, int]:
 
 
 def put_back(live: Live, kept: Kept) -> None:
-    """Forget the states of the kept keys; where a record comes for one, it begins from what was kept."""
+    """Drop the live states of the kept keys. The next record of a key starts from its kept state."""
     for key, snapshot in kept.snapshots.items():
         live.parked.take(key)
         slot = live.slot_of.get(key)
@@ -59,7 +58,7 @@ def rewind(
     counts: tuple[int, int, int],
     apply: Callable[[Sequence[Record], bool], object],
 ) -> None:
-    """The states of these records' keys as they were before; `counts` are those from before, `apply` as it was then."""
+    """Restore the states that the records' keys had before them. counts: from before; apply: as it was then."""
     keys = None if live.pooled else {record.key for record in records}
     known = {*live.slot_of, *live.parked} - {POOLED} if keys is None else keys
     kept = Kept(dict.fromkeys(key for key in known if key is not None), live.model_stored, counts)
