@@ -103,16 +103,19 @@ class Silence:
         places: dict[str, tuple[int, int] | None] = {}  # by description
         known: dict[bytes, Heard] = {}
         alarmed: dict[bytes, Alarmed] = {}
+        last = 0  # arrays of a snapshot that are read
         after: bytes | None = None
         while some := scan(after, AT_ONCE):
             after = some[-1][0]
             for key, data in some:
                 try:
-                    held = snapshot.decode(data)
+                    held = snapshot.decode(data, last)
+                    if held.description not in places:
+                        places[held.description] = found = _places(own, held.description)
+                        last = max(last, -min(found or (0,)))
+                        held = snapshot.decode(data, last)
                 except SnapshotError:
                     continue
-                if held.description not in places:
-                    places[held.description] = _places(own, held.description)
                 if (found := places[held.description]) is not None:
                     known[key], newest = _stored(held.arrays, *found)
                     if newest.clock >= 0.0:

@@ -16,6 +16,7 @@ Never pickle: nothing stored is executed. What cannot be trusted is a SnapshotEr
 """
 
 import json
+import math
 import struct
 import zlib
 from base64 import urlsafe_b64encode
@@ -37,7 +38,9 @@ FIELDS = "fields"  # in a snapshot's description
 CHARACTERS = 3  # of a hash: another name is not noticed once in 262,144
 MOST_NAMED = 4  # columns in a sentence
 DTYPES = ("<f8", "<i8", "|i1", "|u1", "<i4", "<u8", "<f4")
-CODES = {np.dtype(name): code for code, name in enumerate(DTYPES)}
+_TYPES = tuple(map(np.dtype, DTYPES))
+_SIZES = tuple(dtype.itemsize for dtype in _TYPES)
+CODES = {dtype: code for code, dtype in enumerate(_TYPES)}
 _HEAD = struct.Struct("<2sBB16s")
 U16, I32I64, CRC = struct.Struct("<H"), struct.Struct("<iq"), struct.Struct("<I")
 
@@ -111,10 +114,10 @@ def table_of_offsets(offsets: Offsets) -> bytes:
     return b"".join(parts)
 
 
-def decode(data: bytes) -> Snapshot:
+def decode(data: bytes, last: int | None = None) -> Snapshot:
     """Raises SnapshotError for anything that `encode` of this or an older version did not write.
 
-    It is a ForeignStateError where another release wrote it.
+    It is a ForeignStateError where another release wrote it. last: only so many arrays at the end are wanted.
     """
     if len(data) < _HEAD.size + 4 or data[:2] != MAGIC:
         raise SnapshotError(f"expected a streamjobs snapshot, got {len(data)} bytes that begin otherwise.")
@@ -125,7 +128,7 @@ def decode(data: bytes) -> Snapshot:
             f"snapshot version {data[2]} is unknown to this release, which reads versions {VERSION} and {LEAVES_OUT}."
         )
     try:
-        return _snapshot(data)
+        return _snapshot(data, last)
     except (struct.error, IndexError, ValueError) as problem:
         raise SnapshotError(f"snapshot is damaged although its checksum fits: {problem}.") from problem
 
@@ -149,7 +152,7 @@ def table_of(description: str) -> dict[str, Any]:
     return table if isinstance(table, dict) else {}
 
 
-def _snapshot(data: bytes) -> Snapshot:
+def _snapshot(data: bytes, last: int | None) -> Snapshot:
     reader = Reader(data, _HEAD.size)
     _, version, flags, fingerprint = _HEAD.unpack_from(data)
     if flags:
@@ -158,8 +161,8 @@ def _snapshot(data: bytes) -> Snapshot:
     left_out = reader.left_out() if version == LEAVES_OUT else {}
     offsets = reader.offsets()
     names = [reader.text() for _ in range(reader.number(U16))]
-    arrays: list[Any] = reader.arrays()
-    for place, one in left_out.items():
+    arrays: list[Any] = reader.arrays(last)
+    for place, one in left_out.items() if last is None else ():
         if place > len(arrays):
             raise ValueError(f"it leaves out array {place} of {len(arrays)}")
         arrays.insert(place, one)
@@ -201,9 +204,17 @@ class Reader:
             offsets[topic, partition] = offset
         return offsets
 
-    def arrays(self) -> list[Array]:
-        """A count and the arrays, which end the data."""
-        arrays = [self.array() for _ in range(self.number(U16))]
+    def arrays(self, last: int | None = None) -> list[Array]:
+        """A count and the arrays, which end the data. last: see `decode`."""
+        count = self.number(U16)
+        wanted = count if last is None else min(count, last)
+        data, at = self.data, self.at
+        for _ in range(count - wanted):
+            dimensions = data[at + 1]
+            shape = struct.unpack_from(f"<{dimensions}I", data, at + 2) if dimensions else ()
+            at += 2 + 4 * dimensions + math.prod(shape, start=_SIZES[data[at]])
+        self.at = at
+        arrays = [self.array() for _ in range(wanted)]
         if self.at != self.end:
             raise ValueError(f"{self.end - self.at} bytes too many")
         return arrays
@@ -224,10 +235,7 @@ class Reader:
         code, dimensions = self.data[self.at], self.data[self.at + 1]
         shape = struct.unpack_from(f"<{dimensions}I", self.data, self.at + 2)
         self.at += 2 + 4 * dimensions
-        dtype = np.dtype(DTYPES[code])
-        count = 1
-        for extent in shape:
-            count *= extent
+        dtype, count = _TYPES[code], math.prod(shape)
         if self.at + count * dtype.itemsize > self.end:
             raise ValueError("an array runs past the end")
         array = np.frombuffer(self.data, dtype, count, self.at).reshape(shape)
