@@ -45,6 +45,8 @@ def list_command(
         _print_table(listed)
     counts = ", ".join(f"{name} {count:,}" for name, count in reasons.most_common())
     say(f"{many(len(chosen), 'dead letter')} in {job.sinks['dlq']}{': ' if counts else ''}{counts}")
+    if listed:
+        note("those that were sent back stay in the topic: 'streamjobs dlq redrive JOB --all --dry-run' lists the others")
     if others:
         note(f"{others:,} other records in the topic are not dead letters of streamjobs")
 

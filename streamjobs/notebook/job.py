@@ -25,6 +25,7 @@ from streamjobs.settings.composition import Composition, composition_of
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.sections import SINKS, Settings
 from streamjobs.settings.times import zone_of
+from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
     import pandas
@@ -54,6 +55,10 @@ class Replayed:
         self._topic = settings.source.topic
         self._lines, self._snapshots, self._states = lines, snapshots, states
         self.summary = summary  # as `streamjobs replay --json` prints it
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{len(lines):,} {sink}" for sink, lines in self._lines.items())
+        return f"<Replayed: {many(self.summary['records'], 'record')} of {many(self.summary['keys'], 'key')}; {counts}>"
 
     def lines(self, sink: str) -> list[bytes]:
         """Outputs as `streamjobs replay --output-dir` writes them, a JSON line each.

@@ -21,6 +21,8 @@ LONGEST_UNIT = 15  # characters
 NOTHING = {"", "-", "--", "---", "----", "?", "n/a", "na", "nan", "null", "none", "nil", "#n/a"}  # cells without a number
 _COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+(?:[eE][+-]?[0-9]+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
+_GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+\.[0-9]+")  # commas between thousands
+_GROUPED_BY_POINTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+(?:,[0-9]+)?")
 _POINT = re.compile(r"[+-]?[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?")
 _DATE = re.compile(r"[0-9]{1,4}([./-])[0-9]{1,2}\1[0-9]{2,4}")
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
@@ -143,7 +145,7 @@ def _separator(text: str, where: str) -> str:
 
 def _share_of_numbers(rows: Sequence[Sequence[str]]) -> float:
     cells = [cell.strip() for row in rows[1:] for cell in row]
-    return sum(reads_as_number(cell) or bool(_COMMA.fullmatch(cell)) for cell in cells) / max(1, len(cells))
+    return sum(_reads(cell, ".") or _reads(cell, ",") for cell in cells) / max(1, len(cells))
 
 
 def _decimal(names: Sequence[str], rows: Sequence[Sequence[str]], separator: str, where: str) -> str:
@@ -154,12 +156,15 @@ def _decimal(names: Sequence[str], rows: Sequence[Sequence[str]], separator: str
     point: tuple[str, str] | None = None  # a number and its column
     comma: tuple[str, str] | None = None
     sure = False  # whether a comma cannot stand between thousands
+    both = {sign for row in rows for cell in row if (sign := _sign_beside_thousands(cell.strip()))}
     for row in rows:
         for name, cell in zip_longest(names, row, fillvalue=""):
             text = cell.strip()
-            if "," in text and _COMMA.fullmatch(text):
+            if "," in both and _GROUPED_BY_POINTS.fullmatch(text):
+                comma, sure = comma or (text, name), True
+            elif "," in text and _COMMA.fullmatch(text) and not (both == {"."} and _THOUSANDS.fullmatch(text)):
                 comma, sure = comma or (text, name), sure or _THOUSANDS.fullmatch(text) is None
-            elif "." in text and _POINT.fullmatch(text):
+            elif "." in text and (_POINT.fullmatch(text) or _GROUPED.fullmatch(text)):
                 point = point or (text, name)
     if comma is None or (separator == "," and (point is not None or not sure)):
         return "."
@@ -210,4 +215,23 @@ def _columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[tu
 
 
 def _reads(text: str, decimal: str) -> bool:
-    return reads_as_number(text.replace(",", ".") if decimal == "," and _COMMA.fullmatch(text) else text)
+    return reads_as_number(plain_number(text, decimal))
+
+
+def _sign_beside_thousands(text: str) -> str:
+    """The decimal sign of a number that shows also what stands between thousands."""
+    if "," in text and "." in text:
+        return "." if _GROUPED.fullmatch(text) else "," if _GROUPED_BY_POINTS.fullmatch(text) else ""
+    return ""
+
+
+def plain_number(text: str, decimal: str) -> str:
+    """A number with a point, and nothing between thousands; another text as it is.
+
+    >>> plain_number("1.234,5", ","), plain_number("1.234", ","), plain_number("1,234.5", "."), plain_number("1.2,5", ",")
+    ('1234.5', '1234', '1234.5', '1.2,5')
+    """
+    if decimal == ",":
+        text = text.replace(".", "") if _GROUPED_BY_POINTS.fullmatch(text) else text
+        return text.replace(",", ".") if _COMMA.fullmatch(text) else text
+    return text.replace(",", "") if _GROUPED.fullmatch(text) else text

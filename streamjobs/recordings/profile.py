@@ -25,11 +25,13 @@ NUMBERS = 2_000_000  # numbers that are kept
 LEAST = 100  # rows of a key, to tell anything
 NAMED_KEYS, NAMED_ROWS = 5, 3  # least keys, and rows of each, that show a number which names them
 BLOCKS = 10  # parts of a key's rows that are compared
+STEPS, BACK, FAR = 50, 0.02, 0.5  # of a counter that starts over: least steps, most of them back, each over half its range
 RISING = 0.8  # Kendall's tau of the means of the parts: 0.8 by chance in 1 of 4,000 orders
 MOVED = 0.5  # smallest way from the first part to the last, in deviations of the rest
 OFTEN = 0.01  # least share of rows at 0, of a field that cannot be below
 MOST_KEYS = 2 / 3  # of the keys, that show it
 SAME = 0.999  # smallest correlation of a field that follows another
+WAYS = "rises", "falls", "rises and starts over", "falls and starts over"
 DAY, DAYS, OF_DAY = 86_400.0, 3, 0.25  # least whole days of a daily cycle; least share of a day's variance
 FEW_DAYS = 14  # in more, no random walk of 400 repeated a day's wave by chance
 STANDS_OUT = 8.0  # a day's power over that of the periods around it; chosen on random walks and noisy days of seed 1
@@ -37,7 +39,7 @@ STANDS_OUT = 8.0  # a day's power over that of the periods around it; chosen on 
 
 class Profile(NamedTuple):
     still: list[str]  # never change in any key
-    trending: dict[str, str]  # field -> "falls" | "rises"
+    trending: dict[str, str]  # field -> one of WAYS
     daily: list[str]
     following: dict[str, str]  # field -> the earlier field with the same course
     counts: list[str]  # never below 0, and often there
@@ -59,7 +61,7 @@ def profiled_rows(
     rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Sequence[Any] | None = None
 ) -> tuple[Guess, Profile]:
     """As `profiled`, of rows at hand. owners: as for `profile_of`."""
-    if not guessed.fields or "fields" in guessed.choose:
+    if "fields" in guessed.choose:
         return guessed, Profile([], {}, [], {}, [], [], 0, 0)
     found = profile_of(rows, guessed, owners)
     return without_unsteady(guessed, found), found
@@ -113,7 +115,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     trending: dict[str, str] = {}
     for n in moving:
         ways = Counter(_trend(key[:, n]) for key in numbers)
-        way = next((way for way in ("rises", "falls") if ways[way] >= max(MOST_KEYS * len(keys), 1)), None)
+        way = next((way for way in WAYS if ways[way] >= max(MOST_KEYS * len(keys), 1)), None)
         if way is not None:
             trending[fields[n]] = way
     steady = [n for n in moving if fields[n] not in trending]
@@ -187,7 +189,10 @@ def _is_name(of_keys: Iterable[Array]) -> bool:
 
 
 def _trend(values: Array) -> str | None:
-    """Whether the means of equal parts rise or fall all the way, and farther than the values vary around them."""
+    """Whether the means of equal parts rise or fall all the way, and farther than the values vary around them.
+
+    Else whether it does so step by step, and starts over now and then, as a counter of 16 bits does.
+    """
     there = values[np.isfinite(values)]
     if len(there) < LEAST:
         return None
@@ -196,9 +201,14 @@ def _trend(values: Array) -> str | None:
     later, earlier = np.triu_indices(BLOCKS, 1)[::-1]
     tau = np.sign(means[later] - means[earlier]).mean()
     spread = np.sqrt(np.mean([part.var() for part in parts]))
-    if abs(tau) < RISING or abs(means[-1] - means[0]) < MOVED * spread:
-        return None
-    return "rises" if tau > 0 else "falls"
+    if abs(tau) >= RISING and abs(means[-1] - means[0]) >= MOVED * spread:
+        return WAYS[0] if tau > 0 else WAYS[1]
+    steps = np.diff(there)
+    for way, back in ((WAYS[2], -steps), (WAYS[3], steps)):
+        over = back[back > 0]
+        if np.count_nonzero(steps) >= STEPS and 0 < len(over) <= BACK * np.count_nonzero(steps):
+            return way if over.min() >= FAR * np.ptp(there) else None
+    return None
 
 
 def _is_daily(times: Array, values: Array) -> bool:

@@ -21,7 +21,8 @@ import msgspec
 from streamjobs import install_line
 from streamjobs.core.decoding.loading import without_nan
 from streamjobs.errors import ConfigError
-from streamjobs.recordings.dialect import HEAD, NOTHING, Dialect, dialect_of
+from streamjobs.recordings.columns import reads_as_number
+from streamjobs.recordings.dialect import HEAD, NOTHING, Dialect, dialect_of, plain_number
 from streamjobs.recordings.limits import COLUMNS, require_few_values
 from streamjobs.recordings.places import KINDS, Place
 
@@ -186,18 +187,16 @@ def _too_many(place: Place, line: int, names: Sequence[str], cells: Sequence[str
 
 
 def _cell(text: str, decimal: str = ".", of_numbers: bool = False) -> Any:
-    """With a decimal comma, a point may stand between thousands: what holds one is not a number.
-
-    of_numbers: the column has numbers, so that words such as n/a mean a missing one.
-    """
+    """of_numbers: the column has numbers, so that words such as n/a mean a missing one, and signs may separate thousands."""
     if "." not in text:
         return _without_point(text, decimal, of_numbers)
-    if decimal == ",":
-        return text
     try:
-        return float(text)
+        if decimal == ".":
+            return float(text)
     except ValueError:
-        return text
+        pass
+    plain = plain_number(text.strip(), decimal) if of_numbers else text
+    return float(plain) if plain != text and reads_as_number(plain) else text
 
 
 @functools.lru_cache(REPEATED)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from streamjobs.core.messages import LETTER_HEADERS
 from streamjobs.demo.mock import PARTITIONS, MockBroker
 from streamjobs.job_files import broker_of, job_of, load_job
 from streamjobs.kafka.reader import topic_records
@@ -152,6 +153,20 @@ def test_an_empty_topic_is_waited_for_and_then_one_sentence(mock, tmp_path, caps
     words = ("--from-topic", "empty", "--broker", mock.url, "--seconds", "0.6")
     assert command("init", tmp_path / "a.toml", *words) == 2
     assert "topic empty: no record came within 0.6 s; start its producer" in capsys.readouterr().err
+
+
+def test_of_dead_letters_those_that_were_sent_back_are_found_too(mock, tmp_path, capsys):
+    job = job_on(mock, tmp_path, "lettered")
+    mock.create(["lettered.dlq"])
+    stated = {"topic": "lettered", "partition": "0", "offset": "0", "attempt": "1", "timestamp": "1", "reason": "malformed"}
+    headers = [(name, stated.get(name.removeprefix("streamjobs-error-"), "?").encode()) for name in LETTER_HEADERS]
+    producer = Producer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "log_level": 0})
+    producer.produce("lettered.dlq", b"no JSON", b"p1", headers=headers)
+    assert producer.flush(20) == 0
+    assert command("dlq", "list", job) == 0
+    out, err = capsys.readouterr()
+    assert out.endswith("1 dead letter in lettered.dlq: malformed 1\n")
+    assert "those that were sent back stay in the topic: 'streamjobs dlq redrive JOB --all --dry-run'" in err
 
 
 def test_a_small_topic_to_which_nothing_comes_is_not_waited_for(mock, tmp_path, capsys):

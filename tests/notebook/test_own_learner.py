@@ -82,6 +82,16 @@ def test_a_faulty_one_is_caught_with_a_sentence(capsys: pytest.CaptureFixture[st
         (["nearest_label"], "expected MODULE:CLASS such as my_package.nearest:Nearest; got 'nearest_label'."),
         (["no_such_module:X"], "no_such_module:X: module 'no_such_module' cannot be imported"),
         (["json:loads"], "json:loads: expected a class that inherits from algorithms.Learner; got"),
+        (
+            ["mine/near.py:Near"],
+            "expected MODULE:CLASS such as my_package.nearest:Nearest; got 'mine/near.py:Near'; for the file mine/near.py, "
+            "set PYTHONPATH=mine and give near:Near.",
+        ),
+        (
+            ["algorithms.heads.rls:RLS"],
+            "algorithms.heads.rls:RLS: expected a class that inherits from algorithms.Learner; got None; "
+            "algorithms.heads.rls has Rls.",
+        ),
         (["algorithms.heads.rls:Rls", "--set", "forgetting=2"], "Rls: forgetting must be in (0, 1]; got 2.0."),
     ],
 )

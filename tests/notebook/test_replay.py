@@ -168,6 +168,7 @@ def test_tables_have_numbers_times_and_the_rows_they_came_from(tmp_path: Path) -
     assert (predictions["time"].dt.tz.utcoffset(None).total_seconds(), predictions["score"].dtype) == (0.0, float)
     assert [made[row]["person"] for row in features["row"]] == features["key"].tolist()
     assert replayed.summary["samples"] == len(made)
+    assert repr(replayed).startswith(f"<Replayed: {len(made):,} records of ")
     assert features["z_0"].tolist()[-1] == json.loads(replayed.lines("features")[-1])["value"]["z"][0]
     assert list(replayed.dead_letters.columns) == ["key", "row", "timestamp", "reason", "message", "value"]
     assert len(replayed.dead_letters) == 0 and sorted(replayed.snapshots()) == [b"p0", b"p1", b"p2"]

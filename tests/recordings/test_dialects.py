@@ -98,8 +98,18 @@ def test_the_user_can_say_which_reading_is_meant(tmp_path):
     assert read(path, separator=";")[0] == [{"t": "a", "x,y": "b,c"}]
 
 
-def test_with_a_decimal_comma_a_point_makes_no_number(tmp_path):
-    assert read(written(tmp_path / "a.csv", "a;b\n1,5;x\n1.234,5;y\n"))[0][1]["a"] == "1.234,5"
+def test_with_a_decimal_comma_a_point_is_between_thousands_or_makes_no_number(tmp_path):
+    found, said = read(written(tmp_path / "a.csv", "a;b;c\n1,5;x;1.200\n1.234,5;y;1.000.000\n-12.345,25;1.5z;7\n"))
+    assert [row["a"] for row in found] == [1.5, 1234.5, -12345.25] and [row["c"] for row in found] == [1200, 1_000_000, 7]
+    assert said == ["read as CSV with semicolons between cells; decimal commas"]
+    assert read(written(tmp_path / "b.csv", "a;b\n1,5;x\n1.2,5;y\n"))[0][1]["a"] == "1.2,5"
+    with pytest.raises(ConfigError, match=r"numbers such as 1\.234,5, and column 'b' such as 0\.5; choose the decimal sign"):
+        read(written(tmp_path / "c.csv", "a;b\n1.234,5;0.5\n"))
+
+
+def test_commas_are_between_thousands_where_a_number_has_a_point_too(tmp_path):
+    text = 'a,b\n"1,234.50",x\n980.25,y\n"1,000,000.00",z\n'
+    assert [row["a"] for row in read(written(tmp_path / "a.csv", text))[0]] == [1234.5, 980.25, 1_000_000]
 
 
 def test_a_first_row_of_texts_or_of_nothing_holds_no_units(tmp_path):

@@ -54,6 +54,28 @@ def test_the_job_of_a_fleet_with_a_falling_battery_keeps_its_false_alarms_and_fi
     assert len(faulty) >= 5
 
 
+def test_a_counter_that_starts_over_is_left_out_with_the_reason(tmp_path, printed):
+    rng = np.random.default_rng(4)
+    counted = np.cumsum(rng.integers(20, 60, (2000, 3)), axis=0)
+    rows = [
+        {"port": f"eth{key}", "ts": START + 10 * row, "octets": int(counted[row, key] % 30_000), "load": float(rng.normal())}
+        for row in range(2000)
+        for key in range(3)
+    ]
+    found = printed(jsonl(tmp_path / "ports.jsonl", rows))
+    assert found.source["fields"] == ["load"]
+    assert found.says("octets: rises and starts over all through the sample, which drift detection would report")
+
+
+def test_a_list_is_tried_too_and_rows_without_it_are_named(tmp_path, printed):
+    rng = np.random.default_rng(5)
+    rows = [{"key": f"k{row % 2}", "ts": START + row // 2, "x": rng.normal(size=3).tolist()} for row in range(4000)]
+    rows[7].pop("x")
+    found = printed(jsonl(tmp_path / "lists.jsonl", rows))
+    assert found.source["x"] == "x" and found.says("1 of 2,000 rows lack the list 'x'; they would be dead letters")
+    assert found.says("on the sample, watch = ", "of 2 keys")
+
+
 def test_a_battery_that_falls_is_left_out_with_the_reason(tmp_path, printed):
     found = printed(fleet(5, sensors=6, rows=280, faults=1).write(tmp_path / "fleet.jsonl"))
     assert found.source["fields"] == ["temperature", "humidity"]

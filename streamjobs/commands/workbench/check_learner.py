@@ -1,7 +1,7 @@
 """`check-learner`: a learner of one's own under every check that the registry's are held by."""
 
 import importlib
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 import typer
 
@@ -9,6 +9,7 @@ from streamjobs.commands.console import AsJson, note, say, show
 from streamjobs.errors import ConfigError, MismatchError
 
 if TYPE_CHECKING:
+    from algorithms import Learner
     from streamjobs.learner_checks.case import Case
 
 
@@ -58,9 +59,15 @@ def _in_words(check: str) -> str:
     return check.removeprefix("check_").replace("_", " ")
 
 
+def _is_learner(found: Any) -> "TypeGuard[type[Learner]]":
+    from algorithms import Learner
+
+    return isinstance(found, type) and issubclass(found, Learner)
+
+
 def _case(path: str, given: list[str], dim: int, targets: int, labels: str) -> "Case":
     """The learner with its settings; raises ConfigError where there is none, or where it refuses them."""
-    from algorithms import Learner, SettingError, learner_from
+    from algorithms import SettingError, learner_from
     from algorithms.common.settings import build
     from algorithms.drift.report import watches_columns
     from streamjobs.commands.describe import tables_of
@@ -70,16 +77,21 @@ def _case(path: str, given: list[str], dim: int, targets: int, labels: str) -> "
     if labels not in ("signs", "onehot"):
         raise ConfigError(f"--labels must be signs or onehot; got {labels!r}.")
     module, colon, name = path.partition(":")
-    if not colon:
-        raise ConfigError(f"expected MODULE:CLASS such as my_package.nearest:Nearest; got {path!r}.")
+    if not colon or module.endswith(".py"):
+        folder, _, file = module.removesuffix(".py").rpartition("/")
+        hint = f"; for the file {module}, set PYTHONPATH={folder or '.'} and give {file}:{name or 'CLASS'}"
+        hint = hint if module.endswith(".py") else ""
+        raise ConfigError(f"expected MODULE:CLASS such as my_package.nearest:Nearest; got {path!r}{hint}.")
     try:
-        cls = getattr(importlib.import_module(module), name, None)
+        there = vars(importlib.import_module(module))
     except ImportError as problem:
         raise ConfigError(
-            f"{path}: module {module!r} cannot be imported ({problem}); install it, or set PYTHONPATH."
+            f"{path}: module {module!r} cannot be imported ({problem}); install it, or set PYTHONPATH to its folder."
         ) from None
-    if not (isinstance(cls, type) and issubclass(cls, Learner)):
-        raise ConfigError(f"{path}: expected a class that inherits from algorithms.Learner; got {cls!r:.80}.")
+    if not _is_learner(cls := there.get(name)):
+        names = [name for name, one in there.items() if _is_learner(one) and one.__module__ == module]
+        has = f"; {module} has {', '.join(names)}" if names else ""
+        raise ConfigError(f"{path}: expected a class that inherits from algorithms.Learner; got {cls!r:.80}{has}.")
     table = tables_of(given)
     try:
         made = build(cls.name, cls, table, lambda own: learner_from(*with_name(own)))

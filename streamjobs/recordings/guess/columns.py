@@ -79,7 +79,7 @@ class Columns:
             self._unsure("time_format", formats, f"the times in {time!r} are {dates}: the sample has no day above 12")
         task, classes = self._task(label)
         x = self._x({time, key, label and label.name}, time)
-        lacking, largest = self._remark(x.fields), self._largest({*x.fields, x.x})
+        lacking, largest = self._remark(x.fields, x.x), self._largest({*x.fields, x.x})
         if largest > MOST_USUAL:
             self.remarks.append(f"numbers up to {largest:.3g}: max_abs is set, beyond which a record is a dead letter")
         clock = time or start_time
@@ -334,8 +334,8 @@ class Columns:
         self.because["fields"] = "all columns of numbers without another meaning"
         return x
 
-    def _remark(self, fields: list[str]) -> int:
-        """What is odd about the fields, though they are part of x; returns how many rows lack a number."""
+    def _remark(self, fields: list[str], x: str | None) -> int:
+        """What is odd about the fields or the list that make up x; returns how many rows lack a number."""
         still = [c.name for c in self.columns if c.name in fields and c.distinct == 1 and len(self.rows) >= COUNTER_ROWS]
         if still:
             self.remarks.append(stands_still(still))
@@ -352,6 +352,8 @@ class Columns:
                 f"{count:,} of {len(self.rows):,} rows lack a number in {quoted_names(list(gaps))}; [source] "
                 "missing decides what happens to such a record"
             )
+        if x is not None and (without := sum(absent(row.get(x)) for row in self.rows)):
+            self.remarks.append(f"{without:,} of {len(self.rows):,} rows lack the list {x!r}; they would be dead letters")
         return count
 
     def _rate(self, key: str | None, time: str, unit: str | None) -> float | None:

@@ -7,7 +7,7 @@ export const TIMES = [...DECADES.filter((step) => step < 1), 1, 2, 5, 10, 20, 30
 const CHARTS = [
   { id: "throughput", title: "Throughput", per: "per second", show: count,
     series: [["records", "records", "--c1"], ["rows", "rows", "--c2"]] },
-  { id: "delay", title: "Event delay", per: "", show: seconds, steps: TIMES,
+  { id: "delay", title: "Event delay", per: "from event to Kafka", show: seconds, steps: TIMES,
     series: [["delay_p50", "median", "--c1"], ["delay_p99", "p99", "--c2"]] },
   { id: "error", title: "LS error", per: "", show: ratio,
     series: [["error_p50", "median", "--c1"], ["error_p99", "p99", "--c2"], ["chosen", "key", "--c4"]] },

@@ -137,7 +137,7 @@ function figures() {
     "Open alarms": about.alarms && [count(totals.in_alarm), `keys; ${count(totals.alarms)} raised in ${count(totals.rows)} rows${warming}`, totals.in_alarm ? "bad" : ""],
     "Lag": [optional(newest.lag, count), totals.silent > OLD ? `as of ${seconds(Math.round(totals.silent))} ago: no broker answers`
       : newest.recovery ? `${count(newest.recovery)} to recover` : commit == null ? "nothing committed yet" : `committed ${seconds(Math.max(0.1, commit))} ago${behind}`],
-    "Event delay": tile("delay", seconds, ""),
+    "Event delay": tile("delay", seconds, "event to Kafka; "),
     "Skipped": [count(skipped), reasons(totals.skipped) || "no sample is late or missing", store.doubts.length ? "bad" : ""],
     "Dead letters": [count(totals.letters), reasons(totals.reasons) || `of ${count(totals.records)} records`, totals.letters ? "bad" : ""],
     "Records per second": [optional(newest.records, count), `${optional(newest.rows, count)} rows per second`],
