@@ -31,7 +31,7 @@ MOVED = 0.5  # smallest way from the first part to the last, in deviations of th
 OFTEN = 0.01  # least share of rows at 0, of a field that cannot be below
 MOST_KEYS = 2 / 3  # of the keys, that show it
 SAME = 0.999  # smallest correlation of a field that follows another
-WAYS = "rises", "falls", "rises and starts over", "falls and starts over"
+WAYS = "rises", "falls", "rises and starts over"
 DAY, DAYS, OF_DAY = 86_400.0, 3, 0.25  # least whole days of a daily cycle; least share of a day's variance
 FEW_DAYS = 14  # in more, no random walk of 400 repeated a day's wave by chance
 STANDS_OUT = 8.0  # a day's power over that of the periods around it; chosen on random walks and noisy days of seed 1
@@ -191,7 +191,7 @@ def _is_name(of_keys: Iterable[Array]) -> bool:
 def _trend(values: Array) -> str | None:
     """Whether the means of equal parts rise or fall all the way, and farther than the values vary around them.
 
-    Else whether it does so step by step, and starts over now and then, as a counter of 16 bits does.
+    Else whether they rise step by step and start over now and then, as a counter of 16 bits does.
     """
     there = values[np.isfinite(values)]
     if len(there) < LEAST:
@@ -204,11 +204,9 @@ def _trend(values: Array) -> str | None:
     if abs(tau) >= RISING and abs(means[-1] - means[0]) >= MOVED * spread:
         return WAYS[0] if tau > 0 else WAYS[1]
     steps = np.diff(there)
-    for way, back in ((WAYS[2], -steps), (WAYS[3], steps)):
-        over = back[back > 0]
-        if np.count_nonzero(steps) >= STEPS and 0 < len(over) <= BACK * np.count_nonzero(steps):
-            return way if over.min() >= FAR * np.ptp(there) else None
-    return None
+    back, most = -steps[steps < 0], BACK * np.count_nonzero(steps)
+    over = np.count_nonzero(steps) >= STEPS and 0 < len(back) <= most and back.min() >= FAR * np.ptp(there)
+    return WAYS[2] if over else None
 
 
 def _is_daily(times: Array, values: Array) -> bool:

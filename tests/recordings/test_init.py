@@ -241,7 +241,8 @@ def test_what_counts_or_names_rows_is_no_signal(tmp_path, printed):
 
 
 def test_lists_that_cannot_be_distinguished_are_left_to_the_user(tmp_path, printed):
-    found = printed(jsonl(tmp_path / "a.jsonl", table(acc=lambda i: [1.0, 2.0, 3.0], gyro=lambda i: [random(i)] * 3)))
+    made = table(acc=lambda i: [random(i)] * 17, gyro=lambda i: [random(i)] * 3)
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
     assert found.says("choose: fields: 'acc', 'gyro' hold lists; x is one of them, as x and dim")
     assert command("check", found.file) == 2
 

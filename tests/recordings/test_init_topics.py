@@ -95,6 +95,7 @@ def test_a_topic_is_tried_as_a_file_of_its_records_is(tmp_path, capsys, of_topic
     for words in (("--from-topic", "air"), ("--sample", sample)):
         assert command("init", tmp_path / "job.toml", *words, "--topic", "air", "--force") == 0
         said = capsys.readouterr().err.splitlines()
+        assert not any("candidates: 'pump'" in line for line in said), "the name of a record's key is no label"
         tried.append([line for line in said if line.startswith(("on the sample", "rmse"))])
         table = read_table(tmp_path / "job.toml")
         tables.append({name: table.get(name) for name in ("learner", "head", "drift", "alarms")})

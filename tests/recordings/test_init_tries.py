@@ -67,6 +67,20 @@ def test_a_counter_that_starts_over_is_left_out_with_the_reason(tmp_path, printe
     assert found.says("octets: rises and starts over all through the sample, which drift detection would report")
 
 
+def test_short_lists_are_fields_and_the_only_meter_is_the_first_candidate(tmp_path, printed):
+    rng = np.random.default_rng(6)
+    rows: list[dict[str, Any]] = []
+    for row in range(2000):
+        phases = {"u": (230 + rng.normal(size=3)).tolist(), "i": (9 + rng.normal(size=3)).tolist()}
+        rows.append({"meter": "m7", "ts": START + row, **phases, "type": "fast"})
+        if row % 900 == 0:
+            rows.append({"meter": "m7", "ts": START + row, "kwh": 1000 + row, "type": "quarter"})
+    found = printed(jsonl(tmp_path / "phases.jsonl", rows))
+    assert found.source["fields"] == [f"{name}[{n}]" for name in "ui" for n in range(3)]
+    assert found.says("3 of 2,000 rows lack a number in 'u[0]', 'u[1]'") and found.source["missing"] == "skip"
+    assert found.out.endswith("phases.jsonl --key meter\n") and found.says("on the sample, watch = ", "of 1 key")
+
+
 def test_a_list_is_tried_too_and_rows_without_it_are_named(tmp_path, printed):
     rng = np.random.default_rng(5)
     rows = [{"key": f"k{row % 2}", "ts": START + row // 2, "x": rng.normal(size=3).tolist()} for row in range(4000)]

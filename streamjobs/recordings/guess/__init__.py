@@ -12,13 +12,16 @@ from typing import Any
 
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import (
+    LABELS,
     Column,
     columns_of,
     columns_of_times,
     flattened,
+    plain_name,
     read_times,
     reads,
     require_names,
+    says_time,
 )
 from streamjobs.recordings.exports import Exported
 from streamjobs.recordings.files import recordings_of, rows_of
@@ -31,6 +34,7 @@ from streamjobs.settings.paths import column_path
 from streamjobs.settings.presets import NAMES, Preset, preset_of
 
 LOOK_AT = 2000  # rows of the file
+SHORT_LIST = 16  # numbers
 MORE_ROWS, DATE = 200_000, 10  # rows of the file that may tell days from months; characters that have both
 FEW_KEYS = 20  # of which rows are looked for in MORE_ROWS rows where the first rows have more keys than repeat
 
@@ -120,10 +124,14 @@ def guess_rows(
     """Of rows that are read already. where: for errors; header: the names are the first line of a CSV; owners: the keys of
     the rows' records, where these have keys.
     """
+    given = rows
     rows = [flattened(row) for row in rows]
     owners = None if owners is None else [owner for owner, row in zip(owners, rows, strict=True) if row]
     read, times = read_times([row for row in rows if row], chosen.time_format)
     columns = columns_of(read)
+    if spread := _short_lists(columns, given):
+        read = [_spread(row, spread) for row in read]
+        columns = columns_of(read)
     if not columns:
         got = "lines of something else" if rows else "no rows"
         raise ConfigError(
@@ -137,6 +145,28 @@ def guess_rows(
         return guessed
     broken = f"{len(rows) - len(read):,} of {len(rows):,} rows are not objects with fields; they would be dead letters"
     return guessed._replace(remarks=[broken, *guessed.remarks])
+
+
+def _short_lists(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The lists that are fields of their own, such as of three phases: several, each of one short length."""
+    lists = [column for column in columns if column.kind == "list"]
+    for one in lists:
+        lengths, first = {len(value) for value in one.values}, column_path(f"{one.name}[0]").find
+        short = one.depth == 1 and len(lengths) == 1 and max(lengths) <= SHORT_LIST
+        if not short or says_time(one.name) or plain_name(one.name) in ("x", *LABELS):
+            return []
+        if not any(first(row) == one.values[0][0] for row in rows):  # a name that cannot be a path
+            return []
+    return [one.name for one in lists] if len(lists) > 1 else []
+
+
+def _spread(row: dict[str, Any], lists: Sequence[str]) -> dict[str, Any]:
+    """
+    >>> _spread({"id": 7, "u": [1, 2], "i": None}, ["u", "i"])
+    {'id': 7, 'u[0]': 1, 'u[1]': 2}
+    """
+    spread = {f"{name}[{n}]": one for name in lists for n, one in enumerate(row.get(name) or ())}
+    return {name: value for name, value in row.items() if name not in lists} | spread
 
 
 def _require_chosen(where: str, columns: Sequence[Column], chosen: Chosen) -> None:

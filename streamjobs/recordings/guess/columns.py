@@ -281,7 +281,11 @@ class Columns:
             self.because["label"] = f"the name of a label, and {usable[0].distinct:,} different values"
             return usable[0]
         most = len(self.rows) / 2
-        some = [c.name for c in self.columns if c.kind == "text" and 2 <= c.distinct <= min(most, CLASSES)]
+        some = [
+            c.name
+            for c in self.columns
+            if c.kind == "text" and 2 <= c.distinct <= min(most, CLASSES) and not self._names_owner(c)
+        ]
         others = {*self.left_out, key, self.chosen.key}
         some = [name for name in some if name not in others and plain_name(name) not in KEYS]
         why = "no column has the name of a label (label, activity, class, target, ...)"
@@ -289,6 +293,11 @@ class Columns:
         if some:
             self.candidates["label"] = some
         return None
+
+    def _names_owner(self, column: Column) -> bool:
+        """Whether it has one text for each of the records' keys, as their names."""
+        pairs = {(owner, row.get(column.name)) for owner, row in zip(self.owners or (), self.rows, strict=False)}
+        return len(pairs) == column.distinct == len({owner for owner, _ in pairs})
 
     def _is_axis(self, column: Column) -> bool:
         """Whether a column called y is one of the axes x, y and z; where there is only x, who knows."""

@@ -60,7 +60,7 @@ def key_by_turns(rows: Rows, columns: Sequence[Column], time: str | None, label:
     if len(steady) == 1:
         why = f"rows of its {steady[0].distinct:,} different values take turns, each at a steady pause"
         return Turns(steady[0].name, why)
-    names = [column.name for column in sorted(texts, key=lambda column: -column.distinct)]
+    names = [column.name for column in sorted(texts, key=lambda column: (not names_id(column.name), -column.distinct))]
     states = [] if taken else [name for name in names if is_state(rows, name, time)]
     names = [name for name in names if name not in states]
     numbers = (
