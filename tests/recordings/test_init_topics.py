@@ -104,6 +104,16 @@ def test_a_topic_is_tried_as_a_file_of_its_records_is(tmp_path, capsys, of_topic
     assert labelled or tables[0]["alarms"] == {"stuck": True, "silent": "100s"}
 
 
+def test_records_without_values_are_named_as_such(tmp_path, capsys, of_topic) -> None:
+    records = pumps(100)
+    of_topic([one._replace(value=None) if n % 3 == 0 else one for n, one in enumerate(records)])
+    assert command("init", tmp_path / "job.toml", "--from-topic", "air") == 0
+    assert "100 records are not objects in json (100 have no value); they would be dead letters" in capsys.readouterr().err
+    of_topic([one._replace(value=None) for one in records])
+    assert command("init", tmp_path / "beats.toml", "--from-topic", "air") == 2
+    assert "JSON or MessagePack, got records without a value in most of 300 records" in capsys.readouterr().err
+
+
 def test_a_topic_of_which_few_rows_of_a_key_were_read_keeps_the_usual_detector(tmp_path, capsys, of_topic) -> None:
     of_topic(without_label(pumps(500)))
     assert command("init", tmp_path / "job.toml", "--from-topic", "air") == 0

@@ -34,6 +34,7 @@ class TopicSample(NamedTuple):
     registry: str | None = None  # address of the registry that has the records' schemas
     after_schema_id: bool = False  # JSON that follows the id of a schema, which need not be read
     whole: bool = True  # all records of the topic were read
+    empty: int = 0  # records without a value
 
     @property
     def owners(self) -> list[bytes | None] | None:
@@ -68,11 +69,13 @@ def sample_of(broker: BrokerSection, topic: str, records: int | None, seconds: f
             partitions = connect(broker, [topic])[1][topic]
             strange, ones = len(found) - len(rows), [record for record, _ in rows]
             sample = TopicSample([row for _, row in rows], name, ones, strange, partitions, whole=whole)
-            return sample._replace(after_schema_id=skipped > 0)
+            return sample._replace(after_schema_id=skipped > 0, empty=sum(not record.value for record in found))
     if 2 * sum(_names_schema(record.value) for record in found) > len(found):
         return _with_schemas(broker, topic, found, whole)
+    empty = sum(not record.value for record in found)
+    others = "records without a value" if 2 * empty > len(found) else "others"
     raise ConfigError(
-        f"topic {topic}: expected records that are objects in JSON or MessagePack, got others in most of {len(found):,} "
+        f"topic {topic}: expected records that are objects in JSON or MessagePack, got {others} in most of {len(found):,} "
         "records; see [source] format for what else can be read."
     )
 
@@ -127,4 +130,5 @@ def shares(sample: TopicSample) -> Iterator[str]:
     else:
         yield "no record has a key: [source] key names a field of the value instead"
     if sample.strange:
-        yield f"{sample.strange:,} records are not objects in {sample.format}; they would be dead letters"
+        empty = f" ({sample.empty:,} have no value)" if sample.empty else ""
+        yield f"{sample.strange:,} records are not objects in {sample.format}{empty}; they would be dead letters"
