@@ -5,7 +5,8 @@ Symbols: s = scale, the mean of |error| over about `memory` rows; z = error / (1
 Cost of a row: O(d lags^2).  State: d (190 + lags) numbers.
 Readings: features are z of every column, then its forecast. They are NaN until WARM rows have taught the forecast.
 The first row after a pause (AFTER_PAUSE) has no z; the next ones are forecast from its level.
-z is 0 after STAND repeats of a value, and its size at most FIRST where a column had no error before.
+z is 0 after STAND repeats of a value, and its size at most FIRST where a column had no error before. 1.2533 s is at least
+LEAST deviations of the column.
 """
 
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ NORMAL = 1.2533141373155003  # deviation of a normal value over its mean size
 CUT, CUT_FROM = 8.0, 30  # means of |error| at which one is cut, and errors before that
 FARTHEST, MOST = 1e70, 1e6  # largest |x| and |z|
 FIRST = 20.0  # largest |z| of a column that had no error before
+LEAST = 1e-3  # of a column's deviation: smaller errors are rounding, or what is left to learn of a cycle
 STAND = 4  # repeats of a value, after which a column says nothing: its forecast only wanders then
 
 
@@ -91,7 +93,8 @@ def _loop(work, slots, X, learn, features, memory):
                 continue
             error, stands = value - expected, rows >= LAGS and _stands(value, lags)
             if rows >= WARM:
-                unit = max(NORMAL * scale, NO_SPREAD, NO_SPREAD_RELATIVE * abs(level[lagged_rls.MEAN]))
+                least = max(LEAST * np.sqrt(level[lagged_rls.VARIANCE]), NO_SPREAD_RELATIVE * abs(level[lagged_rls.MEAN]))
+                unit = max(NORMAL * scale, least, NO_SPREAD)
                 most = MOST if scale > 0.0 else FIRST
                 features[n, i] = 0.0 if stands else min(max(error / unit, -most), most)
                 features[n, dim + i] = expected

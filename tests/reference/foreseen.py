@@ -53,7 +53,8 @@ def innovations(X: Array, *, memory: int) -> Array:
             expected, z = column.forecast()
             if n >= 32:
                 repeats = column.values[-4:] == 4 * [float(x[i])]
-                features[n, i] = 0.0 if repeats else (x[i] - expected) / (np.sqrt(np.pi / 2) * column.scale)
+                unit = max(np.sqrt(np.pi / 2) * column.scale, 0.001 * np.sqrt(column.variance))
+                features[n, i] = 0.0 if repeats else (x[i] - expected) / unit
                 features[n, X.shape[1] + i] = expected
             column.learn(float(x[i]), float(x[i] - expected), z, memory)
     return features
