@@ -1,5 +1,6 @@
 """Tables of jobs drawn from all sections, with fields of numbers; the settings may refuse them."""
 
+import dataclasses
 import random
 from typing import Any
 
@@ -50,4 +51,58 @@ def drawn(rng: random.Random) -> dict[str, Any]:
         table["bouts"] = {"shortest": "5s"}
     if "silent" not in table.get("alarms", {}) and rng.random() < 0.3:
         table["state"]["ttl"] = "60s"
+    return table
+
+
+KINDS = {name: LEARNERS[name].kind for name in LEARNERS}  # a property of those whose kind follows from their settings
+ANY_EXTRACTOR = [name for name, kind in KINDS.items() if kind == "features" or not isinstance(kind, str)]
+ANY_PREDICTOR = [name for name, kind in KINDS.items() if kind not in ("features", "drift")]
+SETTINGS: dict[str, tuple[Any, ...]] = {  # of learners, where they have them
+    "rank": (1, 2, 5),
+    "forgetting": (0.9, 0.999),
+    "kernel": ({"name": "linear"}, {"name": "polynomial"}, {"bandwidth": 0.1}, {"bandwidth": 10.0}, {"name": "laplacian"}),
+    "regress": ("features", "nystrom", "labels"),
+}
+DETECTORS = ("adwin", "page_hinkley", "window_ratio", "conformal", "glr_chart")
+FORECASTERS = ("krls", "klms", "norma", "kogd", "qklms", "exrls", "lms", "nlms")
+
+
+def widened(rng: random.Random) -> dict[str, Any]:
+    """The same with every learner and kernel, categories, references, other detectors, and keys that are expected."""
+    table, pick = drawn(rng), rng.choice
+    source, head = table["source"], table.get("head")
+    task = (head or table["learner"])["task"]
+    if rng.random() < 0.7:
+        name = pick(ANY_EXTRACTOR if head else ANY_PREDICTOR)
+        known = {field.name for field in dataclasses.fields(LEARNERS[name])}
+        stated = {setting: pick(values) for setting, values in SETTINGS.items() if setting in known and rng.random() < 0.4}
+        budget = {"budget": pick((2, 8, 30))} if "budget" in known else {}
+        table["learner"] = {"name": name, **budget, **stated, **({} if head else {"task": task})}
+    predicts = head or table["learner"]
+    if task == "classification":
+        predicts |= pick(({}, {"smooth": 0.7}, {"classes": ["a", "b"]}, {"max_classes": 2}))
+        table.setdefault("sinks", {})["scores"] = pick((True, False))
+    else:
+        predicts |= pick(({}, {"clip_target": 1.0}))
+    if rng.random() < 0.3 and len(source["fields"]) > 1:
+        source["categories"] = {source["fields"][-1]: ["a", "b", True]}
+        source |= {"unseen": pick(("dlq", "other", "missing")), "categories_as": pick(("one_hot", "codes"))}
+    source |= pick(({}, {"max_abs": 10.0}, {"numbers": "lenient"}, {"max_samples": 2}))
+    if rng.random() < 0.7:
+        watch = pick(("ls_error", "loss", "columns", ["columns", "innovations", "rows"]))
+        how: dict[str, Any] = pick(
+            (
+                {"false_alarms": "1 per 100 rows"},
+                {"false_alarms": "1 per 100 rows", "reference": "first 50 rows", "relearn_after": "30 rows"},
+                {"false_alarms": "6/h", "daily": True},
+                {"detector": pick(DETECTORS)},
+            )
+        )
+        table["drift"] = {"watch": watch, **how, "beside": pick(([], ["last_points"]))}
+    if "daily" in table.get("drift", {}):
+        source["time_zone"] = "Europe/Berlin"
+    if "silent" in table.get("alarms", {}):
+        table["alarms"]["expected"] = pick(([], ["k0", "k9"]))
+    if "forecast" in table and rng.random() < 0.3:
+        table["forecast"] |= {"learner": pick(FORECASTERS), "lags": pick((1, 5))}
     return table
