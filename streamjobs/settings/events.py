@@ -69,12 +69,10 @@ class AlarmsSection(Section):
         "before; a time, such as '10m': and at least for this time",
     )
     silent: Seconds | None = optional(
-        "alarm when a key has no new sample for this time, such as '10m', in the event time of its partition; absent: off",
-        gt=0,
+        "alarm when a key sends nothing new for this time, such as '10m', by its partition's event time; absent: off", gt=0
     )
     group: float | None = optional(
-        "with silent: alarm when this share of a partition's keys, and at least 5, raise alarms within group_within; "
-        "absent: off",
+        "with silent: alarm when this share of a partition's keys, at least 5, alarm within group_within; absent: off",
         gt=0,
         le=1,
     )
@@ -93,15 +91,11 @@ class AlarmsSection(Section):
 
 class ForecastSection(Section):
     fields: list[str] | None = optional("fields, or numbers of windows such as temp_mean; absent: all, or all means")
-    ahead: list[int | str] = setting(
-        [1], "how far ahead, ascending: rows, or times such as '1h' if rows have equal intervals"
-    )
+    ahead: list[int | str] = setting([1], "rows ahead, ascending, or times such as '1h' if rows have equal intervals")
     season: int | str | None = optional("rows or time of a season; 0: none; absent: a day, if it has 4 to 2880 rows")
-    every: Seconds | None = optional(
-        "interval of a key's rows (duration, or seconds); absent: [window] hop, or rows at any times"
-    )
+    every: Seconds | None = optional("interval of a key's rows (duration, or seconds); absent: [window] hop, or any times")
     learner: str | dict[str, Any] | None = optional(
-        "learner that predicts numbers; absent: a weighted mean of eight simple forecasts"
+        "learner that predicts numbers; absent: a mean of eight simple forecasts"
     )
     inputs: list[str] | None = optional("with learner: fields that it sees for each forecast; absent: the forecast field")
     lags: int | None = optional("with learner: how many latest values of each input it sees; absent: 8", ge=1, le=1000)

@@ -49,10 +49,7 @@ class WindowSection(Section):
         "gravity expects acceleration in the first three fields and does not depend on how the sensor is mounted",
     )
     convolutions: int = setting(
-        0,
-        "with [population]: how many numbers a window has from random convolutions, as `fit` learns them; 0: none",
-        ge=0,
-        le=500,
+        0, "with [population]: numbers of a window from random convolutions, which `fit` learns; 0: none", ge=0, le=500
     )
     mirror: MirrorSection | None = optional(
         "changes the sign of some columns before windows are made, so that a left arm looks like a right one: "
@@ -125,9 +122,7 @@ class PopulationSection(Section):
         "and keep offsets, signal and waiting rows; absent: their states are refused"
     )
     directions: int | None = optional(
-        "how many combinations of a row's numbers the head sees, learned by `fit`; absent: the numbers themselves",
-        ge=2,
-        le=1000,
+        "how many combinations of a row's numbers the head sees, as `fit` learns; absent: all numbers", ge=2, le=1000
     )
 
 
@@ -142,9 +137,7 @@ class LearnerSection(NamedSection):
         "also takes task, classes, max_classes, targets, smooth, filter, lasts, clip_target, fallback and reject here, as "
         "in [head]"
     )
-    freeze: bool | None = optional(
-        "true or absent with a [population]: its map does not learn; without a population every map learns"
-    )
+    freeze: bool | None = optional("with [population] true or absent: its map does not learn; else every map learns")
     input: bool = setting(
         False, "with [population] and a [head]: the head also sees the scaled row, before the features of the map"
     )
