@@ -165,6 +165,23 @@ def test_hostile_keys_are_text(page: Page) -> None:
     assert letters == [HOSTILE[0]] * len(BAD)
 
 
+def test_a_short_key_of_a_dead_letter_stands_in_one_line_on_a_phone(page: Page) -> None:
+    page.look(390, dark=False)
+    lines = """(() => {
+      const row = document.querySelector('#letters tbody tr').cloneNode(true), all = document.createRange();
+      row.cells[1].textContent = 'd01';
+      document.querySelectorAll('#letters tbody tr').forEach((one) => { one.hidden = true; });
+      document.querySelector('#letters tbody').append(row);
+      all.selectNodeContents(row.cells[1]);
+      const found = all.getClientRects().length;
+      row.remove();
+      document.querySelectorAll('#letters tbody tr').forEach((one) => { one.hidden = false; });
+      return found;
+    })()"""
+    assert page.ask(lines) == 1
+    page.look(1440, dark=False)
+
+
 def test_dead_letters_come_with_their_reason_and_alarms_with_what_changed(page: Page) -> None:
     reasons = page.ask("[...document.querySelectorAll('#letters tbody tr')].map((one) => one.cells[2].textContent)")
     assert any(text.startswith("malformed, partition") for text in reasons)
