@@ -135,7 +135,7 @@ def check_a_listener_to_the_basis_changes_nothing(case: Case) -> None:
     """With or without somewhere to write changes of basis to, the bits are the same; heads turn with what is written."""
     X, Y = case.stream()
     start = case.init()
-    width = case.learner.width_for(case.dim) if case.kind == "features" else case.dim
+    width = case.learner.width_for(case.dim) or case.dim
     basis = Basis(np.zeros(len(X), np.int8), np.zeros((len(X), width, width)))
     work = case.workspace([start], extra=len(X))
     out = case.advance(work, 0, X, Y, basis=basis)
