@@ -21,6 +21,7 @@ from streamjobs.kafka import client, groups, timeouts
 from streamjobs.kafka.topics import ADD_RIGHT, is_mock, lacking_right
 
 RETRY_EVERY = 0.1  # seconds
+ASK_AT_ONCE = 16  # transactional ids: a worker has one for each partition
 NO_PRODUCER = -1  # a producer id that no transaction has, so none is ended
 NEEDED = {  # on a topic, by what it is for the job
     "input": (AclOperation.READ,),
@@ -111,10 +112,16 @@ async def _refused_writers(settings: Mapping[str, Any], ids: Sequence[str]) -> l
 
     Raises aiokafka's KafkaError.
     """
-    asking = AIOKafkaClient(**settings)
+    asking, slots = AIOKafkaClient(**settings), asyncio.Semaphore(ASK_AT_ONCE)
+
+    async def may_write(one: str) -> bool:
+        async with slots:
+            return await _may_write(asking, one)
+
     await asking.bootstrap()
     try:
-        return [one for one in ids if not await _may_write(asking, one)]
+        answers = await asyncio.gather(*map(may_write, ids))
+        return [one for one, may in zip(ids, answers, strict=True) if not may]
     finally:
         await asking.close()
 

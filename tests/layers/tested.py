@@ -23,7 +23,6 @@ TESTED = {
     "streamjobs.core.predictions": "tests/outputs/test_schema.py",
     "streamjobs.demo": "tests/commands/test_on_a_broker.py",
     "streamjobs.demo.crowd": "tests/brokers/test_demo_of_many.py",
-    "streamjobs.kafka.authorization": "tests/brokers/test_security.py",
     "streamjobs.kafka.strimzi": "tests/deploy/test_files.py",
     "streamjobs.kafka.time_unit": "tests/brokers/test_rekey.py",
     "streamjobs.learner_checks": "tests/checks/test_suite.py",
