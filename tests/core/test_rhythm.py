@@ -153,6 +153,20 @@ def test_days_follow_the_clocks_of_the_zone_of_the_source() -> None:
     assert farthest[1] == farthest[2] == 50.0
 
 
+@pytest.mark.parametrize(("zone", "follows"), [("Europe/Berlin", True), ("+01:00", False)])
+def test_days_follow_the_hour_that_is_missing_in_spring(zone: str, follows: bool) -> None:
+    """A machine that starts at half past two of Berlin: on 29 March 2026 this time does not come."""
+    source = {"topic": "press", "fields": ["power"], "time": "ts", "time_zone": zone}
+    stage = Job.from_settings(settings(source=source, drift=DRIFT, **PLAIN)).steps.rhythm
+    assert stage is not None
+    times = 1_774_134_000.0 + PAUSE * np.arange(10 * OF_DAY)  # midnight of Berlin on 22 March
+    hours = (times + np.where(times < 1_774_746_000, 3600, 7200)) / 3600 % 24
+    x = np.where((hours >= 2.5) & (hours < 17), 8.0, 0.4) + 0.1 * np.random.default_rng(0).normal(size=len(times))
+    work = stage.holding(stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0))
+    z = stage.advance(work, np.zeros(len(x), np.int64), times, x[:, None], np.ones(len(x), np.bool_))[0]
+    assert (np.nanmax(np.abs(z[5 * OF_DAY :])) < 8) == follows
+
+
 def test_a_time_without_a_date_has_no_summer_time() -> None:
     assert _summer_time(1e12, ZoneInfo("Europe/Berlin")) == 0.0
     assert _summer_time(1_785_542_400 / 900, ZoneInfo("Europe/Berlin")) == 3600.0  # 1 August 2026
