@@ -242,6 +242,8 @@ def _print_rows(first: dict[str, Any]) -> None:
 
 
 def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
+    from algorithms import LEARNERS
+    from streamjobs.commands.describe import stage_in_words
     from streamjobs.commands.recordings import topic_look
 
     for sentence in result["advice"]:
@@ -249,8 +251,15 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
     topics = "  ".join(f"{role} {topic}" for role, topic in result["topics"].items())
     say(f"{result['job']}: {_verdict(result.get('sample'), result.get('newest'))}")
     say(f"  model      {result['model']} on {result['learner_dim']} numbers a row ({result['dim']} a sample)")
+    plain = []  # stages without a setting to print
     for name, text in result["stages"].items():
-        say(f"  {name:<10} {result['reference'] if name == 'reference' else text}")
+        words = result["reference"] if name == "reference" else stage_in_words(name, text)
+        if text.endswith("()") and (words == name or words not in LEARNERS):
+            plain.append(name)
+        else:
+            say(f"  {name:<10} {words}")
+    if plain:
+        say(f"  also       {', '.join(plain)}")
     say(f"  topics     {topics}")
     say(
         f"  state      at most {readable(result['state_bytes_per_key'])} a key; "

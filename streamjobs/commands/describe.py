@@ -1,6 +1,8 @@
 """`describe`: one learner's settings, size, cost and source; without a name, the list of learners."""
 
+import ast
 import json
+import re
 import tomllib
 from typing import Annotated, Any
 
@@ -162,3 +164,37 @@ def _default(setting: Any) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{name} = {json.dumps(number)}" for name, number in value.items()) + " }"
     return json.dumps(value)
+
+
+def stage_in_words(stage: str, text: str) -> str:
+    """What a stage's description says, without the notation of Python.
+
+    >>> stage_in_words("windows", "Windows(length=2.0, hop=1.0, gap=None)")
+    'length 2, hop 1'
+    >>> stage_in_words("learner", "Chain(extractor='Okfeb(rank=5)', head='Rls(intercept=True)')")
+    'okfeb (rank 5) + rls (intercept true)'
+    """
+    try:
+        node = ast.parse(re.sub(r" of \d+ arrays$", "", text), mode="eval").body
+    except (SyntaxError, ValueError):
+        return text
+    if not isinstance(node, ast.Call):
+        return text
+    words = _words(node)
+    return words.removeprefix(f"{stage} (").removesuffix(")") if words.startswith(f"{stage} (") else words
+
+
+def _words(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.endswith(")"):
+        return _words(ast.parse(node.value, mode="eval").body)  # a learner in a learner
+    if not isinstance(node, ast.Call):
+        value = ast.literal_eval(node)
+        return f"{value:g}" if type(value) is float else str(value).lower() if isinstance(value, bool) else str(value)
+    name = "".join(f"_{one.lower()}" if one.isupper() else one for one in ast.unparse(node.func)).removeprefix("_")
+    settings = {str(one.arg): _words(one.value) for one in node.keywords if ast.unparse(one.value) != "None"}
+    if name == "chain":
+        return " + ".join(settings.values())
+    if name == "kernel" and settings["name"] != "polynomial":  # which alone has the other settings
+        return " ".join([settings["name"], settings.get("bandwidth", "")]).strip()
+    inside = ", ".join(f"{setting} {value}" for setting, value in settings.items())
+    return f"{name} ({inside})" if inside else name

@@ -1,7 +1,9 @@
 """Commands as they are typed: what they print, and their exit codes."""
 
+import contextlib
 import json
 import os
+import random
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -9,9 +11,14 @@ from types import SimpleNamespace
 import pytest
 
 from streamjobs import __version__
+from streamjobs.commands.describe import stage_in_words
+from streamjobs.core.job import Job
 from streamjobs.demo.show import _open_page
+from streamjobs.errors import ConfigError
 from streamjobs.job_files import load_job
+from streamjobs.settings.load import settings_from
 from tests.commands.jobs import JOB, as_csv, as_npz, command, job_file, jsonl, rows
+from tests.core.drawn_jobs import drawn
 
 NOBODY = "kafka://127.0.0.1:9"  # nothing listens there
 
@@ -21,6 +28,18 @@ def test_the_job_file_of_init_passes_check(tmp_path, capsys):
     assert command("init", file) == 0
     assert command("check", file) == 0
     assert "no mistakes" in capsys.readouterr().out
+
+
+def test_check_prints_learners_and_stages_without_the_notation_of_python(tmp_path, capsys):
+    assert command("check", job_file(tmp_path)) == 0
+    out = capsys.readouterr().out
+    assert "  learner    okfeb (kernel gaussian" in out and ") + rls (intercept true)" in out
+    assert "=" not in out and "None" not in out
+    for seed in range(60):
+        rng = random.Random(seed)
+        with contextlib.suppress(ConfigError):
+            for stage, text in Job.from_settings(settings_from(drawn(rng))).described.items():
+                assert not {"=", "'"} & {*stage_in_words(stage, text)}, text
 
 
 @pytest.mark.parametrize("write", [as_csv, as_npz])
