@@ -201,12 +201,14 @@ class Delivery:
             turns=self.turns,
             ready=self.ready,
         )
+        moment = self.moments.get(number, "")
         if self.core.meet is not None:
-            self.core.meet(partition.live, partial(self.store.scan, number), self.moments.get(number, ""), held)
+            self.core.meet(partition.live, partial(self.store.scan, number), moment, held)
         if self.core.read_open is not None:
             partition.reading = self.core.read_open(self.core.job, partition.live, partial(self.store.scan, number))
         before = self.former.job_before(number, self.core.job, changelog, self.origin)
-        partition.take_over(held, self._pace(start, partition.live.moment), self._on_replayed(number, held), before)
+        pace, whole = self._pace(start, partition.live.moment), bool(partition.live.moment) and not moment
+        partition.take_over(held, pace, self._on_replayed(number, held), before, whole)
         outbox.on_refused = partition.due.set
         checkpoints = Checkpoints(
             partition,

@@ -129,14 +129,16 @@ class Partition:
         pace: "Pace | None",
         on_replayed: Callable[[Report, float], None],
         before: "tuple[JobLike, Callable[[], None]] | None" = None,
+        whole: bool = False,
     ) -> None:
         """held: outputs of records before this offset are out, and held back. on_replayed: gets the reports of these.
 
         before: the job for these records, if it differs, and what is called when a cut has all states as of `held`. Until
-        then no record from there on is applied: a takeover would apply it with the former job.
+        then no record from there on is applied: a takeover would apply it with the former job. whole: the first cut writes
+        all states, because the commit lacks their moment (`core.live.silence`).
         """
         self.held = self.committed = max(self.next, held)
-        self.pace, self._on_replayed = pace, on_replayed
+        self.pace, self._on_replayed, self._write_all = pace, on_replayed, whole
         self._before, self._on_caught_up = before or (None, lambda: None)
 
     @property

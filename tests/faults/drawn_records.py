@@ -106,7 +106,7 @@ def _draw(rng: random.Random) -> Drawn:
     if rng.random() < 0.5:
         table["alarms"] = {"stuck": pick((True, "2s"))}
         if "ttl" not in table["state"]:
-            source["partitioner"], table["state"]["replay"] = "crc32", "0s"
+            source["partitioner"] = "crc32"
             table["alarms"] |= {"silent": pick(("3s", "8s")), **pick(({}, {"group": 0.3, "group_within": "60s"}))}
             table["alarms"] |= pick(({}, {"expected": ["k1", "k3", "never"]}))
     table |= {"job": {"guarantee": pick(("at_least_once", "exactly_once"))}, "sinks": {}}

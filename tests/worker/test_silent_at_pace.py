@@ -15,6 +15,7 @@ import pytest
 from streamjobs.core import admit
 from streamjobs.core.advance import advance
 from streamjobs.core.interface import Core
+from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.silence import Silence
 from streamjobs.core.live.stored import last_event
@@ -22,7 +23,8 @@ from streamjobs.core.messages import Stored
 from streamjobs.worker.pace import Pace
 from streamjobs.worker.partition import Partition
 from tests.brokers.verification import replayed
-from tests.core.alarm_jobs import EXPECTED, GROUP, hall, job, of_missing
+from tests.core.alarm_jobs import EXPECTED, GROUP, SILENT, fleet, hall, job, of_missing
+from tests.core.streams import START
 from tests.worker.fakes import Broker, Crash, Worker
 from tests.worker.lives import Lives
 
@@ -120,6 +122,49 @@ def test_the_end_of_a_group_is_sent_once_whatever_part_of_its_checkpoint_is_ther
     seen = [one.value for one in broker.topics if one.value and b'"watch":"group"' in one.value]
     again = not exactly_once and step == ("before changelog" if written else "before commit")
     assert seen == [*truth[:2], *truth[1 : 1 + again], *truth[2:]]
+
+
+@pytest.mark.parametrize("since", [0, 300])
+def test_a_crash_before_the_first_commit_with_a_clock_changes_nothing(since: int, monkeypatch: Patch) -> None:
+    """Of a new job, or of one that gets `silent`. Keys without states would be heard of at the clock of the others."""
+    records, without, real = fleet(), job().on_partitions(1), Pace.cut
+    upto = next(at for at, one in enumerate(records) if json.loads(one.value or b"")["ts"] > START + 330)  # s1 and s2 pause
+    alarms = []
+    for crashes in (False, True):
+        broker = Broker()
+        asyncio.run(_worker(broker, without).apply_and_stop(0, records[:since]))
+        one = job(alarms=SILENT).on_partitions(1)
+        if crashes:
+            broker.at = partial(_crash, "before commit")
+            with monkeypatch.context() as patch, suppress(Crash):
+                patch.setattr(Pace, "cut", lambda *of, **how: real(*of, **how) if how["whole"] else [b"s7"])
+                asyncio.run(_crashed(_worker(broker, one), records[since:upto]))
+            assert broker.committed.get(0, 0) == since and broker.changelog[0]
+            broker.at = lambda name: None
+        asyncio.run(_worker(broker, one).apply_and_stop(0, records[since:]))
+        alarms.append([one.value for one in broker.topics if one.value and b'"watch"' in one.value])
+    assert len(alarms[0]) >= 10 and alarms[0] == alarms[1]
+
+
+def _worker(broker: Broker, one: Job) -> Worker:
+    core = Core(one, lambda job, read, _: Live(job, read_many=read), advance, last_event, meet=Live.meet)
+    return Worker(broker, core=core, replay="1h")
+
+
+def _crash(step: str, name: str) -> None:
+    if name == step:
+        raise Crash
+
+
+async def _crashed(worker: Worker, records: list[Stored]) -> None:
+    held = (await worker.begin(0)).held[0]
+    worker.fetch(0, records)
+    await worker.settle()
+    try:
+        await held.checkpoints.take()
+    finally:
+        for task in held.tasks:
+            task.cancel()
 
 
 def _clock_of_the_newest_cut(patch: Patch) -> None:

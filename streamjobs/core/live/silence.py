@@ -14,8 +14,8 @@ by the stated time have alarmed before. What a crash leaves:
    them. They raise nothing until then: what they raised was acknowledged before the states were written. The other keys
    raise the same alarms again.
 3. after the commit, before or after the local store: as 1, with the new R.
-A commit without the clock is of an earlier release, in which all states were as of one record, or of a tool, or R was moved
-because records were deleted: then the clock is the largest stored one.
+A commit may lack the clock: it is of an earlier release, of a tool, of a job without `silent`, or not there yet, or R was
+moved because records were deleted. Then the clock is the largest stored one, and the first checkpoint writes all states.
 `tests/worker/test_silent_at_pace.py` tries the crashes.
 
 A key that is expected is missing when the clock, which begins with the partition's first sample, has come to the stated time
