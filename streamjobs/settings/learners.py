@@ -145,7 +145,10 @@ def _make(
 ) -> None:
     """Make the learner, or tell every problem of its table (not only the first)."""
     if name not in LEARNERS:
-        problems.append(f"{places.of((section, 'name'))}unknown learner {name!r}{suggestion(name, LEARNERS)}")
+        detects = role.startswith("detector")
+        known_names = [other for other, made in LEARNERS.items() if (made.kind == "drift") == detects]
+        what = "detector" if detects else "learner"
+        problems.append(f"{places.of((section, 'name'))}unknown {what} {name!r}{suggestion(name, known_names)}")
         return
     known = {field.name: field for field in dataclasses.fields(LEARNERS[name])}  # type: ignore[arg-type]
     left = {setting: value for setting, value in settings.items() if setting in known}

@@ -48,7 +48,9 @@ def test_unknown_sections_learners_and_detectors_are_named_with_the_nearest_know
     assert "job.toml: unknown section [sinsk]; did you mean 'sinks'?" in found
     assert "job.toml [learner]: unknown learner 'last_pionts'; did you mean 'last_points'?" in found
     assert any(sentence.startswith("job.toml [head]: unknown learner 'rsl'; did you mean ") for sentence in found)
-    assert "job.toml [drift]: unknown learner 'page_hinkly'; did you mean 'page_hinkley'?" in found
+    assert "job.toml [drift]: unknown detector 'page_hinkly'; did you mean 'page_hinkley'?" in found
+    (sentence,) = problems(table(drift={"detector": "cusum"}))
+    assert sentence.startswith("job.toml [drift]: unknown detector 'cusum'; known: adwin, ") and "okfeb" not in sentence
 
 
 def test_missing_sections_and_settings_are_named():
