@@ -1,5 +1,6 @@
 """`init`: writes a commented job file to start from."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ from streamjobs.settings.types import UNIT_NAMES, many
 
 if TYPE_CHECKING:
     from streamjobs.commands.recordings.job_template import Written
+    from streamjobs.commands.recordings.learner_trial import Best
     from streamjobs.commands.recordings.trial import Sample
     from streamjobs.recordings.guess.result import Chosen, Guess
 
@@ -96,7 +98,7 @@ def init(
     _write(file, job_template.job_file_text(guessed, file, written))
     _tell(_said(guessed, written.missing) if guessed is not None else ())
     if guessed is not None and (sample is not None or data.topic is not None):
-        _try(file, data, guessed, written, most_rows)
+        guessed = _try(file, data, guessed, written, most_rows)
     copied = written.partitions > 1 and guessed is not None and guessed.key is not None
     say(what_next.what_next(guessed, file, sample, from_topic is not None, copied))
 
@@ -157,21 +159,20 @@ def _begun(topic: str | None, sample: Path | None, broker: str | None) -> "Writt
     return Written(topic, broker or BROKER, "json", None, None, name=name)
 
 
-def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", most_rows: int) -> None:
-    """Write the job file again, with what its [drift] does on the sample."""
+def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", most_rows: int) -> "Guess":
+    """Write the job file again, with what its learner and [drift] do on the sample. Gives the guess of what it has."""
     from streamjobs.commands.recordings.job_template import job_file_text
     from streamjobs.commands.recordings.trial import is_tried, tried_on
     from streamjobs.recordings.profile import left_out_of, may_leave_out
     from streamjobs.recordings.survey import teaches
 
     if not is_tried(guessed):
-        return
+        return guessed
     if "time_zone" in guessed.choose:
         note("the times have no zone; the job is tried with UTC, until you set time_zone")
     if guessed.label is not None and not teaches(guessed):
-        from streamjobs.commands.recordings.learner_trial import best_learner
-
-        written = written._replace(best=best_learner(file, sample, guessed))
+        guessed, best = _best(file, sample, guessed, written)
+        written = written._replace(best=best)
         _write(file, job_file_text(guessed, file, written))
     trial = tried_on(file, sample, guessed, most_rows)
     while (unfit := trial.unfit) and may_leave_out(guessed):
@@ -184,6 +185,34 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
     _write(file, job_file_text(guessed, file, written, trial))
     for line in (*trial.lines(), *trial.off):
         note(line)
+    return guessed
+
+
+def _best(file: Path, sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[Guess, Best | None]":
+    """The best learner on the sample, with the guess that it is best for: with categories or without.
+
+    A column of texts that may be the key is also tried as the state of one device.
+    """
+    from streamjobs.commands.recordings.job_template import job_file_text
+    from streamjobs.commands.recordings.learner_trial import best_learner
+
+    if not guessed.categories:
+        return guessed, best_learner(file, sample, guessed)
+    keys = guessed.candidates.get("key", [])
+    others = [name for name in keys if name not in guessed.categories]
+    of_one = guessed._replace(candidates={**guessed.candidates, "key": others})
+    why = dict.fromkeys(guessed.categories, "texts; as categories, they do not make the error smaller")
+    left_out = {**guessed.left_out, **why}
+    ways = [guessed] if others[:1] != keys[:1] else []
+    ways = [*(one._replace(categories={}, left_out=left_out) for one in (*ways, of_one)), of_one]
+    found: list[tuple[Guess, Best | None]] = []
+    for way in ways:
+        _write(file, job_file_text(way, file, written))
+        found.append((way, best_learner(file, sample, way)))
+    guessed, best = min(found, key=lambda one: math.inf if one[1] is None else one[1].error)
+    if not guessed.categories:
+        _tell(f"left out of x: {name}: {reason}" for name, reason in why.items())
+    return guessed, best
 
 
 def _write(file: Path, text: str) -> None:
@@ -276,6 +305,7 @@ def _said(guessed: "Guess", missing: str | None) -> Iterator[str]:
     parts = []
     if "fields" not in guessed.choose:
         parts.append(f"x = {guessed.x} (list of {guessed.dim})" if guessed.x else f"fields {', '.join(guessed.fields)}")
+    parts += [f"categories {', '.join(guessed.categories)}"] if guessed.categories else []
     parts += [f"key {guessed.key}"] if guessed.key else []
     parts += [f"key the name of each of {many(guessed.files, 'file')}"] if guessed.key_from else []
     unit = guessed.time_format or "ISO 8601" if guessed.written else f"{UNIT_NAMES[guessed.time_unit]} since 1970"

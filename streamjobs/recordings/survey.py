@@ -6,13 +6,12 @@ from pathlib import Path
 from streamjobs.recordings.columns import plain_name
 from streamjobs.recordings.files import recordings_of, rows_of
 from streamjobs.recordings.guess.columns import MOST_CLASSES
-from streamjobs.recordings.guess.result import Guess
+from streamjobs.recordings.guess.result import LEAST_RATE, Guess
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.sides import NAMES, Mirror, Sides
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
 
-LEAST_RATE = 5.0  # Hz
 _DATED = re.compile(r"(?:19|20)[0-9]{2}[-_.]?[0-9]{2}")  # a year and a month: parts of one stream
 PEOPLE = 5  # from so many on `streamjobs fit` can tell what a population is worth for others
 

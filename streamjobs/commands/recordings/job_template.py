@@ -168,7 +168,7 @@ def job_file_text(
             else _sensors(guessed, trial) + ("" if windowed else _ahead(guessed)),
             per_time='; or by time, such as "1/day"' if windowed else "",
             learner=OF_BEST.format(line=one_line(best.line), section=toml({"learner": dict(best.section)}).rstrip())
-            if (best := written.best) is not None
+            if (best := written.best) is not None and best.section is not None
             else OF_KERNEL.format(
                 role="head" if labelled else "track",
                 rank=rank,

@@ -23,18 +23,20 @@ LATE = 20  # windows until a label is known: people label what they did, and lab
 
 
 class Best(NamedTuple):
-    """A learner that is better than the job file's: its section, and a line with all errors."""
+    """The best learner: its section, None where the job file's stays; a line with all errors; and its own."""
 
-    section: Mapping[str, Any]
+    section: Mapping[str, Any] | None
     line: str
+    error: float
 
 
 def best_learner(file: Path, sample: Sample, guessed: "Guess") -> Best | None:
-    """Of CANDIDATES; None where the file's learner stays. Each label is predicted before it is learned.
+    """The job file's or one of CANDIDATES; None where none could be tried. Each label is predicted before it is learned.
 
     The second half of each key's labels counts. In windows labels are known LATE windows later.
     """
     from streamjobs.job_files import composing, read_table
+    from streamjobs.recordings.guess.x import quoted_names
     from streamjobs.replay.comparing import OWN, compare
 
     table, made, late = read_table(file), composing(file, environment(guessed)), ""
@@ -66,13 +68,14 @@ def best_learner(file: Path, sample: Sample, guessed: "Guess") -> Best | None:
         return None
     without = {one.name: one.half for one in done.controls if one.half is not None}
     what = "rmse" if done.task == "regression" else "share of wrong predictions"
+    what = f"with {quoted_names([*guessed.categories])} as categories, {what}" if guessed.categories else what
     lists = [", ".join(f"{name} {error:.3g}" for name, error in each.items()) for each in (errors, without)]
     line = f"{what} in the second half of the sample{late}: {lists[0]}; without a model: {lists[1]}"
     best = min(errors, key=lambda name: errors[name])
     if without and min(without.values()) <= errors[best]:
         line += "; no learner is better"
     note(line)
-    return Best({**CANDIDATES[best], **task}, line) if best in CANDIDATES else None
+    return Best({**CANDIDATES[best], **task} if best in CANDIDATES else None, line, errors[best])
 
 
 def _or_infinite(error: float | None) -> float:

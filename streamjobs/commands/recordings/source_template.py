@@ -63,7 +63,7 @@ def _preset(guessed: "Guess | None") -> str:
 
 def _x(guessed: "Guess | None") -> tuple[int, str]:
     """Numbers of x, and the lines that name them; commented out where the user has to choose."""
-    fields = guessed.fields if guessed is not None else ["ax", "ay", "az"]
+    fields = [*guessed.fields, *guessed.categories] if guessed is not None else ["ax", "ay", "az"]
     listed = "fields = [" + ", ".join(map(quoted, fields)) + "]"
     if guessed is not None and "fields" in guessed.choose:
         return len(fields) or 3, f"# {listed}  # choose: {one_line(guessed.choose['fields'])}"
@@ -78,9 +78,14 @@ def _x(guessed: "Guess | None") -> tuple[int, str]:
         return len(fields), f"# [source.sensors]: {each}, as the preset sets them: {', '.join(fields)}"
     if guessed is not None and guessed.preset is not None and fields == guessed.preset.source["fields"]:
         return len(fields), f"# {listed}  # as the preset sets them"
-    if guessed is not None:
-        why += f": {one_line(guessed.because['fields'])}"
-    return len(fields), f"{listed}  # {why}"
+    if guessed is None:
+        return len(fields), f"{listed}  # {why}"
+    lines = f"{listed}  # {why}: {one_line(guessed.because['fields'])}"
+    if guessed.categories:
+        texts = toml({"source": {"categories": guessed.categories}}).splitlines()[1]
+        lines += f"; and texts\n{texts}  # a column of 0 or 1 for each text"
+        lines += '\nunseen = "other"  # a text that is not listed: 0 in all of them'
+    return len(guessed.fields) + sum(map(len, guessed.categories.values())), lines
 
 
 def _time(guessed: "Guess | None", zone: str | None) -> str:

@@ -23,8 +23,9 @@ from streamjobs.recordings.columns import (
 )
 from streamjobs.recordings.exports import TIME
 from streamjobs.recordings.files import SECONDS
+from streamjobs.recordings.guess.categories import categories_of
 from streamjobs.recordings.guess.keys import is_whole, key_by_turns
-from streamjobs.recordings.guess.result import Chosen, Guess
+from streamjobs.recordings.guess.result import LEAST_RATE, Chosen, Guess
 from streamjobs.recordings.guess.rows import (
     parts_of_times,
     rates_apart,
@@ -79,11 +80,12 @@ class Columns:
             self._unsure("time_format", formats, f"the times in {time!r} are {dates}: the sample has no day above 12")
         task, classes = self._task(label)
         x = self._x({time, key, label and label.name}, time)
-        lacking, largest = self._remark(x.fields, x.x), self._largest({*x.fields, x.x})
-        if largest > MOST_USUAL:
-            self.remarks.append(f"numbers up to {largest:.3g}: max_abs is set, beyond which a record is a dead letter")
         clock = time or start_time
         rate = self._rate(key, clock, unit) if clock is not None else None
+        categories = self._categories(x, key, rate) if label is not None else {}
+        lacking, largest = self._remark([*x.fields, *categories], x.x), self._largest({*x.fields, x.x})
+        if largest > MOST_USUAL:
+            self.remarks.append(f"numbers up to {largest:.3g}: max_abs is set, beyond which a record is a dead letter")
         return Guess(
             rows=len(self.rows),
             fields=x.fields,
@@ -108,7 +110,17 @@ class Columns:
             pause=self.pause,
             time_format=next(iter(self.formats.get(time or "", ())), None),
             largest=largest,
+            categories=categories,
         )
+
+    def _categories(self, x: X, key: str | None, rate: float | None) -> dict[str, list[str]]:
+        """Columns of texts that may predict the label next to the fields; windows have none."""
+        stated = self.preset is not None or self.chosen.fields is not None
+        if stated or x.x is not None or x.choose is not None or (rate is not None and rate >= LEAST_RATE):
+            return {}
+        found = categories_of(self.columns, self.rows, self.left_out, key)
+        self.left_out = {name: why for name, why in self.left_out.items() if name not in found}
+        return found
 
     def _largest(self, names: set[str | None]) -> float:
         numbers = (number for column in self.columns if column.name in names for number in flat(column.values))

@@ -1,6 +1,6 @@
 """A guess of what a recording's columns mean, and what the user has chosen instead."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from streamjobs.recordings.sides import Mirror
@@ -18,6 +18,7 @@ class Chosen(NamedTuple):
 
 
 NOTHING_CHOSEN = Chosen()
+LEAST_RATE = 5.0  # Hz, for windows
 
 
 class Guess(NamedTuple):
@@ -49,3 +50,4 @@ class Guess(NamedTuple):
     mirror: Mirror | None = None  # of a sensor that is worn on either side: `survey`
     largest: float = 0.0  # absolute value of a number of x
     counts: Sequence[str] = ()  # fields that are never below 0, and often there
+    categories: Mapping[str, Sequence[str]] = {}  # columns of texts that may predict the label, with their texts
