@@ -1,6 +1,7 @@
 """Learners side by side on one job's recordings: errors, controls, processor time a row and bytes a key."""
 
 import copy
+import difflib
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -56,6 +57,11 @@ def compare(
     """
     plain = {name: copy.deepcopy(dict(section)) for name, section in table.items() if name not in ("drift", "sinks")}
     job = made(plain)
+    for name in names:
+        if name != OWN and name not in LEARNERS:
+            near = difflib.get_close_matches(name, [OWN, *LEARNERS], n=3)
+            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "'streamjobs describe' lists them."
+            raise ConfigError(f"--learners: unknown learner {name!r}; {hint}")
     require_labels(job, "compare")
     delay, rows, shared = job.settings.labels.delay, list[Row](), job.settings.population is not None
     others = _alone(plain) if shared else plain
@@ -69,6 +75,10 @@ def compare(
             rows = rows or said
         except (ConfigError, SettingError) as problem:
             found.append(Compared(name, "", None, None, None, None, [], 0, str(problem).splitlines()[-1].strip()))
+    if all(one.refused for one in found):
+        raise ConfigError(
+            [f"{one.name} cannot run: {one.refused}" for one in found] or "--learners: name one or more, such as job,rls."
+        )
     labels = sum(row.label is not None for row in rows)
     if not labels and (ran := [one for one in found if not one.refused]):
         dead = f"; {ran[0].dead:,} records became dead letters, 'streamjobs replay' prints why" if ran[0].dead else ""
@@ -109,8 +119,6 @@ def _alone(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_learner(table: Mapping[str, Any], job: Composition, name: str) -> dict[str, Any]:
     """The job with another learner as it is by default; an extractor has the job's head, or recursive least squares."""
-    if name not in LEARNERS:
-        raise ConfigError(f"unknown learner {name!r}; 'streamjobs describe' lists them.")
     section = table.get("head") or table["learner"]
     task = {setting: section[setting] for setting in TASK if setting in section} | {"task": job.task}
     others = {part: copy.deepcopy(value) for part, value in table.items() if part not in ("learner", "head")}

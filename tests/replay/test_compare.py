@@ -26,7 +26,7 @@ def told(capsys):
 
 def test_learners_stand_next_to_controls_with_cost_and_size(tmp_path, capsys):
     job, recording = job_file(tmp_path, RINGS.replace("4.0", "0.7")), rings(tmp_path)
-    assert compare(job, recording, "--learners", "job,rls,okfeb,krls,adwin,nosuch", "--json") == 0
+    assert compare(job, recording, "--learners", "job,rls,okfeb,krls,adwin", "--json") == 0
     found = told(capsys)
     assert (found["measure"], found["labels"], found["delay"]) == ("error rate", 240, 0.0)
     by = {one["name"]: one for one in found["learners"]}
@@ -35,9 +35,23 @@ def test_learners_stand_next_to_controls_with_cost_and_size(tmp_path, capsys):
     assert by["job"]["bytes"] > by["rls"]["bytes"] > 100 and all(by[name]["micros"] > 0 for name in ("job", "rls", "krls"))
     assert len(by["job"]["curve"]) == 40 and by["krls"]["error"] is not None
     assert by["adwin"]["refused"] == "adwin is a detector; name learners."
-    assert by["nosuch"]["refused"].startswith("unknown learner 'nosuch'")
     assert [one["name"] for one in found["controls"]] == ["last label", "most frequent label so far"]
     assert 0.4 < found["controls"][0]["error"] < 0.6
+
+
+@pytest.mark.parametrize(
+    ("learners", "said"),
+    [
+        ("job,qlms", "--learners: unknown learner 'qlms'; did you mean 'qklms' or "),
+        ("zzz", "--learners: unknown learner 'zzz'; 'streamjobs describe' lists them."),
+        ("adwin", "adwin cannot run: adwin is a detector; name learners."),
+        (" ,", "--learners: name one or more"),
+    ],
+)
+def test_learners_that_cannot_be_run_are_a_mistake_of_usage(learners, said, tmp_path, capsys):
+    assert compare(job_file(tmp_path, RINGS), rings(tmp_path), "--learners", learners) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err and not captured.out
 
 
 def test_its_error_is_the_share_of_wrong_predictions_of_a_replay(tmp_path, capsys):
