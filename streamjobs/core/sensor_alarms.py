@@ -63,21 +63,26 @@ def watch_silence(job: Job, live: Live, records: Sequence[Record], advanced: Adv
     raised = _raised(job, records, advanced.outputs) if grouped else {}
     heard, group = report.heard, None
     if raised or report.redelivered:
-        turns = [(record, -math.inf, False) for record in records if record.offset in raised]
-        heard = sorted([*heard, *turns], key=lambda one: one[0].offset)
+        alarmed = [(record, -math.inf, False) for record in records if record.offset in raised]
+        heard = sorted([*heard, *alarmed], key=lambda one: one[0].offset)
     for record, time, applied in heard:
         if grouped and group is None:
             group = silence.group_at(record)
+        turns: list[Turn] = []
         for change in silence.hear(record.key or b"", time, applied) if time > -math.inf else ():
             alarm = _silent(job, silence, change)
             sent.append(_output(job, record, alarm, change.key, silence.time))
             if change.missing:
                 missing[change.key] = change.heard
-                report.write_all |= not change.back
+            elif grouped and not change.back:
+                turns += _turns(silence, group, change.key)
+            report.write_all |= not change.back and (change.missing or grouped)
             _report(report, alarm)
-        if not grouped or not (time == -math.inf or (group is not None and group.start)):
-            continue
-        for turn in _turns(silence, group, record, time == -math.inf):
+        if time == -math.inf:
+            turns += _turns(silence, group, record.key or b"")
+        elif group is not None and group.start:
+            turns += _turns(silence, group, None)
+        for turn in turns:
             alarm = _grouped(job, silence, turn)
             sent.append(_output(job, record, alarm, b"", silence.time))
             _report(report, alarm)
@@ -104,17 +109,17 @@ def _raised(job: Job, records: Sequence[Record], outputs: Sequence[Output]) -> s
     return {_offset(job, records[0], one) for one in alarms_of_rows}
 
 
-def _turns(silence: Silence, group: Group | None, record: Record, alarms_: bool) -> list[Turn]:
-    """What becomes of the group with a sample, or with the alarm of its key."""
+def _turns(silence: Silence, group: Group | None, key: bytes | None) -> list[Turn]:
+    """What becomes of the group with the alarm of this key; None: with a sample."""
     known = len(silence.heard)
     if group is None:
-        if alarms_ and silence.group is not None:
-            silence.alarm_again(record.key or b"")
+        if key is not None and silence.group is not None:
+            silence.alarm_again(key)
         return []
-    if alarms_:
-        turn = group.alarm(record.key or b"", silence.clock, silence.time, known)
-    else:
+    if key is None:
         turn = group.tick(silence.clock, known)
+    else:
+        turn = group.alarm(key, silence.clock, silence.time, known)
     return [] if turn is None else [turn]
 
 

@@ -15,6 +15,7 @@ SAMPLES = {"window": None, "head": None, "learner": {"name": "okfeb", "rank": 3,
 SILENT = {"silent": "60s"}
 EXPECTED = SILENT | {"expected": ["s0", "s8", "s9", "s10"]}
 GROUP = {"silent": "10m", "stuck": True, "group": 0.1, "group_within": "40s"}
+OUTAGE = GROUP | {"silent": "60s"}
 Stops = dict[int, list[tuple[int, int]]]  # by key: steps with one number
 
 
@@ -69,6 +70,16 @@ def hall(keys: int = 30, n: int = 400, stops: Stops | None = None) -> list[Store
             body = dict(zip(NAMES, x.tolist(), strict=True), ts=START + step + key / 100)
             records.append(record(len(records), f"k{key:02}".encode(), body))
     return records
+
+
+def site(n: int = 150, apart: int = 0) -> list[Stored]:
+    """As the hall, of 20 keys. Eight of them send nothing for 90 s, each so many seconds after the one before."""
+
+    def sent(key: int, step: int) -> bool:
+        return key >= 8 or not 0 <= step - 10 - apart * key < 90
+
+    records = [one for at, one in enumerate(hall(20, n, {99: []})) if sent(at % 20, at // 20)]
+    return [one._replace(offset=offset) for offset, one in enumerate(records)]
 
 
 class Fleet(Worker):

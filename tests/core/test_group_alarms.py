@@ -10,7 +10,7 @@ from streamjobs.core.sensor_alarms import open_now
 from streamjobs.errors import ConfigError
 from streamjobs.stages.events.group import Grouped
 from streamjobs.stages.events.stuck import LEAST
-from tests.core.alarm_jobs import GROUP, Fleet, alarms, hall, job, rows_of
+from tests.core.alarm_jobs import GROUP, OUTAGE, Fleet, alarms, hall, job, rows_of, site
 from tests.core.streams import START
 
 
@@ -30,6 +30,24 @@ def test_keys_that_alarm_together_are_one_group_alarm_with_the_keys_in_it() -> N
     assert {one["id"] for one in more} != {first["id"]}
     assert all("keys" not in one for one in alarms(outputs) if one["watch"] != "group")
     assert sum(one["open"] for one in alarms(outputs) if one["watch"] == "stuck") == 14
+
+
+def test_a_site_that_falls_silent_is_one_group_alarm() -> None:
+    one, records = job(alarms=OUTAGE), site()
+    whole = Fleet(one)
+    outputs = whole.apply(records)
+    opened, ended = groups(outputs)
+    assert (opened["keys_alarmed"], opened["keys"]) == (5, [f"k{key:02}" for key in range(5)])
+    assert opened["start"] == pytest.approx(START + 9 + 60, abs=2)
+    assert (ended["id"], ended["open"], ended["keys_alarmed"]) == (opened["id"], False, 8)
+    assert sum(alarm["open"] for alarm in alarms(outputs) if alarm["watch"] == "silent") == 8
+    worker, got = Fleet(one), []
+    for at in range(0, len(records), 7):
+        got += rows_of(worker.apply(records[at : at + 7]))
+        worker.checkpoint()
+        worker.crash()
+    whole.checkpoint()
+    assert got == rows_of(outputs) and worker.store == whole.store
 
 
 def test_a_tenth_of_many_keys_is_more_than_five() -> None:

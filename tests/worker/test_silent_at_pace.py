@@ -23,7 +23,7 @@ from streamjobs.core.messages import Stored
 from streamjobs.worker.pace import Pace
 from streamjobs.worker.partition import Partition
 from tests.brokers.verification import replayed
-from tests.core.alarm_jobs import EXPECTED, GROUP, SILENT, fleet, hall, job, of_missing
+from tests.core.alarm_jobs import EXPECTED, GROUP, OUTAGE, SILENT, fleet, hall, job, of_missing, site
 from tests.core.streams import START
 from tests.worker.fakes import Broker, Crash, Worker
 from tests.worker.lives import Lives
@@ -48,6 +48,7 @@ JOBS: dict[str, tuple[dict[str, object], Callable[[], list[Stored]]]] = {
         GROUP,
         partial(hall, 12, 300, {key: [(110 + 5 * key + key // 6 * 40, 190 + key // 6 * 70)] for key in range(12)}),
     ),
+    "outage": (OUTAGE, partial(site, 160, 5)),
 }
 
 
@@ -73,8 +74,12 @@ def _applied_again(lives: Lives) -> set[tuple[str, bool]]:
 @pytest.mark.parametrize("exactly_once", [False, True])
 @pytest.mark.parametrize("name", JOBS)
 def test_a_crash_at_any_step_changes_no_bit(name: str, exactly_once: bool, monkeypatch: Patch) -> None:
-    of_silent = {("silent", True), ("silent", False), ("missing", False)}
-    wanted, again = of_silent if name == "silent" else {("stuck", True)}, set[tuple[str, bool]]()
+    again = set[tuple[str, bool]]()
+    wanted = {
+        "silent": {("silent", True), ("silent", False), ("missing", False)},
+        "group": {("stuck", True)},
+        "outage": {("silent", False)},
+    }[name]
     for seed in range(12):  # two are mostly enough
         again |= _applied_again(_run(name, seed, monkeypatch, exactly_once=exactly_once))
         if seed > 0 and again >= wanted:
@@ -197,6 +202,7 @@ def _keys_of_a_group_written_alone(patch: Patch) -> None:
         ("silent", _applied_samples_do_not_count),
         ("group", _keys_of_a_group_written_alone),
         ("group", _alarms_raised_again_do_not_count),
+        ("outage", _keys_of_a_group_written_alone),
     ],
 )
 def test_a_planted_bug_is_noticed(name: str, bug: Callable[[Patch], None], monkeypatch: Patch) -> None:
