@@ -252,7 +252,7 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
         whole = sample.topic.whole
     else:
         return guessed, 0, written
-    short = found.most_rows if whole and SHORT <= found.most_rows < USUAL else 0
+    short = found.most_rows if whole and found.keys > 1 and SHORT <= found.most_rows < USUAL else 0
     return guessed, found.most_rows, written._replace(rows=short, daily=bool(found.daily), alone=found.keys == 1)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from streamjobs.settings.sections import Settings
 
 KEYS, RECORDS = 20, 100_000  # most keys of the sample, and of their records, that are tried
-LEAST = 1000  # rows of a key; a detector of columns needs more
+LEAST = 500  # rows of a key; a list of watches needs about 460
 LOOK_AT = 1_000_000  # records of the sample
 MOST_NAMED = 3  # columns, or keys, in alarms that are printed
 PARTS = 12  # least parts of the sample that are judged: keys, or of few keys equal parts of their rows
