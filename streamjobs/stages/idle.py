@@ -1,6 +1,8 @@
 """Samples of an idle sensor: one that goes on repeating its last sample, bit for bit, has nothing to say about drift.
 
-A sensor that lies still still measures noise; one that sleeps, hangs or was unplugged repeats itself.
+A sensor that lies still still measures noise; one that sleeps, hangs or was unplugged repeats itself. A key that stands
+still before it has had FIRST other samples may do so always, such as a valve: LONG times as many repeats are its normal
+values, so that detectors learn them and see the first one that differs.
 """
 
 from dataclasses import dataclass
@@ -12,12 +14,14 @@ from algorithms.common.compiled import compiled
 from algorithms.common.protocol import LEARN, Array, require
 from streamjobs.stages.stage import JobStage, Shape
 
+FIRST, LONG = 500, 20
+MANY = 1 << 32  # more than repeats are counted
 AWAKE = 4  # a bit of a sample's `learn`, apart from the learners' bits; windows keep it if all their samples have it
 
 
 class IdleState(NamedTuple):
     sample: Array  # (dim,) the last one
-    repeats: int  # how many like it came after the first
+    repeats: int  # how many like it came after the first, less MANY for each of the FIRST others that is still to come
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +47,7 @@ class Idle(JobStage):
         require(self, "after", self.after >= 1, "1 or more")
 
     def begin(self, shape: Shape, seed: int) -> IdleState:
-        return IdleState(np.zeros(shape.dim), 0)
+        return IdleState(np.zeros(shape.dim), -FIRST * MANY)
 
     def warm_up(self, state: IdleState, shape: Shape) -> None:
         work = self.holding(state)
@@ -63,6 +67,10 @@ def _loop(work, slots, X, learn, after):
             if X[n, j] != samples[key, j]:
                 samples[key, j] = X[n, j]
                 same = False
-        repeats[key] = repeats[key] + 1 if same else 0
-        if repeats[key] <= after:
+        missing, repeated = -(repeats[key] // MANY), repeats[key] % MANY
+        repeated = min(repeated + 1, MANY - 1) if same else 0
+        if repeated <= after or (missing > 0 and repeated > LONG * after):
             learn[n] |= AWAKE
+        if repeated <= after and missing > 0:
+            missing -= 1
+        repeats[key] = repeated - missing * MANY

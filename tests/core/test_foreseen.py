@@ -196,6 +196,22 @@ def test_the_first_step_of_a_sensor_that_stood_still_is_an_alarm_with_evidence()
     assert raised[0]["evidence"] > 1e100
 
 
+@pytest.mark.parametrize("first", [0, 1, 150], ids=["never moved", "one row", "150 rows"])
+def test_a_sensor_that_stood_still_before_its_warm_up_ended_alarms_when_it_jumps(first: int) -> None:
+    X = np.full((3100, 1), 5.0)
+    X[:first, 0] += np.random.default_rng(8).normal(size=first)
+    X[3000:] = 9.0
+    raised = {one["watch"]: one["start"] - START for one in told_of(X) if one["open"]}
+    assert {*raised} == {*THREE["watch"]} and all(3000 <= at <= 3005 for at in raised.values()), raised
+
+
+def test_a_sensor_that_sleeps_after_its_warm_up_and_wakes_up_raises_no_alarm() -> None:
+    """It would, if its repeats were learned: see the sensor that stood still before."""
+    X = np.random.default_rng(9).normal(size=(4000, 1))
+    X[700:3000] = X[699]
+    assert told_of(X) == [] and told_of(X, idle=0)
+
+
 def test_numbers_too_small_for_what_is_kept_raise_no_alarm() -> None:
     """Values of rows are kept as float32, in which 1e-298 is 0: each such row would be beyond a tail of zeros."""
     assert not told_of(1e-310 * np.random.default_rng(0).normal(size=(2000, 2)), watch="rows")
