@@ -19,7 +19,7 @@ THREAD_VARIABLES = (
     "NUMEXPR_NUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # of mallopt(3)
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -2, -3, -8  # of mallopt(3)
 # A fetch of 4 MB passes three buffers of that size. Below their size glibc maps each of them again: a record of 400 bytes
 # has .3 page faults, a tenth of its processor time where no learner runs. glibc takes no larger threshold.
 LARGE = 32 << 20  # bytes
@@ -43,17 +43,19 @@ def return_large_arrays() -> None:
     States of many keys are such arrays: a worker replaces them when more keys come, and frees them when partitions leave.
     What it frees below the threshold stays in the heap until `return_free_memory`. By default glibc moves both thresholds
     with the sizes that were freed; a fixed threshold of large arrays alone would fix the trim threshold at 128 KB, and the
-    heap of every batch would be returned and faulted in again. Other C libraries keep their defaults.
+    heap of every batch would be returned and faulted in again. All threads share one heap, because each heap keeps free
+    pages of its own. Other C libraries keep their defaults.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_THRESHOLD, LARGE)
         libc.mallopt(M_TRIM_THRESHOLD, HEAP_KEPT)
         libc.mallopt(M_TOP_PAD, HEAP_STEP)
+        libc.mallopt(M_ARENA_MAX, 1)
 
 
 def return_free_memory() -> None:
-    """Make glibc return the free pages of its heaps to the system; takes milliseconds."""
+    """Make glibc return the free pages of its heap to the system; takes milliseconds."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 

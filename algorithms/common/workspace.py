@@ -1,6 +1,8 @@
 """States of many keys side by side: every field of a state is an array with a leading slot axis."""
 
 import functools
+import math
+import mmap
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -9,6 +11,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Work = tuple[Array, ...]
+
+OWN_PAGES = 1 << 20  # bytes; malloc would put arrays of up to 32 MB on its heap, and keep the holes that they leave
 
 
 class Workspace:
@@ -39,12 +43,23 @@ class Workspace:
 
     def grow(self, slots: int) -> None:
         """Make room for more keys; what is stored stays where it is."""
-        grown = []
-        for array in self.arrays:
-            larger = np.zeros((slots, *array.shape[1:]), array.dtype)
-            larger[: len(array)] = array
-            grown.append(larger)
-        self.arrays = tuple(grown)
+        for at in range(len(self.arrays)):  # one at a time: only one array is there twice
+            arrays = list(self.arrays)
+            arrays[at] = _longer(arrays[at], slots)
+            self.arrays = tuple(arrays)
+
+
+def _longer(array: Array, length: int) -> Array:
+    """A copy with zeros behind it. A large one has pages of its own, which return to the system with it."""
+    shape = (length, *array.shape[1:])
+    size = array.dtype.itemsize * math.prod(shape)
+    if size < OWN_PAGES:
+        longer = np.zeros(shape, array.dtype)
+    else:
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        longer = np.frombuffer(pages, array.dtype).reshape(shape)
+    longer[: len(array)] = array
+    return longer
 
 
 class Together:

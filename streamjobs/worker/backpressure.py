@@ -62,6 +62,7 @@ class Turns:
         self._asked = float("-inf")  # time.monotonic() of the newest question
         self._spent = 0.0  # seconds of calls in this turn of the event loop
         self._began = self.ended = 0.0  # time.perf_counter() of the newest call
+        self.trimmed_at = 0.0  # time.monotonic() when the heap was last returned to the system
 
     def expect_questions(self) -> None:
         """Keep turns short for a while: a viewer waits for the event loop."""

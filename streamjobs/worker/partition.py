@@ -23,6 +23,7 @@ MAX_AT_ONCE = 5_000  # records taken from the queue together
 SLICE = 500  # most records of one call of `advance`: larger calls cost more per record
 LEAST_SLICE = 16
 HOLD = 0.25  # seconds of applying after which a waiting checkpoint gets its turn
+TRIM_EVERY = 5.0  # seconds after which what batches and checkpoints left free in the heap returns to the system
 READ_OPEN = 0.02  # seconds of a checkpoint for reading which stored keys are in alarm
 OVERDUE = 3  # times the checkpoint's bounds: applying waits for the checkpoint
 OVERDUE_AFTER = 5.0  # seconds a checkpoint may take: then applying waits for it, and leaves it the event loop
@@ -119,7 +120,6 @@ class Partition:
         self._taken: list[Record] = []  # from the queue, not applied yet
         self._slice = SLICE
         self._cut_at = start  # `next` at the last cut
-        self._live_bytes = 0  # of states, at the last cut
         self._cut_since: float | None = None  # time.monotonic() of a cut that is not stored yet
         self._sending = False
 
@@ -303,6 +303,9 @@ class Partition:
                 f"partition {self.number}: the outputs of the last records were not sent, so no checkpoint may follow"
             )
         self.due.clear()
+        if time.monotonic() - self.turns.trimmed_at > TRIM_EVERY:
+            self.turns.trimmed_at = time.monotonic()
+            return_free_memory()
         self._read_open()
         caught_up = self._before is not None and self.next >= self.held
         if caught_up:
@@ -311,9 +314,6 @@ class Partition:
         if self.next == self.committed == self.replay_from:
             self._stored.set()
             return None
-        if (size := self.live.nbytes) > self._live_bytes:  # larger arrays took the place of others
-            self._live_bytes = size
-            return_free_memory()
         idle = self._forget_idle_keys()
         snapshots: Snapshots = [*self._snapshots(), *((key, None) for key in idle)]
         letters, report = self.live.owed()

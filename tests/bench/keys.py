@@ -1,8 +1,9 @@
-"""How the worker takes many keys: python -m tests.bench keys [NUMBER ...] [--records N] [--quick].
+"""How the worker takes many keys: python -m tests.bench keys [NUMBER ...] [--records N] [--memory] [--quick].
 
 For each number of keys, on a real Kafka: a backlog in which the keys come in turn, so that beyond [state] cache no record
 finds its state in memory. Printed: records a second, processor and resident memory of the worker, states read and written,
 the time from start to ready after its disk was wiped, and after a second worker joined; bytes on disk and in the changelog.
+`--memory`: memory of 20,000 keys over their slots.
 """
 
 import argparse
@@ -26,7 +27,8 @@ from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
 from streamjobs.kafka.devbroker.broker import Broker
 from streamjobs.settings.load import settings_from
-from tests.bench.worker import START, surroundings
+from tests.bench.goals import goal
+from tests.bench.worker import FULL, START, singles, surroundings
 from tests.brokers.fixtures import cleaning_up_on_sigterm
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
 from tests.brokers.workers import Worker
@@ -41,6 +43,7 @@ JOB = {  # 1.3 KB a key after its first records, 3.8 once its budget is full
     "sinks": {"features": ""},
 }
 STATE = {"replay": "0s"}  # each checkpoint writes every changed state; `tests.bench state` has the others
+REST = 15  # seconds after a backlog
 _POOL = 4096
 
 
@@ -231,6 +234,32 @@ def paced(broker: Broker, folder: Path, keys: int = 10_000, seconds: int = 20) -
     return {"cpu_us": cost, "written": written / (keys * seconds)}
 
 
+def memory(broker: Broker, folder: Path, keys: int = 20_000, each: int = 20) -> dict[str, float]:
+    """What a worker holds beyond an idle one, over the slots of its keys, which just fit: most in a backlog, and after."""
+    core = Job.from_settings(settings_from({**FULL, "source": {"topic": "t", **FULL["source"]}}))
+    slots = keys * Live(core, read_many=lambda wanted: [None] * len(wanted)).slot_bytes
+    job = KafkaJob(broker.bootstrap, folder, "memory", **FULL, state={"cache": f"{slots * 1.02 / 2**20:.0f}MB"})
+    worker = Worker(job).ready()
+    try:
+        time.sleep(1.0)
+        idle, seen = resident(worker), [0]
+        job.produce(singles(each * keys, keys))
+
+        def done() -> bool:
+            seen.append(resident(worker))
+            return job.lag() == 0
+
+        until(done, lambda: f"{job.lag()} records wait", 3600, every=0.1)
+        time.sleep(REST)
+        after, live = resident(worker), Figures(worker)["keys"]
+    finally:
+        worker.end()
+    print(f"{keys:>9,} keys, {slots / 1e6:.0f} MB of slots, {idle / 1e6:.0f} MB idle ({surroundings()})", flush=True)
+    goal("memory beyond an idle worker, over the slots, most in a backlog", (max(seen) - idle) / slots, 1.3, "")
+    goal(f"memory beyond an idle worker, over the slots, {REST} s after it", (after - idle) / slots, 1.3, "")
+    return {"live": live, "most": max(seen) - idle, "after": after - idle}
+
+
 def _backlog(job: KafkaJob, worker: Worker, keys: int, records: int) -> str:
     began, cpu = time.perf_counter(), worker.cpu()
     most = idle = resident(worker)
@@ -274,15 +303,20 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("numbers", nargs="*", type=int, help=f"of keys; absent: {', '.join(map(str, NUMBERS))}")
     parser.add_argument("--records", type=int, default=RECORDS, help="of a backlog, at least two of every key")
     parser.add_argument("--paced", action="store_true", help="only 10,000 keys with a record a second each")
+    parser.add_argument("--memory", action="store_true", help="only the memory of 20,000 keys in a backlog and after it")
     parser.add_argument("--quick", action="store_true", help="2,000 keys and 10,000 records")
     options: Any = parser.parse_args(list(arguments))
-    if not options.paced:
+    if not (options.paced or options.memory):
         misses()
     numbers, records = options.numbers or list(NUMBERS), options.records
     if options.quick:
         numbers, records = [2_000], 10_000
     try:
         with cleaning_up_on_sigterm(), tempfile.TemporaryDirectory(prefix="streamjobs-bench-") as folder, Broker() as broker:
+            if options.memory or not (options.paced or options.quick):
+                memory(broker, Path(folder))
+            if options.memory:
+                return 0
             if options.paced or not options.quick:
                 paced(broker, Path(folder))
             if options.paced:

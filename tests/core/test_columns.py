@@ -1,5 +1,6 @@
 """Many snapshots at once: the same slots and bytes as one by one, and nothing taken that one by one is refused."""
 
+import weakref
 from collections.abc import Sequence
 from random import Random
 
@@ -64,6 +65,16 @@ def test_keys_that_come_and_leave_all_the_time_keep_their_states(which):
                 stored.update(little.snapshots())
     assert little.left > 100
     assert dict(little.snapshots()).items() <= dict(plenty.snapshots()).items()
+
+
+def test_arrays_that_grew_are_not_kept():
+    job = stateful(0)
+    live = Live(job, {}.get)
+    live.enter([b"%d" % key for key in range(10)])
+    assert advance(job, live, batch(job, [b"1", b"2"], 0, 70)).outputs and live.snapshots()
+    before = [weakref.ref(array) for work in live.work.values() for array in work.arrays if array.size]
+    live.enter([b"%d" % key for key in range(10, 40)])
+    assert before and not [array for array in before if array() is not None]
 
 
 @each_job

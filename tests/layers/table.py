@@ -37,7 +37,7 @@ _TIMES = {"datetime", "zoneinfo"}  # to read times that are texts; nobody asks f
 
 LAYERS = (
     # Numerics. A learner file may import helpers of its own folder too; never another learner, never the registry.
-    _layer("common", ("algorithms.common",), {*NUMERIC}, pure=True),
+    _layer("common", ("algorithms.common",), {*NUMERIC, "mmap"}, pure=True),
     _layer(
         "compiled",
         ("algorithms.common.compiled",),

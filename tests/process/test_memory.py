@@ -37,6 +37,36 @@ for _ in range(100):
     bytearray(4_900_000)  # a fetch of 1,200 pages
 print(faults() - before)
 """
+GROWN = """
+import numpy as np
+from algorithms.common.workspace import Workspace
+from streamjobs.process import return_large_arrays
+
+def resident():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS")) // 1024
+
+return_large_arrays()
+before, last = resident(), []
+work = Workspace(tuple(np.ones((1000, 150)) for _ in range(4)))
+while work.nbytes < 50 << 20:
+    work.grow(work.slots * 5 // 4)
+    work.arrays[0][:] = work.arrays[1][:] = work.arrays[2][:] = work.arrays[3][:] = 1.0
+    last.append(bytearray(1000))  # lies behind them
+print(resident() - before, work.nbytes >> 20)
+"""
+IN_A_THREAD = """
+import ctypes, threading
+from streamjobs.process import return_large_arrays
+
+return_large_arrays()
+blocks = []
+thread = threading.Thread(target=lambda: blocks.append(bytearray(100_000)))
+thread.start()
+thread.join()
+at = ctypes.addressof(ctypes.c_char.from_buffer(blocks[0]))
+heap = next(line.split("-") for line in open("/proc/self/maps") if line.rstrip().endswith("[heap]"))
+print(int(int(heap[0], 16) <= at < int(heap[1].split()[0], 16)))
+"""
 
 
 def printed(program: str, *arguments: str) -> list[int]:
@@ -55,3 +85,14 @@ def test_free_memory_of_the_heap_goes_back_to_the_system_on_request(blocks: str,
 def test_a_buffer_of_the_heap_is_reused_without_new_page_faults() -> None:
     (faults,) = printed(REUSED)
     assert faults < 300  # 120,000 if glibc returned each buffer
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_states_that_grew_leave_no_holes() -> None:
+    resident, states = printed(GROWN)
+    assert resident < 1.15 * states  # MB
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_threads_share_one_heap() -> None:
+    assert printed(IN_A_THREAD) == [1]

@@ -96,12 +96,14 @@ class Columns:
                 return None
         return cls(begins, leaves)
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Take the workspaces' arrays as they are now, so that the ones before are free."""
         now = [leaf.work.arrays for leaf in self.leaves]
         if len(now) != len(self._looked) or any(map(operator.is_not, now, self._looked)):
             for column in self.columns:
                 column.look()
             self._looked = now
+            self.valid.look()
 
     def encode(self, slots: Sequence[int], offsets: Sequence[Offsets], names: Sequence[Sequence[str]]) -> list[bytes]:
         """Snapshots of these slots, with what else belongs to each."""
@@ -124,7 +126,7 @@ class Columns:
 
     def _encode(self, slots: Array, offsets: Sequence[Offsets], names: Sequence[Sequence[str]]) -> list[bytes]:
         self._complete(slots)
-        self._look()
+        self.look()
         counts = self.valid.counts(slots)
         sizes = counts * self.sizes[:, None]
         whole = sizes + self.headers[:, None]
@@ -171,7 +173,7 @@ class Columns:
             offsets.append(of_key)
         lengths = np.array([len(data) for data in snapshots], np.int64)
         begins = np.cumsum(lengths) - lengths
-        self._look()
+        self.look()
         places = np.zeros((len(self.columns), len(snapshots)), np.int64)
         counts = np.ones(places.shape, np.int64)
         good = np.zeros(len(snapshots), np.bool_)

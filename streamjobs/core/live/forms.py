@@ -21,6 +21,10 @@ class Forms:
     def __init__(self, whole: Columns, without: Columns, heads: HeadRows) -> None:
         self.whole, self.without, self.heads = whole, without, heads
 
+    def look(self) -> None:
+        self.whole.look()
+        self.without.look()
+
     def encode(self, slots: Sequence[int], offsets: Sequence[Offsets], names: Sequence[Sequence[str]]) -> list[bytes]:
         """Snapshots of these slots, with what else belongs to each."""
         encoded: list[bytes] = [b""] * len(slots)

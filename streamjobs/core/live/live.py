@@ -238,6 +238,8 @@ class Live(Slots):
         for key in keys if self.away else ():
             self.away.pop(key, None)
         slots = [self._take(key) for key in keys]
+        if self.columns is not None:
+            self.columns.look()
         known = [at for at, data in enumerate(stored) if data is not None]
         wrong = self._load([slots[at] for at in known], [stored[at] for at in known])  # type: ignore[misc]
         self._begin([slots[at] for at, data in enumerate(stored) if data is None])

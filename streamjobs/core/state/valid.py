@@ -110,7 +110,7 @@ class Valid:
         self.expected = [(fields[at].path, EXPECTED[rule].format(int(max(fields[at].first, -1)))) for at, rule in rules]
         self._looked: list[Any] = []  # the arrays that the addresses are of
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Take the addresses of the workspaces' arrays as they are now: a workspace makes new ones when it grows."""
         now = [leaf.work.arrays for leaf in self.leaves]
         if len(now) == len(self._looked) and all(map(operator.is_, now, self._looked)):
@@ -141,7 +141,7 @@ class Valid:
             if may_be_empty:
                 good = good | (counts[at] == 0)
             yield Demand(self.fields[at].path, f"{what} of {self.fields[over].field}{empty}", good)
-        self._look()
+        self.look()
         met = np.ones((len(self.rules), len(slots)), np.bool_)
         known = np.full(len(slots), -1, np.int64) if classes is None else classes
         numbers = counts[self.ruled] * self.numbers
