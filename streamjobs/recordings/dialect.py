@@ -7,6 +7,7 @@ import codecs
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
@@ -32,7 +33,8 @@ class Dialect(NamedTuple):
     encoding: str = "utf-8-sig"
     separator: str = ","
     decimal: str = "."
-    first: int = 0  # lines before that with the names: Excel's own with the separator
+    first: int = 0  # lines before that with the names: Excel's own with the separator, titles and comments
+    titles: int = 0  # of them: titles and comments
     units: dict[str, str] | None = None  # by column, where the line below the names has them
     clock: tuple[int, int] | None = None  # places of a column of dates and of one of times of day, next to each other
     time: str = ""  # name of the column that has both
@@ -43,6 +45,8 @@ class Dialect(NamedTuple):
         """What should be known of it; None for plain CSV."""
         usual = Dialect()
         parts = []
+        if self.titles:
+            parts.append(f"the names of columns in line {self.first + 1}, below a title")
         if self.separator != usual.separator or self.decimal != usual.decimal:
             parts.append(f"{SEPARATORS.get(self.separator, repr(self.separator))} between cells")
             parts.append(f"decimal {DECIMALS[self.decimal]}")
@@ -67,9 +71,10 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
         text, separator = text[line.end() :], separator or line[1]
     lines = text if len(head) < HEAD else text[: text.rfind("\n") + 1]  # the last line may be cut
     separator = separator or _separator(lines, where)
-    rows = _rows(lines, separator)
+    titles, rows = _rows(lines, separator)
+    first = titles + int(line is not None)
     if len(rows) < 2:
-        return Dialect(encoding, separator, decimal or ".", int(line is not None))
+        return Dialect(encoding, separator, decimal or ".", first, titles)
     names, rows = rows[0], rows[1:]
     decimal = decimal or _decimal(names, rows, separator, where)
     units = _units(names, rows, decimal)
@@ -77,7 +82,7 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
     time = "" if clock is None else " ".join(names[place].strip() for place in clock)
     clock = None if time in names else clock
     numbers = _numbers(names, rows if units is None else rows[1:], decimal)
-    return Dialect(encoding, separator, decimal, int(line is not None), units, clock, time, numbers)
+    return Dialect(encoding, separator, decimal, first, titles, units, clock, time, numbers)
 
 
 def _decoded(head: bytes, where: str) -> tuple[str, str]:
@@ -116,17 +121,35 @@ def _unknown(where: str) -> ConfigError:
     )
 
 
-def _rows(text: str, separator: str) -> list[list[str]]:
-    """The rows that have cells; none where the text cannot be cut."""
+def _rows(text: str, separator: str) -> tuple[int, list[list[str]]]:
+    """The rows that have cells, and the lines of titles above them; none where the text cannot be cut.
+
+    A title or comment has cells for few of the columns, or begins with #. The names below it are texts in all columns.
+    """
+    reader, rows, above = csv.reader(io.StringIO(text, newline=""), delimiter=separator), list[list[str]](), list[int]()
     try:
-        return [cells for cells in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if cells]
+        lines = 0
+        for cells in reader:
+            if cells:
+                rows.append(cells)
+                above.append(lines)
+            lines = reader.line_num
     except csv.Error:
-        return []
+        return 0, []
+    columns = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
+    for at, row in enumerate(rows):
+        filled = [cell for cell in map(str.strip, row) if cell]
+        if at and len(filled) == columns > 1 and not any(one[0].isdigit() or reads_as_number(one) for one in filled):
+            return above[at], rows[at:]
+        few = columns // 2 if columns > 2 else int(len(row) < columns)
+        if len(filled) > few and not row[0].startswith("#"):
+            break
+    return 0, rows
 
 
 def _separator(text: str, where: str) -> str:
     """What stands between the cells; raises ConfigError where two readings are possible."""
-    readings = {one: rows for one in SEPARATORS if (rows := _rows(text, one)) and len(rows[0]) > 1}
+    readings = {one: rows for one in SEPARATORS if (rows := _rows(text, one)[1]) and len(rows[0]) > 1}
     if len(readings) < 2:
         return next(iter(readings), ",")
     whole = {one: rows for one, rows in readings.items() if all(len(row) == len(rows[0]) for row in rows)}

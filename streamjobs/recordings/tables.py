@@ -164,7 +164,7 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
         for cells in rows:
             if len(cells) != len(names):
                 if any(cells[len(names) :]):  # such as a decimal comma that was treated as the end of a cell
-                    raise _too_many(place, rows.line_num, names, cells, dialect)
+                    raise _too_many(place, dialect.first + rows.line_num, names, cells, dialect)
                 if len(cells) < len(names) and lines.broke_off:
                     broken = f"its last line breaks off after {len(cells)} of {len(names)} cells, and is left out"
                     how.tell(str(place), broken)

@@ -46,6 +46,10 @@ def written(path: Path, text: str, encoding: str = "utf-8") -> Path:
         ('t,a,who\n"1,5","2,25",p1\n"2,5",,p2\n', "utf-8", ["commas between cells; decimal commas"]),
         ("sep=;\nt;a;who\n1,5;2,25;p1\n2,5;;p2\n", "utf-8", ["semicolons between cells; decimal commas"]),
         ("t;a;who\n1,5E0;2,25E+0;p1\n2,5;;p2\n", "utf-8", ["semicolons between cells; decimal commas"]),
+        ("Pumps of hall 3\n\nt,a,who\n1.5,2.25,p1\n2.5,,p2\n", "utf-8", ["the names of columns in line 3, below a title"]),
+        ("Bericht;;\nvom 1.2.2025;;\nt;a;who\n1,5;2,25;p1\n2,5;;p2\n", "utf-8", ["in line 3, below a title; semicolons"]),
+        ("# v3, of a, b, c\n# Plant: 1\nt,a,who\n1.5,2.25,p1\n2.5,,p2\n", "utf-8", ["line 3"]),
+        ('sep=;\n"Pumps\nof hall 3"\nt;a;who\n1,5;2,25;p1\n2,5;;p2\n', "utf-8", ["the names of columns in line 4"]),
         ("t;a;who\ns;°C;\n1,5;2,25;p1\n2,5;;p2\n", "cp1252", ["CP1252; the line below the names has units"]),
     ],
 )
@@ -53,6 +57,21 @@ def test_each_way_to_write_the_same_table_gives_the_same_rows(tmp_path, text, en
     found, said = read(written(tmp_path / "a.csv", text, encoding))
     assert found == PLAIN
     assert len(said) == len(told) and all(one in line for one, line in zip(told, said, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("#t,who,state\n2025-01-01 00:00,p1,open\n2025-01-01 00:01,p2,shut\n", ["#t", "who", "state"]),
+        ("#t,a\n-1.5,2\n2.5,3\n", ["#t", "a"]),
+        (",a\n0,1.5\n1,2.5\n", ["", "a"]),
+        ("t,,\n0,1.5,2\n1,2.5,2\n", ["t", ""]),
+        ("a\nx\ny\n", ["a"]),
+    ],
+)
+def test_names_are_not_a_title(tmp_path, text, names):
+    found, _ = read(written(tmp_path / "a.csv", text))
+    assert (len(found), list(found[0])) == (2, names)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
