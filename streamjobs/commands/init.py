@@ -312,7 +312,7 @@ def _said(guessed: "Guess", missing: str | None) -> Iterator[str]:
     parts += [f"time {guessed.time} ({unit})"] if guessed.time else []
     counted = f", {guessed.classes} classes" if guessed.people else ""
     parts += [f"label {guessed.label} ({guessed.task}{counted})"] if guessed.label else []
-    parts += [f"{guessed.people:,} people with labels"] if guessed.people else []
+    parts += [f"{guessed.people:,} {'person' if guessed.people == 1 else 'people'} with labels"] if guessed.people else []
     parts += [f"{guessed.rate:g} Hz"] if guessed.rate else []
     if parts and guessed.rows:
         yield one_line(f"guessed from {many(guessed.rows, 'row')}: {'; '.join(parts)}. Check it in the file.")

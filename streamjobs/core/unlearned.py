@@ -41,6 +41,10 @@ class Skipped(NamedTuple):
     def advice(self) -> str:
         return REASONS[self.reason] + self.which
 
+    @property
+    def sentence(self) -> str:
+        return f"{self.percent:g} % of the {self.unit} are skipped as {self.reason}: {self.advice}."
+
 
 COUNTED = ("dead_lettered", "skipped", "sensor_gaps", "lacking")  # by reason or name
 

@@ -173,6 +173,8 @@ def read_recordings(
         numbers += more - round(settings.window.length * settings.window.rate) * (settings.source.width or 0)
     for line in report.described(found, numbers):
         say(line)
+    for line in found.doubts:
+        doubt(line)
     return found, late
 
 

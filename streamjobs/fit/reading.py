@@ -24,6 +24,7 @@ from streamjobs.settings.sections import HeadSection, LearnerSection, ScalingSec
 MOST_CLASSES = 64  # if the job does not declare its classes
 BETWEEN = "\0"  # separates person and recording in a key
 KEY_BYTES = 4096
+USUAL = ("gap", "late")  # between recordings, and where all begin at one time, of which `fit` has a sentence of its own
 MOST_BEFORE = 30  # unlabelled windows before one with a label; a filter forgets those further back
 
 
@@ -35,6 +36,7 @@ class Read(NamedTuple):
     unlabelled: int  # windows without a label, which teach nothing
     unusable: int  # windows with statistics that are not finite, left out
     skipped: dict[str, int]  # samples and windows by reason
+    doubts: list[str]  # a sentence on each reason that skipped much
     refused: dict[str, int]  # records by reason
     refusal: str | None  # message of the first one, as in a dead letter
     apart: str  # how recordings were separated
@@ -101,6 +103,7 @@ def read(
         len(rows.labels) - len(labelled),
         len(labelled) - len(usable),
         dict(tally.skipped),
+        [one.sentence for one in tally.much_skipped() if one.reason not in USUAL],
         dict(tally.dead_lettered),
         rows.refusal,
         apart,

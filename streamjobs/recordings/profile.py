@@ -11,8 +11,8 @@ import numpy as np
 from streamjobs.recordings.arrays import Array
 from streamjobs.recordings.columns import absent
 from streamjobs.recordings.files import SECONDS, rows_of
-from streamjobs.recordings.guess.result import Guess
-from streamjobs.recordings.guess.rows import NEVER, stands_still
+from streamjobs.recordings.guess.result import LEAST_RATE, Guess
+from streamjobs.recordings.guess.rows import APART, NEVER, pauses_apart, stands_still
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
@@ -46,6 +46,7 @@ class Profile(NamedTuple):
     names: list[str]  # one whole number in each key, and others in others
     most_rows: int  # of a key
     keys: int  # of the file, at most KEYS
+    apart: str | None = None  # what keys with samples at rates of their own need
 
 
 def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) -> tuple[Guess, Profile]:
@@ -80,6 +81,8 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     remarks = list(guessed.remarks)
     if found.most_rows >= LEAST:  # of more rows than those by which the remark was made
         remarks = [one for one in remarks if NEVER not in one]
+    if found.apart is not None and not any(APART in one for one in remarks):
+        remarks.append(found.apart)
     if found.daily:
         remarks.append(
             f"{quoted_names([name for name in found.daily if name not in left_out])}: a daily cycle, which drift detection "
@@ -107,7 +110,8 @@ def left_out_of(guessed: Guess, why: Mapping[str, str]) -> Guess:
 def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None = None) -> Profile:
     """Of the first keys' rows. owners: the keys of the rows' records, where these have keys."""
     fields = guessed.fields
-    of_keys = _by_key(rows, guessed, owners).values()
+    kept = _by_key(rows, guessed, owners)
+    of_keys = kept.values()
     keys = [key for key in of_keys if len(key) >= LEAST]
     numbers = [key[:, 1:] for key in keys]
     still = [n for n in range(len(fields)) if numbers and all(_is_still(key[:, n]) for key in numbers)]
@@ -129,7 +133,14 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     counts = [fields[n] for n in moving if numbers and never_negative(np.concatenate([key[:, n] for key in numbers]))]
     names = [name for n, name in enumerate(fields) if _is_name([key[:, 1 + n] for key in of_keys])]
     never, daily = [fields[n] for n in still if fields[n] not in names], [fields[n] for n in cycles]
-    return Profile(never, trending, daily, following, counts, names, max(map(len, of_keys), default=0), len(of_keys))
+    pauses = {who: _pause(key[:, 0]) for who, key in kept.items() if len(key) >= LEAST}
+    apart = pauses_apart(pauses, second) if guessed.rate is not None and guessed.rate >= LEAST_RATE else None
+    return Profile(never, trending, daily, following, counts, names, max(map(len, of_keys), default=0), len(of_keys), apart)
+
+
+def _pause(times: Array) -> float | None:
+    pauses = np.diff(times)
+    return float(np.median(pauses[pauses > 0])) if (pauses > 0).any() else None
 
 
 def _by_key(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None) -> dict[Any, Array]:

@@ -1,7 +1,9 @@
 """Counts people and classes in a whole file: its first rows are often one person at one activity."""
 
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from streamjobs.recordings.columns import plain_name
 from streamjobs.recordings.files import recordings_of, rows_of
@@ -13,6 +15,8 @@ from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
 
 _DATED = re.compile(r"(?:19|20)[0-9]{2}[-_.]?[0-9]{2}")  # a year and a month: parts of one stream
+MOST_SPELLINGS = 4  # of a label in a sentence
+NO_LABEL = {"null", "none", "nan", "n/a", "na", "?", "-"}  # texts in its place
 PEOPLE = 5  # from so many on `streamjobs fit` can tell what a population is worth for others
 
 
@@ -59,9 +63,28 @@ def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
         reason, counted, _ = because.get(what, "").partition(", and ")
         if count and counted:
             because[what] = f"{reason}, and {count:,} different values in the file"
-    guessed = guessed._replace(classes=len(classes), people=known, because=because)
+    remarks = [*guessed.remarks, *doubtful(filter(lambda label: isinstance(label, str), classes))]
+    guessed = guessed._replace(classes=len(classes), people=known, because=because, remarks=remarks)
     mirror = None if sides is None or not teaches(guessed) else sides.mirror()
     return guessed if mirror is None else _mirrored(guessed, mirror)
+
+
+def doubtful(labels: Iterable[Any]) -> Iterator[str]:
+    """What the owner of texts as labels may not want, a sentence each.
+
+    >>> list(doubtful(["run", "walk", "Walk ", "none"]))  # doctest: +NORMALIZE_WHITESPACE
+    ["the labels 'Walk ', 'walk' differ only in case or spaces, but are different classes; write them in one way.",
+     "the label 'none' is a class like any other; leave the label empty where none is known."]
+    """
+    spellings: dict[str, list[str]] = {}
+    for label in sorted(labels):
+        spellings.setdefault("".join(label.split()).casefold(), []).append(label)
+    for plain, alike in spellings.items():
+        if len(alike) > 1:
+            some = ", ".join(map(repr, alike[:MOST_SPELLINGS]))
+            yield f"the labels {some} differ only in case or spaces, but are different classes; write them in one way."
+        if plain in NO_LABEL:
+            yield f"the label {alike[0]!r} is a class like any other; leave the label empty where none is known."
 
 
 def _by_file(path: Path, guessed: Guess, how: How) -> Guess:

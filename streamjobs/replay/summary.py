@@ -101,8 +101,8 @@ class Figures:
         if tally.mostly_dead and tally.rows:
             dead = tally.dead_lettered.total()
             yield f"{dead:,} of {tally.records:,} records became dead letters, more than half. The first: {errors[0]}"
-        for one in tally.much_skipped() if tally.rows else ():
-            yield f"{one.percent:g} % of the {one.unit} are skipped as {one.reason}: {one.advice}."
+        if tally.rows:
+            yield from (one.sentence for one in tally.much_skipped())
         if tally.keys == tally.samples >= KEYS_OF_ONE and tally.rows:
             yield (
                 f"each of the {tally.samples:,} samples has a key of its own, so no key learned a second row; check the key."

@@ -70,6 +70,7 @@ CURVES = {gain: Curve([2, 3], [0.9, 0.95], gain, 3) for gain in (0.001, 0.02)}
         ((GOOD, POOR, POOR), 0.001, 0, "5 more people (about +0.001) are hardly worth their recordings"),
         ((GOOD, POOR, POOR), None, 2, "Look at the recordings that look mislabelled"),
         ((np.array([0.95, 0.6, 0.96]), POOR, POOR), None, 0, "Look at b (60.0%)"),
+        ((POOR - 0.4, POOR - 0.4, POOR - 0.5), None, 0, "Do not rely on this job: it is right in 32.0% only."),
     ],
 )
 def test_the_advice_follows_the_figures(figures, more, bad, said):

@@ -40,3 +40,29 @@ def test_classes_and_people_are_counted_in_the_whole_file(tmp_path, printed):
     found = printed(as_csv(tmp_path / "late.csv", made))
     assert read_table(found.file)["head"]["max_classes"] == 21
     assert found.says("21 classes") and found.says("3 people with labels")
+
+
+def test_labels_that_differ_in_case_or_spaces_only_are_named_by_init_and_by_fit(tmp_path, printed, capsys):
+    made = list(rows(people=5))
+    for row in made:
+        if row["person"] == "p9":
+            row["activity"] = {"walk": "Walk ", "run": "None"}.get(row["activity"], row["activity"])
+    found = printed(as_csv(tmp_path / "people.csv", made))
+    sentences = (
+        "the labels 'Walk ', 'walk' differ only in case or spaces, but are different classes; write them in one way.",
+        "the label 'None' is a class like any other; leave the label empty where none is known.",
+    )
+    assert all(found.says(one) for one in sentences)
+    assert command("fit", found.file, "--input", tmp_path / "people.csv", "--no-report") == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert all(one in said for one in sentences)
+
+
+def test_people_at_another_rate_are_named_by_init_and_missed_by_fit(tmp_path, printed, capsys):
+    made = [row for i, row in enumerate(rows(people=5)) if row["person"] not in ("p11", "p12") or i % 2]
+    found = printed(as_csv(tmp_path / "people.csv", made))
+    assert found.says("keys have rates of their own: 'p10' a sample every 0.1 s, 'p12' every 0.2 s")
+    assert command("fit", found.file, "--input", tmp_path / "people.csv", "--no-report") == 0
+    assert "% of the windows are skipped as sparse: windows with fewer than 80 %" in " ".join(
+        capsys.readouterr().err.split()
+    )

@@ -14,6 +14,7 @@ USUAL = 0.1  # of other recordings with its label, at most, are
 OWN = 0.1  # of its windows, at most, are decided as its label
 FEWEST = 10  # windows of a recording
 MOST_NAMED = 10  # recordings, pairs of activities
+HALF = 0.5  # right windows, below which a job is not worth running
 MATTERS = 0.005  # of accuracy
 WEAK = 0.8  # accuracy of a person that asks for a look
 WORTH_IT = 0.01  # of accuracy, that makes more people worth their recordings
@@ -120,6 +121,11 @@ def advice(job: Array, still: Array | None, last: Array, names: Sequence[str], c
             f"repeating the last label is right more often ({last.mean():.1%} against {mean:.1%}), because activities last "
             "long and labels come soon. Where each label comes as soon, repeat it and run no model. Use this job where "
             "labels are rare, and judge it by the windows before a recording's first label"
+        )
+    elif mean < HALF:
+        said.append(
+            f"do not rely on this job: it is right in {mean:.1%} only. Teach fewer activities, or one in place of "
+            "two that are confused"
         )
     elif still is not None and still.mean() >= mean - MATTERS / 5:
         said.append("labels of new people gain nothing here: run the job, and do not collect labels for it")

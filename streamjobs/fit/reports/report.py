@@ -14,6 +14,7 @@ from streamjobs.fit.reports import findings
 from streamjobs.fit.reports.curve import Curve
 from streamjobs.fit.reports.findings import Suspicious
 from streamjobs.fit.reports.page import Chart, Table, page
+from streamjobs.recordings.survey import doubtful
 from streamjobs.settings.types import many
 
 FIGURES = ("all", "half", "f1", "fresh", "fresh_half")
@@ -113,6 +114,7 @@ def doubts(read: Read, recipe: Recipe) -> list[str]:
         if doing <= 1:
             who = "no one does" if doing == 0 else "only one person does"
             sentences.append(f"{who} {name!r}: it cannot be recognised in others from these recordings.")
+    sentences += doubtful(data.names)
     if read.skipped.get("late", 0) > read.samples // 20:
         sentences.append(
             f"{read.skipped['late']:,} of {read.samples:,} samples are older than those before; if all recordings start "

@@ -1,7 +1,7 @@
 """What the first rows of a recording show of its keys: which texts take turns, and which pauses the keys have."""
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from streamjobs.recordings.clocks import usual_pause
@@ -9,10 +9,11 @@ from streamjobs.recordings.columns import absent
 from streamjobs.recordings.guess.x import quoted_names
 
 FAR_APART = 3.0  # times a pause between samples: windows of one rate would have too few samples, or too many
+STEADY_APART = 1.5  # the same, of many samples at the rate of a sensor
 MOST_FALLS = 0.1  # of the rows: a signal falls in half of them
 MOST_STATES = 8  # different texts of a state
 MOST_PAUSE = 1.5  # times the usual one, between two rows of one device
-NEVER = "never changes"
+NEVER, APART = "never changes", "keys have rates of their own"
 Rows = Sequence[dict[str, Any]]
 
 
@@ -81,13 +82,17 @@ def rates_apart(rows: Rows, key: str, time: str, second: float) -> str | None:
     by_key: dict[Any, list[dict[str, Any]]] = {}
     for row in rows:
         by_key.setdefault(row.get(key), []).append(row)
-    pauses = {name: usual_pause(own, [0] * len(own), time) for name, own in by_key.items()}
+    return pauses_apart({name: usual_pause(own, [0] * len(own), time) for name, own in by_key.items()}, second, FAR_APART)
+
+
+def pauses_apart(pauses: Mapping[Any, float | None], second: float, apart: float = STEADY_APART) -> str | None:
+    """As `rates_apart`, of the usual pause of each key."""
     known = sorted((pause * second, str(name)) for name, pause in pauses.items() if pause)
-    if len(known) < 2 or known[-1][0] < FAR_APART * known[0][0]:
+    if len(known) < 2 or known[-1][0] < apart * known[0][0]:
         return None
     (fast, quick), (slow, lazy) = known[0], known[-1]
     return (
-        f"keys have rates of their own: {quick!r} a sample every {fast:.3g} s, {lazy!r} every {slow:.3g} s; a [window] has "
+        f"{APART}: {quick!r} a sample every {fast:.3g} s, {lazy!r} every {slow:.3g} s; a [window] has "
         "one rate, so keys with another rate need a job and a topic of their own"
     )
 
