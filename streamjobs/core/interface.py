@@ -63,7 +63,9 @@ class LiveLike(Protocol):
     @property
     def aside(self) -> Sized: ...  # the keys that are set aside
     @property
-    def moment(self) -> str: ...  # what the commit of the next offset says of all keys together
+    def moment(self) -> str: ...  # what the commit of the next offset as R says of all keys together
+    @property
+    def reported(self) -> str: ...  # behind it, what the commit of the next offset as P says
     @property
     def dirty_bytes(self) -> int: ...
     @property

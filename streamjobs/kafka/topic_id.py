@@ -36,7 +36,7 @@ TIME_UNIT = "time-unit="  # the same, before the unit that was decided
 LIFE = "input-life="  # the same, before the input's life
 PROGRESS = "progress="  # the same, before the offset up to which outputs are out
 SETTINGS = "settings="  # the same, before a hash of the settings that decide what becomes of a record
-CLOCK = "clock="  # the same, before event time and clock of the partition at the offset, see `core.live.silence`
+CLOCK = "clock="  # the same, before what `core.live.silence` keeps of the partition's keys together
 SECTIONS = "sections="  # the same, before the sections of the job that has sent outputs up to PROGRESS
 FIELDS = "fields="  # the same, before a hash of the columns' names in their order
 LIFE_BYTES = 4

@@ -294,9 +294,8 @@ class Partition:
     async def cut(self) -> Cut | None:
         """Everything applied since the last cut; None when there is nothing. Call it while holding `lock`.
 
-        Sends the dead letters of keys with states that cannot be written: they belong to it.
-
-        Raises RuntimeError when records were applied and their outputs were not sent.
+        Sends the dead letters of keys with states that cannot be written: they belong to it. Raises RuntimeError where
+        outputs of applied records were not sent.
         """
         if self._sending:
             raise RuntimeError(
@@ -307,8 +306,7 @@ class Partition:
             self.turns.trimmed_at = time.monotonic()
             return_free_memory()
         self._read_open()
-        caught_up = self._before is not None and self.next >= self.held
-        if caught_up:
+        if self._before is not None and self.next >= self.held:
             self._before, self._write_all = None, True
             self._on_caught_up()
         if self.next == self.committed == self.replay_from:
@@ -330,6 +328,7 @@ class Partition:
         replay_from, moment = self.next, self.live.moment
         if self.pace is not None:
             replay_from, moment = self.pace.replay_from, self.pace.moment
+        moment += self.live.reported
         cut = Cut(max(self.next, self.held), list(self.outbox.unacknowledged), snapshots, replay_from, moment)
         if not snapshots and (replay_from, cut.next_offset) == (self.replay_from, self.committed):
             self._cut_at = self.next  # applied again, and nothing is due: `pump` goes on

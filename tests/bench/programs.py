@@ -48,7 +48,7 @@ class SimpleLive:
     dirty_bytes = property(lambda self: SIZE * len(self.dirty))
     now = 0
     aside: tuple[bytes, ...] = ()
-    moment = ""
+    moment = reported = ""
 
     def owed(self) -> Advanced:
         return Advanced([], Report())

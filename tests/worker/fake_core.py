@@ -51,7 +51,7 @@ class HashLive:
         self.dirty: set[bytes] = set()
         self.now = 0
         self.aside: list[bytes] = []
-        self.moment = ""
+        self.moment = self.reported = ""
         self.parked, self.log = Parked(), Log()  # the first stays empty
 
     def changed(self) -> set[bytes]:

@@ -1,4 +1,7 @@
-"""Sections added to a job that was killed with states that lacked records: they begin where its outputs end."""
+"""Sections added to a job that was killed with states that lacked records: they begin where its outputs end.
+
+Settings of [alarms] that change while alarms are open: every end comes once, and nothing that was out is sent again.
+"""
 
 import asyncio
 import json
@@ -15,7 +18,7 @@ from streamjobs.core.live import live as live_module
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import decode_snapshot, last_event
 from streamjobs.core.messages import Stored
-from tests.core.alarm_jobs import CHART, DRIFT, GROUP, NAMES, hall, job
+from tests.core.alarm_jobs import CHART, DRIFT, GROUP, NAMES, fleet, hall, job
 from tests.core.streams import START, TOPIC, record
 from tests.worker.fakes import Broker, Worker
 
@@ -107,3 +110,63 @@ def test_a_group_added_after_a_kill_is_as_one_added_after_a_clean_stop(upto: int
         asyncio.run(worker.apply_and_stop(0, sent[broker.committed[0] :]))
         found.append(alarms(broker)[raised:])
     assert found[0] == found[1] and [one["open"] for one in found[0] if one["watch"] == "group"] == [True, False]
+
+
+TOGETHER = hall(12, 300, {key: [(110 + 5 * key, 250 + 2 * key)] for key in range(12)})
+CHANGES = {  # (records, event time of the change, settings before, after, what is watched)
+    "longer": (fleet(), 400.0, {"silent": "60s"}, {"silent": "300s"}, "silent"),
+    "shorter": (fleet(), 480.0, {"silent": "300s"}, {"silent": "60s"}, "silent"),
+    "share": (TOGETHER, 170.0, GROUP, GROUP | {"group": 1.0}, "group"),
+    "within": (TOGETHER, 170.0, GROUP, GROUP | {"group_within": "5s"}, "group"),
+}
+
+
+def sent_by(broker: Broker, watch: str) -> list[dict[str, Any]]:
+    return [one for one in alarms(broker) if one["watch"] == watch]
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize("change", CHANGES)
+def test_open_alarms_end_once_after_their_settings_changed(change: str, exactly_once: bool) -> None:
+    sent, at, before, after, watch = CHANGES[change]
+    upto = next(place for place, one in enumerate(sent) if _time(one) > at)
+    found = []
+    for clean, crashes in (
+        (True, ()),
+        (True, (upto + 3, upto + 90)),
+        (False, ()),
+        (False, (upto - 20, upto + 3, upto + 90)),
+    ):
+        broker = Broker()
+        options = {"exactly_once": exactly_once, "replay": "1h"}
+        worker = Worker(broker, core=core_of(job(alarms=before, sinks=SINKS)), **options)
+        asyncio.run(worker.apply_and_stop(0, sent[:upto]) if clean else killed(worker, sent[:upto], 60))
+        assert broker.progress == {0: upto} and (broker.committed == {0: upto}) == clean
+        open_then = {one["id"] for one in sent_by(broker, watch)} - _ended(sent_by(broker, watch))
+        assert bool(open_then) == (change != "shorter")
+        out = len(sent_by(broker, watch))
+        for until in crashes:
+            worker = Worker(broker, core=core_of(job(alarms=after, sinks=SINKS)), **options)
+            asyncio.run(killed(worker, sent[broker.committed[0] : until], 60))
+        worker = Worker(broker, core=core_of(job(alarms=after, sinks=SINKS)), **options)
+        asyncio.run(worker.apply_and_stop(0, sent[broker.committed[0] :]))
+        seen = sent_by(broker, watch)[out:]
+        assert open_then <= _ended(seen)
+        found.append(seen)
+    assert found[1:] == found[:1] * 3
+    (first, *_), times = found[0], [(one["id"], one["open"]) for one in found[0]]
+    assert len(set(times)) == len(times)
+    if change == "shorter":  # s1 and s2 are silent by the new time with the first record
+        assert [(one["key"], one["open"]) for one in found[0][:4]] == [
+            (key, on) for on in (True, False) for key in ("s1", "s2")
+        ]
+    elif watch == "group":  # too few keys with the first record
+        assert not first["open"] and first["end"] < START + at + 1 and first["keys_alarmed"] >= 5
+
+
+def _ended(some: list[dict[str, Any]]) -> set[str]:
+    return {one["id"] for one in some if not one["open"]}
+
+
+def _time(one: Stored) -> float:
+    return float(json.loads(one.value or b"")["ts"]) - START

@@ -190,6 +190,11 @@ class Live(Slots):
         """For the commit of the next offset; "" where the job needs none."""
         return "" if self.silence is None else self.silence.moment
 
+    @property
+    def reported(self) -> str:
+        """Behind the moment of the commit, see `silence`."""
+        return "" if self.silence is None else self.silence.reported
+
     def meet(
         self, scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]], moment: str = "", progress: int = 0
     ) -> None:

@@ -18,6 +18,10 @@ A commit may lack the clock: it is of an earlier release, of a tool, of a job wi
 moved because records were deleted. Then the clock is the largest stored one, and the first checkpoint writes all states.
 `tests/worker/test_silent_at_pace.py` tries the crashes.
 
+The commit also has what alarms up to P have reported (`Silence.reported`): up to which clock keys are silent, and since
+when a group is open. Until P this does not change, so it holds if the job file was changed. From P on the present settings
+decide.
+
 A key that is expected is missing when the clock, which begins with the partition's first sample, has come to the stated time
 without a sample of the key. It then gets a state that tells so, in which its newest sample is of -inf. All states are
 written with it, so no key became missing from R to P, and a key that the job file expects since then is missing from P on.
@@ -62,12 +66,14 @@ class Silence:
     def __init__(self, after: float, group: Group | None = None) -> None:
         self.group = group
         self.after, self.time, self.clock = after, float("-inf"), 0.0
+        self.until = float("-inf")  # keys that were last heard of at this clock or before are silent
+        self._reported: list[float] = []  # of the commit, see `reported`
         self.heard: dict[bytes, Heard] = {}
         self.quiet: dict[bytes, Heard] = {}  # keys that are silent now
         self.absent: set[bytes] | None = None  # keys that are expected and may still come in time; None: not known yet
         self.progress = 0  # no key is expected in records before this offset, because their outputs are out
         self.missing: dict[bytes, Heard] = {}
-        self._due: list[tuple[float, bytes]] = []  # heap of one clock a key, no later than when it falls silent
+        self._due: list[tuple[float, bytes]] = []  # heap of a clock of each other key, no later than its newest
         self._stored: dict[tuple[str, int], int] = {}  # the last offset that a stored state has applied, by place
         self._alarmed: dict[bytes, Alarmed] | None = None  # as stored, until the group continues
 
@@ -76,18 +82,31 @@ class Silence:
         """The partition's event time and clock now, for the commit of an offset."""
         return f"{self.time!r},{self.clock!r}"
 
+    @property
+    def reported(self) -> str:
+        """Behind the moment in the commit: up to which clock keys are silent at P, and the start of the open group, 0: none.
+
+        "" while the group is not known.
+        """
+        reported = self._reported
+        if self.absent is not None:
+            continues = self.group is None or self._alarmed is None
+            reported = [self.until, self.group.start if self.group is not None else 0.0] if continues else []
+        return "".join(f",{one!r}" for one in reported)
+
     def meet(self, stored: Iterable[tuple[bytes, Heard]], moment: str = "") -> None:
         """All keys with a stored state, once, before the first `hear`. moment: where the input continues."""
         for key, heard in stored:
             if heard.time > float("-inf"):
                 (self.missing if heard.newest == float("-inf") else self.heard)[key] = heard
         if moment and self.heard:
-            self.time, self.clock = map(float, moment.split(","))
+            self.time, self.clock, *self._reported = map(float, moment.split(","))
         else:
             self.time = max((heard.time for heard in self.heard.values()), default=self.time)
             self.clock = max((heard.clock for heard in self.heard.values()), default=self.clock)
-        self.quiet = {key: heard for key, heard in self.heard.items() if self._when(heard) <= self.clock}
-        self._due = [(self._when(heard), key) for key, heard in self.heard.items() if key not in self.quiet]
+        self.until = self._reported[0] if self._reported else self.clock - self.after
+        self.quiet = {key: heard for key, heard in self.heard.items() if heard.clock <= self.until}
+        self._due = [(heard.clock, key) for key, heard in self.heard.items() if key not in self.quiet]
         heapify(self._due)
 
     def meet_all(
@@ -134,9 +153,12 @@ class Silence:
         the newest stored state no group has opened or grown, and it follows from the states and the alarms raised again.
         """
         if self._alarmed is not None and self.group is not None:
-            if record.offset <= self._stored.get((record.topic, record.partition), -1):
+            stored = self._stored.get((record.topic, record.partition), -1)
+            if record.offset <= max(stored, self.progress - 1):
                 return None
             self.group.meet(self._alarmed, self.clock, len(self.heard))
+            if self._reported and stored < self.progress:
+                self.group.start = self._reported[1]
             self._alarmed = None
         return self.group
 
@@ -155,6 +177,8 @@ class Silence:
         if time > self.time:
             self.clock += min(time - self.time, MOST_PAUSE * self.after) if self.time > float("-inf") else 0.0
             self.time = time
+            if self.absent is not None or not self._reported:
+                self.until = max(self.until, self.clock - self.after)
         elif not newer:
             return ()
         changes: list[Change] = []
@@ -163,9 +187,9 @@ class Silence:
             if self.missing and key in self.missing:
                 changes.append(Change(key, self.missing.pop(key), True))
             if before is None or self.quiet.pop(key, None) is not None:
-                heappush(self._due, (self._when(self.heard[key]), key))
+                heappush(self._due, (self.clock, key))
                 changes += [] if before is None else [Change(key, before, True)]
-        if self._due and self._due[0][0] <= self.clock:
+        if self._due and self._due[0][0] <= self.until:
             changes += [Change(one, self.heard[one], False) for _, one in sorted(self._fallen())]
         if self.absent:
             self.absent.discard(key)
@@ -179,18 +203,15 @@ class Silence:
         """All keys that are expected in this partition, before the first `hear`."""
         self.absent = {key for key in keys if key not in self.heard and key not in self.missing}
 
-    def _when(self, heard: Heard) -> float:
-        return heard.clock + self.after
-
     def _fallen(self) -> list[tuple[float, bytes]]:
         fallen = []
-        while self._due and self._due[0][0] <= self.clock:
+        while self._due and self._due[0][0] <= self.until:
             _, key = heappop(self._due)
-            due = self._when(self.heard[key])
-            if due > self.clock:
-                heappush(self._due, (due, key))
+            clock = self.heard[key].clock
+            if clock > self.until:
+                heappush(self._due, (clock, key))
             else:
-                fallen.append((due, key))
+                fallen.append((clock, key))
                 self.quiet[key] = self.heard[key]
         return fallen
 
