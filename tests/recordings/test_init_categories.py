@@ -27,7 +27,9 @@ def rows(n, gain=1.0, texts=tuple(MODES), **more):
 
 
 def errors_of(line):
-    return {one.split()[0]: float(one.split()[1]) for one in line.split("sample: ")[1].split(";")[0].split(", ")}
+    return {
+        one.rsplit(" ", 1)[0]: float(one.rsplit(" ", 1)[1]) for one in line.split("sample: ")[1].split(";")[0].split(", ")
+    }
 
 
 def test_texts_that_predict_a_label_are_categories_of_one_device(tmp_path, printed):

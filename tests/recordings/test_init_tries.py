@@ -255,12 +255,24 @@ def test_a_number_is_predicted_by_the_learner_that_is_best_on_the_sample(tmp_pat
         made[-1]["target"] = round(float(label(a, b) + 0.1 * random.normal()), 4)
     found = printed(jsonl(tmp_path / "a.jsonl", made))
     (line,) = [line for line in found.lines if line.startswith("rmse in the second half")]
-    errors = {one.split()[0]: float(one.split()[1]) for one in line.split(": ")[1].split(";")[0].split(", ")}
+    errors = {one.rsplit(" ", 1)[0]: float(one.rsplit(" ", 1)[1]) for one in line.split(": ")[1].split(";")[0].split(", ")}
     assert min(errors, key=errors.__getitem__) == name and errors["okfeb+rls"] > 2 * errors[name]
     table = tomllib.loads(found.text)
     assert (table["learner"]["name"], table["learner"]["task"]) == (name, "regression") and "head" not in table
     assert f"# {line}" in found.text and "without a model: last label" in line
     job_of(found.file)
+
+
+def test_a_relation_that_keeps_changing_is_followed_by_a_learner_that_forgets(tmp_path, printed):
+    random, made = np.random.default_rng(34), []
+    for n in range(2000):
+        a, b = random.normal(size=2).round(4).tolist()
+        angle = n / 400
+        made.append({"device": "d", "ts": START + 300 * n, "a": a, "b": b})
+        made[-1]["target"] = round(float(np.cos(angle) * a + np.sin(angle) * b + 0.1 * random.normal()), 4)
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
+    learner = tomllib.loads(found.text)["learner"]
+    assert learner["name"] in ("rls", "krls") and learner["forgetting"] == 0.998
 
 
 @pytest.mark.parametrize(("linear", "name"), [(True, "rls"), (False, "krls")])
@@ -272,7 +284,7 @@ def test_a_class_is_predicted_by_the_learner_that_is_best_on_the_sample(tmp_path
         made.append({"device": f"d{n % 2}", "ts": START + 300 * (n // 2), "a": a, "b": b, "label": ["no", "yes"][inside]})
     found = printed(jsonl(tmp_path / "a.jsonl", made))
     (line,) = [line for line in found.lines if line.startswith("share of wrong predictions in the second half")]
-    errors = {one.split()[0]: float(one.split()[1]) for one in line.split(": ")[1].split(";")[0].split(", ")}
+    errors = {one.rsplit(" ", 1)[0]: float(one.rsplit(" ", 1)[1]) for one in line.split(": ")[1].split(";")[0].split(", ")}
     assert min(errors, key=errors.__getitem__) == name and errors["okfeb+rls"] > 1.2 * errors[name]
     table = tomllib.loads(found.text)
     assert (table["learner"]["name"], table["learner"]["task"]) == (name, "classification") and "head" not in table
