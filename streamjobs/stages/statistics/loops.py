@@ -84,15 +84,16 @@ def _quantile(ordered, count, share):
 def _sorted(values, count, room):
     """The values ascending: few in `room`, more in place (Shell's sort, each gap a third of the one before)."""
     if count <= FEW:
+        taken, kept = np.zeros(count, np.int64), values[:count]
         for i in range(count):
             room[i] = np.nan  # where two are NaN, not what another window left
-        for i in range(count):
-            value, place = values[i], np.int64(0)
-            before, after = values[:i], values[i + 1 : count]  # views, or the compiler uses no vector instructions
-            for j in range(len(before)):
-                place += np.int64(before[j] <= value)
-            for j in range(len(after)):
-                place += np.int64(after[j] < value)
+        for value in kept:
+            place = np.int64(0)
+            for j in range(len(kept)):  # of a view, or the compiler uses no vector instructions
+                place += np.int64(kept[j] < value)
+            if not np.isnan(value):
+                taken[place] += 1
+                place += taken[place] - 1  # equal ones in their order
             room[place] = value
         return room
     gap = 1
@@ -329,17 +330,20 @@ def _transform(halves, tables):
         halves[0, a + 1], halves[1, a + 1] = re1 + im3, im1 - re3
         halves[0, a + 2], halves[1, a + 2] = re0 - re2, im0 - im2
         halves[0, a + 3], halves[1, a + 3] = re1 - im3, im1 + re3
+    all_re, all_im = halves[0], halves[1]
     while half < size:
+        c, s = turns_re[half : 2 * half], turns_im[half : 2 * half]
         for begin in range(0, size, 2 * half):
+            middle, end = begin + half, begin + 2 * half
+            re_a, im_a = all_re[begin:middle], all_im[begin:middle]  # views: see `_sorted`
+            re_b, im_b = all_re[middle:end], all_im[middle:end]
             for j in range(half):
-                a, b = begin + j, begin + j + half
-                c, s = turns_re[half + j], turns_im[half + j]
-                re = halves[0, b] * c - halves[1, b] * s
-                im = halves[0, b] * s + halves[1, b] * c
-                halves[0, b] = halves[0, a] - re
-                halves[1, b] = halves[1, a] - im
-                halves[0, a] += re
-                halves[1, a] += im
+                re = re_b[j] * c[j] - im_b[j] * s[j]
+                im = re_b[j] * s[j] + im_b[j] * c[j]
+                re_b[j] = re_a[j] - re
+                im_b[j] = im_a[j] - im
+                re_a[j] += re
+                im_a[j] += im
         half *= 2
 
 
