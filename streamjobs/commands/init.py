@@ -292,7 +292,7 @@ def _completed(written: "Written", guessed: "Guess", asks: bool) -> "tuple[Guess
     if zone is None and asks and "time_zone" in guessed.choose:
         zone = questions.zone_asked(guessed.choose["time_zone"])
     if missing is None and guessed.lacking:
-        missing = questions.missing_asked(guessed.lacking, guessed.rows) if asks else questions.LACKING
+        missing = questions.missing_asked(guessed) if asks else questions.proposed(guessed)
     if zone is not None:
         guessed = guessed._replace(choose={what: why for what, why in guessed.choose.items() if what != "time_zone"})
     return guessed, written._replace(time_zone=zone, missing=missing)

@@ -10,11 +10,11 @@ from streamjobs.settings.paths import quoted
 from streamjobs.settings.times import EXCEL, NoZone, seconds_since_1970, zone_of
 
 KEYS = (
-    *("key", "person", "person_id", "user", "user_id", "subject", "subject_id", "device", "device_id", "machine"),
-    *("machine_id", "sensor", "sensor_id", "id"),
+    *("key", "person", "person_id", "user", "user_id", "subject", "subject_id", "patient", "patient_id", "participant"),
+    *("participant_id", "device", "device_id", "machine", "machine_id", "sensor", "sensor_id", "id"),
 )
 TIMES = ("time", "timestamp", "ts", "t", "event_time", "datetime")
-LABELS = ("label", "activity", "class", "target", "y", "exercise")
+LABELS = ("label", "labels", "activity", "class", "target", "y", "exercise")
 ASIDE = ("seg", "segment", "session", "recording", "side", "row", "index", "offset", "partition", "seq", "unnamed")
 TIME_WORDS = {"time", "times", "timestamp", "ts", "datetime", "date", "elapsed", "epoch", "uptime"}
 TIME_UNITS_IN_NAMES = {
@@ -36,8 +36,9 @@ _WRITTEN = re.compile(
     r"(?:(?P<before> *)(?P<noon>[AaPp][Mm]))?(?:(?P<apart> *)(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2}))?)?"
 )
 CLOCK = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?( ?[AaPp][Mm])?")  # a time of day
-NAMING = ("name", "sensor", "id", "type")  # fields that may name the objects of a list
+NAMING = ("name", "sensor", "id", "type", "n")  # fields that may name the objects of a list; n: of SenML
 _PLAIN = re.compile(r'[^=."\[\]\x00-\x1f\\]+')
+_WITH_UNIT = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]+)? ?([%°A-Za-zµΩ][^ ]{0,9})")
 _DECIMAL_COMMA = re.compile(r"\s*-?[0-9]+,[0-9]+\s*")
 
 
@@ -301,6 +302,9 @@ def why_no_number(column: Column) -> str | None:
             return f"numbers with a decimal comma, such as {column.values[0]!r:.40}; write a point"
         if all(map(reads_as_number, column.values)):
             return "numbers as texts; numbers = 'lenient' lets fields have them"
+        units = {found and found[1] for found in map(_WITH_UNIT.fullmatch, column.values)}
+        if len(units) == 1 and None not in units:
+            return f"numbers with the unit {units.pop()!r}; a field needs the number alone, so change what sends them"
         return "texts"  # not which: they may be names of people
     return {
         "empty": "empty in all rows",

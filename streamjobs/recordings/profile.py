@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamjobs.recordings.arrays import Array
-from streamjobs.recordings.columns import absent
+from streamjobs.recordings.columns import absent, plain_name
 from streamjobs.recordings.files import SECONDS, rows_of
 from streamjobs.recordings.guess.result import LEAST_RATE, Guess
 from streamjobs.recordings.guess.rows import APART, NEVER, pauses_apart, stands_still
@@ -31,6 +31,8 @@ MOVED = 0.5  # smallest way from the first part to the last, in deviations of th
 OFTEN = 0.01  # least share of rows at 0, of a field that cannot be below
 MOST_KEYS = 2 / 3  # of the keys, that show it
 SAME = 0.999  # smallest correlation of a field that follows another
+COORDINATES = {"lat", "latitude", "lon", "lng", "long", "longitude"}
+POSITION = "a position, which each journey changes"
 WAYS = "rises", "falls", "rises and starts over"
 DAY, DAYS, OF_DAY = 86_400.0, 3, 0.25  # least whole days of a daily cycle; least share of a day's variance
 FEW_DAYS = 14  # in more, no random walk of 400 repeated a day's wave by chance
@@ -73,6 +75,7 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     guessed = guessed._replace(counts=[name for name in found.counts if name not in found.trending])
     left_out = dict.fromkeys(found.still, f"{NEVER} in the sample")
     left_out |= dict.fromkeys(found.names, "one whole number for each key, as its name")
+    left_out |= {name: POSITION for name in guessed.fields if plain_name(name) in COORDINATES}
     left_out |= {name: f"follows {other!r}" for name, other in found.following.items()}
     left_out |= {
         name: f"{way} all through the sample, which drift detection would report again and again"

@@ -71,6 +71,17 @@ def test_texts_that_predict_nothing_stay_out_with_the_errors_that_show_it(tmp_pa
     assert '#   "mode": texts; as categories, they do not make the error smaller' in found.text
 
 
+def test_a_column_that_names_the_label_is_no_category_of_it(tmp_path, printed):
+    """As in the best-known file of machine failures, in which every failure has its type beside it."""
+    made = rows(800)
+    for at, one in enumerate(made):
+        one["target"] = int(at % 31 == 0)
+        one["failure"] = ("heat", "wear")[at % 2] if one["target"] and at != 31 else "none"
+    found = printed(as_csv(tmp_path / "a.csv", made))
+    assert "failure" not in found.source["fields"] and "failure" not in found.source.get("categories", {})
+    assert found.says("left out of x: failure: has the label 'target' in other words")
+
+
 @pytest.mark.parametrize(
     "more",
     [
@@ -92,5 +103,7 @@ def test_rows_without_a_label_and_windows_have_no_categories(tmp_path, printed, 
     made = [{name: value for name, value in one.items() if value is not None} for one in made]
     found = printed(as_csv(tmp_path / "a.csv", made))
     assert found.source["fields"] == ["a"] and "categories" not in found.source
-    assert found.says("left out of x: mode: texts")
+    assert found.says(
+        "left out of x: mode: texts" + (" of a few kinds, such as yes and no; [source] categories" if label else "")
+    )
     assert tomllib.loads(found.text)

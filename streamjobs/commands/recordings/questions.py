@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 POLICIES = ("dlq", "skip", "hold", "mean")
 LACKING = "skip"  # proposal for rows that lack a number
+MOST_SKIPPED, WIDE = 0.1, 8  # largest share of the rows, and least fields of a table of which it would skip more
 
 
 def at_a_terminal() -> bool:
@@ -45,14 +46,19 @@ def zone_asked(why: str) -> str | None:
     return answer.strip() or None
 
 
-def missing_asked(lacking: int, rows: int) -> str:
+def proposed(guessed: "Guess") -> str:
+    """[source] missing: a wide table with a few gaps in each column would lose most of its rows by `LACKING`."""
+    return "hold" if guessed.lacking > MOST_SKIPPED * guessed.rows and len(guessed.fields) >= WIDE else LACKING
+
+
+def missing_asked(guessed: "Guess") -> str:
     """What [source] missing should be."""
     question = (
-        f"{lacking:,} of {rows:,} rows lack a number of x\n  dlq: dead letter, skip: leave the sample out, hold: the newest "
-        "number of the key, mean: its mean"
+        f"{guessed.lacking:,} of {guessed.rows:,} rows lack a number of x\n  dlq: dead letter, skip: leave the sample out, "
+        "hold: the newest number of the key, mean: its mean"
     )
     while True:
-        answer = str(typer.prompt(question, default=LACKING, err=True)).strip()
+        answer = str(typer.prompt(question, default=proposed(guessed), err=True)).strip()
         if answer in POLICIES:
             return answer
         typer.echo(f"  one of {', '.join(POLICIES)}, please", err=True)

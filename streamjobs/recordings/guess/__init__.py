@@ -12,6 +12,8 @@ from typing import Any
 
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import (
+    ASIDE,
+    KEYS,
     LABELS,
     Column,
     columns_of,
@@ -148,7 +150,7 @@ def guess_rows(
 
 
 def _short_lists(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The lists that are fields of their own, such as of three phases: several, each of one short length."""
+    """The lists that are fields, such as of three phases: each of one short length, and not the only numbers."""
     lists = [column for column in columns if column.kind == "list"]
     for one in lists:
         lengths, first = {len(value) for value in one.values}, column_path(f"{one.name}[0]").find
@@ -157,7 +159,9 @@ def _short_lists(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> l
             return []
         if not any(first(row) == one.values[0][0] for row in rows):  # a name that cannot be a path
             return []
-    return [one.name for one in lists] if len(lists) > 1 else []
+    others = [c for c in columns if c.kind == "number" and c.distinct > 1 and not c.rises and not says_time(c.name)]
+    signals = [c for c in others if plain_name(c.name) not in (*KEYS, *LABELS, *ASIDE)]
+    return [one.name for one in lists] if len(lists) > 1 or signals else []
 
 
 def _spread(row: dict[str, Any], lists: Sequence[str]) -> dict[str, Any]:

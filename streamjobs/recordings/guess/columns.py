@@ -82,7 +82,7 @@ class Columns:
         x = self._x({time, key, label and label.name}, time)
         clock = time or start_time
         rate = self._rate(key, clock, unit) if clock is not None else None
-        categories = self._categories(x, key, rate) if label is not None else {}
+        categories = self._categories(x, key, rate, label)
         lacking, largest = self._remark([*x.fields, *categories], x.x), self._largest({*x.fields, x.x})
         if largest > MOST_USUAL:
             self.remarks.append(f"numbers up to {largest:.3g}: max_abs is set, beyond which a record is a dead letter")
@@ -113,14 +113,12 @@ class Columns:
             categories=categories,
         )
 
-    def _categories(self, x: X, key: str | None, rate: float | None) -> dict[str, list[str]]:
+    def _categories(self, x: X, key: str | None, rate: float | None, label: Column | None) -> dict[str, list[str]]:
         """Columns of texts that may predict the label next to the fields; windows have none."""
         stated = self.preset is not None or self.chosen.fields is not None
         if stated or x.x is not None or x.choose is not None or (rate is not None and rate >= LEAST_RATE):
             return {}
-        found = categories_of(self.columns, self.rows, self.left_out, key)
-        self.left_out = {name: why for name, why in self.left_out.items() if name not in found}
-        return found
+        return categories_of(self.columns, self.rows, self.left_out, key, label and label.name)
 
     def _largest(self, names: set[str | None]) -> float:
         numbers = (number for column in self.columns if column.name in names for number in flat(column.values))
