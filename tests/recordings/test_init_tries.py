@@ -256,7 +256,8 @@ def test_a_number_is_predicted_by_the_learner_that_is_best_on_the_sample(tmp_pat
     found = printed(jsonl(tmp_path / "a.jsonl", made))
     (line,) = [line for line in found.lines if line.startswith("rmse in the second half")]
     errors = {one.rsplit(" ", 1)[0]: float(one.rsplit(" ", 1)[1]) for one in line.split(": ")[1].split(";")[0].split(", ")}
-    assert min(errors, key=errors.__getitem__) == name and errors["okfeb+rls"] > 2 * errors[name]
+    of_all_rows = [one for one in errors if "forgetting" not in one]
+    assert min(of_all_rows, key=errors.__getitem__) == name and errors["okfeb+rls"] > 2 * errors[name]
     table = tomllib.loads(found.text)
     assert (table["learner"]["name"], table["learner"]["task"]) == (name, "regression") and "head" not in table
     assert f"# {line}" in found.text and "without a model: last label" in line
@@ -272,7 +273,7 @@ def test_a_relation_that_keeps_changing_is_followed_by_a_learner_that_forgets(tm
         made[-1]["target"] = round(float(np.cos(angle) * a + np.sin(angle) * b + 0.1 * random.normal()), 4)
     found = printed(jsonl(tmp_path / "a.jsonl", made))
     learner = tomllib.loads(found.text)["learner"]
-    assert learner["name"] in ("rls", "krls") and learner["forgetting"] == 0.998
+    assert (learner["name"], learner["forgetting"]) == ("rls", 0.98)
 
 
 @pytest.mark.parametrize(("linear", "name"), [(True, "rls"), (False, "krls")])
@@ -285,7 +286,8 @@ def test_a_class_is_predicted_by_the_learner_that_is_best_on_the_sample(tmp_path
     found = printed(jsonl(tmp_path / "a.jsonl", made))
     (line,) = [line for line in found.lines if line.startswith("share of wrong predictions in the second half")]
     errors = {one.rsplit(" ", 1)[0]: float(one.rsplit(" ", 1)[1]) for one in line.split(": ")[1].split(";")[0].split(", ")}
-    assert min(errors, key=errors.__getitem__) == name and errors["okfeb+rls"] > 1.2 * errors[name]
+    of_all_rows = [one for one in errors if "forgetting" not in one]
+    assert min(of_all_rows, key=errors.__getitem__) == name and errors["okfeb+rls"] > 1.2 * errors[name]
     table = tomllib.loads(found.text)
     assert (table["learner"]["name"], table["learner"]["task"]) == (name, "classification") and "head" not in table
     assert f"# {line}" in found.text
