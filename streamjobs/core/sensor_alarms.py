@@ -74,7 +74,7 @@ def watch_silence(job: Job, live: Live, records: Sequence[Record], advanced: Adv
             sent.append(_output(job, record, alarm, change.key, silence.time))
             if change.missing:
                 missing[change.key] = change.heard
-            elif grouped and not change.back:
+            elif group is not None and not change.back:  # before it continues, all stored states have the alarm
                 turns += _turns(silence, group, change.key)
             report.write_all |= not change.back and (change.missing or grouped)
             _report(report, alarm)

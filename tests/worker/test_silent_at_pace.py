@@ -22,7 +22,7 @@ from streamjobs.core.live.stored import last_event
 from streamjobs.core.messages import Stored
 from streamjobs.worker.pace import Pace
 from streamjobs.worker.partition import Partition
-from tests.brokers.verification import replayed
+from tests.brokers.verification import identity, replayed
 from tests.core.alarm_jobs import EXPECTED, GROUP, OUTAGE, SILENT, fleet, hall, job, of_missing, site
 from tests.core.streams import START
 from tests.worker.fakes import Broker, Crash, Worker
@@ -149,6 +149,22 @@ def test_a_crash_before_the_first_commit_with_a_clock_changes_nothing(since: int
         asyncio.run(_worker(broker, one).apply_and_stop(0, records[since:]))
         alarms.append([one.value for one in broker.topics if one.value and b'"watch"' in one.value])
     assert len(alarms[0]) >= 10 and alarms[0] == alarms[1]
+
+
+def test_a_group_of_silent_keys_stays_open_through_a_crash_between_states_and_commit() -> None:
+    """The states have the group. Its keys fall silent once more, because the commit is from before they did."""
+    records, one, broker = site(160, 5), job(alarms=OUTAGE).on_partitions(1), Broker()
+    truth = replayed(one, records).answers["alarms"]
+    opened = next(int(name.split(b"-")[2]) for name in truth if b"-group-" in name)
+    asyncio.run(_worker(broker, one).apply_and_stop(0, records[: opened - 600]))
+    broker.at = partial(_crash, "before commit")
+    with suppress(Crash):
+        asyncio.run(_crashed(_worker(broker, one), records[opened - 600 : opened + 50]))
+    assert broker.committed == {0: opened - 600}
+    broker.at = lambda name: None
+    asyncio.run(_worker(broker, one).apply_and_stop(0, records[opened - 600 :]))
+    seen = [single for single in broker.topics if single.value and b'"watch"' in single.value]
+    assert {identity(single.headers): single.value for single in seen} == {name: of[2] for name, of in truth.items()}
 
 
 def _worker(broker: Broker, one: Job) -> Worker:
