@@ -36,7 +36,8 @@ TIME_UNIT = "time-unit="  # the same, before the unit that was decided
 LIFE = "input-life="  # the same, before the input's life
 PROGRESS = "progress="  # the same, before the offset up to which outputs are out
 SETTINGS = "settings="  # the same, before a hash of the settings that decide what becomes of a record
-CLOCK = "clock="  # the same, before what `core.live.silence` keeps of the partition's keys together
+CLOCK = "clock="  # the same, before event time and clock of the partition at the offset, see `core.live.silence`
+REPORTED = "reported="  # the same, before what alarms have reported up to PROGRESS; releases without it read CLOCK alone
 SECTIONS = "sections="  # the same, before the sections of the job that has sent outputs up to PROGRESS
 FIELDS = "fields="  # the same, before a hash of the columns' names in their order
 LIFE_BYTES = 4
@@ -95,9 +96,14 @@ class Origin(NamedTuple):
     def metadata_of(self, offset: int, progress: int, clock: str = "") -> str:
         """Of a committed offset; with the progress, see `worker.pace`, where it is beyond the offset.
 
-        clock: at the offset, as `core.live.silence` writes it.
+        clock: event time and clock at the offset, and what alarms have reported, as `core.live.silence` writes them.
         """
-        words = [self.metadata, CLOCK + clock if clock else ""]
+        of_clock, reported = clock.split(",")[:2], clock.split(",")[2:]
+        words = [
+            self.metadata,
+            CLOCK + ",".join(of_clock) if clock else "",
+            REPORTED + ",".join(reported) if reported else "",
+        ]
         if progress > offset:
             words += [f"{PROGRESS}{progress}", SECTIONS + self.sections if self.sections else ""]
         return " ".join(filter(None, words))
@@ -203,8 +209,13 @@ def progress_of(offset: int, metadata: str | None) -> int:
 
 
 def clock_of(metadata: str | None) -> str:
-    """The partition's clock in the metadata of a committed offset; "" where an older release or a tool committed it."""
-    return _word(metadata, CLOCK)
+    """As it was given to `metadata_of`; "" where an older release or a tool committed the offset.
+
+    >>> metadata = Origin("imu").metadata_of(5, 5, "9.5,2.5,1.0,0.0")
+    >>> metadata, clock_of(metadata), clock_of("clock=9.5,2.5")
+    ('clock=9.5,2.5 reported=1.0,0.0', '9.5,2.5,1.0,0.0', '9.5,2.5')
+    """
+    return ",".join(filter(None, (_word(metadata, CLOCK), _word(metadata, REPORTED))))
 
 
 def life_of(metadata: Iterable[str | None]) -> str:
