@@ -33,7 +33,7 @@ from streamjobs.commands import run as worker
 from streamjobs.commands.recordings import produce
 from streamjobs.commands.workbench import check_learner, export, plot, relearn, settings
 from streamjobs.errors import StreamjobsError
-from streamjobs.process import use_one_thread
+from streamjobs.process import collect_rarely, use_one_thread
 
 Commands = Mapping[str, tuple[Callable[..., None], str]]  # by name, each with the example at the end of its --help
 COMMANDS: Commands = {
@@ -133,6 +133,7 @@ _add(app, COMMANDS)
 def run(arguments: list[str]) -> int:
     """Run a command line; returns its exit code."""
     use_one_thread()  # before numpy is loaded by any command
+    collect_rarely()
     warnings.formatwarning = _one_line
     debug = "--debug" in arguments
     words = [word for word in arguments if word != "--debug"]

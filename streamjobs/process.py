@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import os
 import signal
@@ -35,6 +36,11 @@ def use_one_thread() -> None:
     """Use one BLAS thread, which the same bits everywhere depend on. Call it before the first import of numpy."""
     for variable in THREAD_VARIABLES:
         os.environ[variable] = "1"
+
+
+def collect_rarely() -> None:
+    """Look for unreachable cycles after many new objects: a batch is thousands of tuples, and none is part of a cycle."""
+    gc.set_threshold(50_000, 20, 50)
 
 
 def return_large_arrays() -> None:

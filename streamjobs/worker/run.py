@@ -23,7 +23,7 @@ import structlog
 from streamjobs.core.interface import Core
 from streamjobs.errors import NothingLearned
 from streamjobs.kafka.patches.connections import LastAnswer
-from streamjobs.process import exit_at_once_on_signals, return_large_arrays, stop_signals, without_modules
+from streamjobs.process import collect_rarely, exit_at_once_on_signals, return_large_arrays, stop_signals, without_modules
 from streamjobs.settings.false_alarms import detector_name
 from streamjobs.settings.learners import with_name
 from streamjobs.settings.sections import Settings
@@ -54,7 +54,6 @@ NEW_GROUP = (
     "group {0.job.name} has no offsets yet: it begins at the first of {1:,} offsets of topic {0.source.topic}; states of "
     "another [job] name are not used"
 )
-GC_THRESHOLDS = (50_000, 20, 50)  # a fetched batch is thousands of tuples, and none of them part of a cycle
 CHECK_EVERY = 0.1  # seconds between two checks of the worker, see `_Worker._monitor`
 
 
@@ -166,7 +165,7 @@ def _work(
     core.job.compile()
     log.info("learner loops compiled", seconds=round(time.perf_counter() - started, 1))
     gc.freeze()  # modules and compiled loops are not collected any more; a collection before takes 0.14 s and frees nothing
-    gc.set_threshold(*GC_THRESHOLDS)
+    collect_rarely()
     gc.enable()
     worker = _Worker(settings, core, metrics, health, page)
     try:

@@ -96,3 +96,8 @@ def test_states_that_grew_leave_no_holes() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_threads_share_one_heap() -> None:
     assert printed(IN_A_THREAD) == [1]
+
+
+def test_commands_look_for_cycles_after_thousands_of_objects() -> None:
+    (objects,) = printed("import gc\nfrom streamjobs.cli import run\nrun(['no-such-command'])\nprint(gc.get_threshold()[0])")
+    assert objects > 10_000  # 700 takes a tenth of a replay
