@@ -51,15 +51,16 @@ def with_index(data: Any, time: str) -> tuple[Any, str | None]:
         return data, None
     names: list[str | None] = []
     times: str | None = None
-    for number, name in enumerate(index.names):
-        dated = getattr(index.get_level_values(number).dtype, "kind", "") == "M"
+    levels = [index.get_level_values(number) for number in range(index.nlevels)]
+    for name, level in zip(index.names, levels, strict=True):
+        dated = getattr(level.dtype, "kind", "") in ("M", "m") or _of_periods(level)
         column = str(name) if name is not None else time if dated else None
         if column is None or column in data.columns:
             names.append(None)
             continue
         names.append(column)
         times = column if dated else times
-    taken = {name: index.get_level_values(number) for number, name in enumerate(names) if name is not None}
+    taken = {name: level for name, level in zip(names, levels, strict=True) if name is not None}
     return (data.assign(**taken), times) if taken else (data, None)
 
 
@@ -100,9 +101,16 @@ def _dicts(data: Iterable[Any]) -> Iterator[Row]:
 
 
 def _cells(column: Any) -> Sequence[Any]:
-    """The cells of a column as plain values."""
+    """The cells of a column as plain values. Raises ConfigError for durations, which have no date."""
+    if _of_periods(column):
+        column = getattr(column, "dt", column).to_timestamp()
     dtype = getattr(column, "dtype", None)
     kind = getattr(dtype, "kind", None)
+    if kind == "m":
+        name = getattr(column, "name", None) or "time"
+        raise ConfigError(
+            f"column {name!r} has durations; add the time of their start, such as pandas.Timestamp('2026-01-01')."
+        )
     if kind == "M" and isinstance(dtype, np.dtype):  # to a microsecond, so that they become dates and not integers
         times = np.asarray(column).astype("datetime64[us]").tolist()
         return [None if time is None else plain_time(time) for time in times]
@@ -115,6 +123,11 @@ def _cells(column: Any) -> Sequence[Any]:
     if kind in ("b", "i", "u", "f") and isinstance(dtype, np.dtype) and np.ndim(column) == 1:
         return cells  # type: ignore[no-any-return]
     return [plain_cell(cell) for cell in cells]
+
+
+def _of_periods(column: Any) -> bool:
+    """Whether it is of pandas' periods, which are read as their starts."""
+    return type(getattr(column, "dtype", None)).__name__ == "PeriodDtype"
 
 
 def plain_cell(value: Any) -> Any:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -256,3 +257,22 @@ def test_a_table_of_one_key_needs_no_column_and_its_index_may_have_the_times(tmp
     assert len(job.replay(levels, key="person").lines("predictions")) == len(expected)
     with pytest.raises(ConfigError, match="key or key_is, not both"):
         job.replay(one, key="person", key_is="p1")
+
+
+@pytest.mark.parametrize("name", [None, "ts"])
+def test_periods_are_read_as_their_starts_and_durations_are_refused_with_what_to_do(
+    tmp_path: Path, name: str | None
+) -> None:
+    one = pandas.DataFrame([row for row in table() if row["person"] == "p1"]).drop(columns=["person", "ts"])
+    sections = tomllib.loads(JOB)
+    sections["source"] |= {"time_zone": "UTC"}
+    job = Job(sections)
+    days = pandas.period_range("2026-01-01", periods=len(one), freq="20ms", name=name)
+    expected = job.replay(one.set_index(days.to_timestamp()), key_is="p1").lines("predictions")
+    assert len(expected) > 5
+    assert job.replay(one.set_index(days), key_is="p1").lines("predictions") == expected
+    assert job.replay(one.assign(ts=days), key_is="p1").lines("predictions") == expected
+    lasting = days.to_timestamp() - days.to_timestamp()[0]
+    for wrong in (one.set_index(lasting), one.assign(ts=lasting)):
+        with pytest.raises(ConfigError, match="column 'ts' has durations; add the time of their start"):
+            job.replay(wrong, key_is="p1")
