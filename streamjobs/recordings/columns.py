@@ -25,6 +25,7 @@ TIME_UNITS_IN_NAMES = {
 }
 LARGEST = 1 << 64  # a whole number beyond it is not a number of a record
 MOST_TEXTS = 0.1  # of the values of a column of numbers
+MOST_UNREAD = 0.01  # of the texts of a column of times
 DEEPEST = 4  # objects inside one another that are looked into
 COUNTER_ROWS = 20  # rows from which a column that only rises is a time or a counter, not a signal
 _IN_BRACKETS = re.compile(r"\s*[(\[]([^)\]]*)[)\]]\s*$")
@@ -126,7 +127,8 @@ class Times(NamedTuple):
     """Columns with times that are texts, or count days."""
 
     zoned: dict[str, bool]  # column -> whether each time names its zone; in ISO 8601 and in other formats
-    formats: dict[str, list[str]]  # column -> formats that read all its times, where these are not ISO 8601
+    formats: dict[str, list[str]]  # column -> formats that read its times, where these are not ISO 8601
+    unread: dict[str, int]  # column -> how many of its texts are not times, such as the total below a table
 
 
 def read_times(rows: Sequence[dict[str, Any]], chosen: str | None = None) -> tuple[list[dict[str, Any]], Times]:
@@ -134,18 +136,35 @@ def read_times(rows: Sequence[dict[str, Any]], chosen: str | None = None) -> tup
 
     A time without a zone is treated as UTC, and one that several formats read is read in the first. chosen: the format.
     """
-    found = Times({}, {})
+    found = Times({}, {}, {})
     for column in columns_of(rows):
-        if column.kind == "text" and all(reads(text, None) for text in column.values):
-            found.zoned[column.name] = all(map(_has_zone, column.values))
-        elif formats := [one for one in _formats(column, chosen) if all(reads(value, one) for value in column.values)]:
+        if column.kind == "text" and (unread := _unread(column.values, None)) is not None:
+            found.zoned[column.name] = all(_has_zone(text) for text in column.values if not unread or reads(text, None))
+            found.unread[column.name] = unread
+            continue
+        by = {one: unread for one in _formats(column, chosen) if (unread := _unread(column.values, one)) is not None}
+        if by:
+            found.unread[column.name] = least = min(by.values())
+            formats = [one for one in by if by[one] == least]
             found.zoned[column.name], found.formats[column.name] = "%z" in formats[0], formats
     if not found.zoned:
         return list(rows), found
-    form = {name: found.formats.get(name, [None])[0] for name in found.zoned}
-    return [
-        row | {name: _seconds(row[name], form[name]) for name in form if not absent(row.get(name))} for row in rows
-    ], found
+
+    def read(name: str, value: str | float) -> float | None:
+        form = found.formats.get(name, [None])[0]
+        return _seconds(value, form) if not found.unread[name] or reads(value, form) else None
+
+    return [row | {name: read(name, row[name]) for name in found.zoned if not absent(row.get(name))} for row in rows], found
+
+
+def _unread(values: Sequence[str | float], form: str | None) -> int | None:
+    """How many are not times in this format; None where these are more than a few."""
+    unread, most = 0, MOST_UNREAD * len(values)
+    for value in values:
+        unread += not reads(value, form)
+        if unread > most:
+            return None
+    return unread
 
 
 def _formats(column: Column, chosen: str | None) -> list[str]:

@@ -88,3 +88,25 @@ def test_patients_one_after_the_other_with_a_column_of_labels(tmp_path, printed,
     ]
     found = printed(as_csv(tmp_path / "wearable.csv", rows))
     assert found.says("key patient_id", "label labels (classification") and found.source["label"] == "labels"
+
+
+def test_a_total_below_the_table_does_not_hide_the_times(tmp_path, printed, drawn):
+    rows = [
+        {
+            "Date": f"{1 + i // 48:02}.03.2025 {i // 2 % 24:02}:00",
+            "Sensor": "ab"[i % 2],
+            "Value": round(drawn.gauss(9, 1), 2),
+        }
+        for i in range(600)
+    ]
+    found = printed(as_csv(tmp_path / "report.csv", [*rows, {"Date": "Total", "Sensor": "", "Value": 5400.1}]))
+    assert (found.source["time"], found.source["time_format"]) == ("Date", "%d.%m.%Y %H:%M")
+    assert found.says("1 of 601 rows have a text in 'Date' that is not a time as the others; they would be dead letters")
+    assert found.says("on the sample, watch = ", "of 2 keys")
+
+
+def test_times_of_two_formats_are_not_read(tmp_path, printed, drawn):
+    dates = ("{:02}.03.2025 12:00", "2025-03-{:02} 12:00")
+    rows = [{"Date": dates[i % 9 == 0].format(1 + i % 28), "Value": drawn.gauss(9, 1)} for i in range(600)]
+    found = printed(as_csv(tmp_path / "report.csv", rows))
+    assert found.says("choose: time: 'Date' holds texts", "or with one time_format for all")

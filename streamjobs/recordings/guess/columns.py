@@ -58,7 +58,7 @@ class Columns:
     ) -> None:
         self.owners = owners
         self.rows, self.columns, self.chosen, self.preset = rows, columns, chosen, preset
-        self.texts, self.formats = times
+        self.texts, self.formats, self.unread = times
         self.numbers = {plain_name(column.name) for column in columns if column.kind == "number"}
         parts = parts_of_times(times.zoned, {c.name for c in columns})
         self.left_out = {name: f"a part of the time {whole!r}" for name, whole in parts.items()}
@@ -73,6 +73,11 @@ class Columns:
         time, start_time, unit = self._time()
         key = self._key(time)
         label = self._label(key)
+        if time is not None and (unread := self.unread.get(time)):
+            self.remarks.append(
+                f"{unread:,} of {len(self.rows):,} rows have a text in {time!r} that is not a time as the others; they "
+                "would be dead letters"
+            )
         if time is not None and not self.texts.get(time, True):
             self.choose["time_zone"] = f"the times in {time!r} have no zone; set time_zone to their zone"
         if len(formats := self.formats.get(time or "", [])) > 1:
@@ -170,7 +175,7 @@ class Columns:
             what = "texts" if all(column.kind == "text" for column in named) else "more than numbers"
             self.choose["time"] = (
                 f"{quoted_names(texts)} holds {what}; time is read as ISO 8601, or a number of seconds (or ms, us, ns) "
-                "since 1970, or with time_format"
+                "since 1970, or with one time_format for all"
             )
         elif rising:
             why = f"no column has the name of a time; candidates, which rise in every row: {quoted_names(rising)}"
