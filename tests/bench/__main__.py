@@ -11,6 +11,7 @@ NAMES = (
     "page",
     "peers",
     "people",
+    "plain",
     "rows",
     "scrape",
     "state",
