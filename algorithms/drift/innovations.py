@@ -5,8 +5,9 @@ Symbols: s = scale, the mean of |error| over about `memory` rows; z = error / (1
 Cost of a row: O(d lags^2).  State: d (190 + lags) numbers.
 Readings: features are z of every column, then its forecast. They are NaN until WARM rows have taught the forecast.
 The first row after a pause (AFTER_PAUSE) has no z; the next ones are forecast from its level.
-z is 0 after STAND repeats of a value, and its size at most FIRST where a column had no error before. 1.2533 s is at least
-LEAST deviations of the column.
+z is 0 after STAND repeats of a value, and of an error below LEAST deviations of the column, which 1.2533 s does not fall
+below. Its size is at most FIRST where a column had no error before.
+Where a cycle has no noise, errors are the same in each: ranks would see each change of their last digits.
 """
 
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ CUT, CUT_FROM = 8.0, 30  # means of |error| at which one is cut, and errors befo
 FARTHEST, MOST = 1e70, 1e6  # largest |x| and |z|
 FIRST = 20.0  # largest |z| of a column that had no error before
 LEAST = 1e-3  # of a column's deviation: smaller errors are rounding, or what is left to learn of a cycle
+STEPS = 16.0  # of a deviation, that z is rounded to: a forecast goes on learning a cycle, which changes nothing
 STAND = 4  # repeats of a value, after which a column says nothing: its forecast only wanders then
 
 
@@ -96,7 +98,8 @@ def _loop(work, slots, X, learn, features, memory):
                 least = max(LEAST * np.sqrt(level[lagged_rls.VARIANCE]), NO_SPREAD_RELATIVE * abs(level[lagged_rls.MEAN]))
                 unit = max(NORMAL * scale, least, NO_SPREAD)
                 most = MOST if scale > 0.0 else FIRST
-                features[n, i] = 0.0 if stands else min(max(error / unit, -most), most)
+                within = min(max(error / unit, -most), most)
+                features[n, i] = 0.0 if stands or abs(error) < least else np.round(within * STEPS) / STEPS
                 features[n, dim + i] = expected
             if learns:
                 lagged_rls.learn(value, rows + 1, lags, level, weights, P, z, room)

@@ -56,14 +56,14 @@ def test_errors_have_no_bias_while_the_mean_of_a_wave_settles() -> None:
     assert np.abs(errors.mean(axis=0)).max() < 0.2
 
 
-@pytest.mark.parametrize("period", [5, 6, 7, 8])
+@pytest.mark.parametrize("period", [5, 6, 7, 8, 14, 20])
 def test_a_cycle_of_few_rows_without_noise_raises_few_alarms_and_a_row_out_of_it_does(period: int) -> None:
     """Its errors shrink for thousands of rows, and each follows from those before."""
     X = np.arange(6000.0)[:, None] % period
-    X[5000] += 2.0
+    X[5000] += 2.0 if period < 17 else 30.0  # the 16 rows before a step do not always show it
     starts = [alarm["start"] - START for alarm in told_of(X) if alarm["open"] and alarm["watch"] != "columns"]
     assert 5000 in starts
-    assert len(starts) <= 10, "without a least unit of errors they are 84, 45, 29 and 53"
+    assert len(starts) <= 10, "without a least unit they are 84, 45, 29 and 53, of 14 and 20 rows without STEPS 41 and more"
 
 
 def test_a_wild_row_is_one_alarm_with_its_column_and_what_was_expected() -> None:

@@ -53,8 +53,10 @@ def innovations(X: Array, *, memory: int) -> Array:
             expected, z = column.forecast()
             if n >= 32:
                 repeats = column.values[-4:] == 4 * [float(x[i])]
-                unit = max(np.sqrt(np.pi / 2) * column.scale, 0.001 * np.sqrt(column.variance))
-                features[n, i] = 0.0 if repeats else (x[i] - expected) / unit
+                least = 0.001 * np.sqrt(column.variance)
+                unit = max(np.sqrt(np.pi / 2) * column.scale, least)
+                error = np.round(16 * (x[i] - expected) / unit) / 16
+                features[n, i] = 0.0 if repeats or abs(x[i] - expected) < least else error
                 features[n, X.shape[1] + i] = expected
             column.learn(float(x[i]), float(x[i] - expected), z, memory)
     return features
