@@ -8,7 +8,9 @@ from streamjobs.commands.console import note, say
 
 
 def start(
-    port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1; absent: 9092, or any free port.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65_535, help="Port on 127.0.0.1; absent: 9092, or any free port.")
+    ] = None,
 ) -> None:
     """Start the development broker, if it is not running, and print its url.
 

@@ -77,6 +77,7 @@ def init(
     if file.exists() and not force:
         raise ConfigError(f"{file}: already exists; --force overwrites it.")
     _refuse_options(missing, sample, from_topic, preset)
+    _refuse_times(time_format, time_zone)
     asks = not yes and questions.at_a_terminal()
     written = _begun(topic or from_topic, sample, broker)._replace(time_zone=time_zone, missing=missing)
     guessed, chosen = None, Chosen(key=key, label=label, time_format=time_format)
@@ -118,6 +119,19 @@ def _refuse_options(missing: str | None, sample: Path | None, from_topic: str | 
         raise ConfigError("--sample and --from-topic both name the data; give one of them.")
     if preset is not None and (sample is not None or from_topic is not None):
         raise ConfigError("--preset is for a job without data: with --sample or --from-topic, init recognises the tool.")
+
+
+def _refuse_times(form: str | None, zone: str | None) -> None:
+    """Raises ConfigError for a format or a zone that no job may have."""
+    from streamjobs.settings.times import example_of, zone_of
+
+    for option, text, read in (("--time-format", form, example_of), ("--time-zone", zone, zone_of)):
+        try:
+            if text is not None:
+                read(text)
+        except ValueError as error:
+            expected = error if error.args[0].startswith("a ") else "a format such as '%d.%m.%Y %H:%M'"
+            raise ConfigError(f"{option} must be {expected}; got {text!r}.") from None
 
 
 def _start(

@@ -308,8 +308,10 @@ def _key_column(where: str, source: SourceSection, key: str | None, how: How) ->
     Raises ConfigError where nothing says it, or the job and the command line differ.
     """
     if how.key_from is not None or how.key_is is not None:
+        option = "--key-is" if how.key_from is None else "--key-from"
+        if key is not None:
+            raise ConfigError(f"--key and {option} both set the key; give one of them.")
         if source.key is not None:
-            option = "--key-is" if how.key_from is None else "--key-from"
             raise ConfigError(f"{option}: the job's keys are in [source] key {source.key!r}; leave it out.")
         return None
     named = key or source.key

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tests.commands.jobs import jsonl
+from tests.commands.jobs import command, jsonl
 from tests.recordings.init_told import as_csv
 
 START = 1_770_000_000
@@ -110,3 +110,35 @@ def test_times_of_two_formats_are_not_read(tmp_path, printed, drawn):
     rows = [{"Date": dates[i % 9 == 0].format(1 + i % 28), "Value": drawn.gauss(9, 1)} for i in range(600)]
     found = printed(as_csv(tmp_path / "report.csv", rows))
     assert found.says("choose: time: 'Date' holds texts", "or with one time_format for all")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (
+            ("--time-zone", "Mars/Base"),
+            "--time-zone must be a zone such as 'UTC', '+01:00' or 'Europe/Berlin'; got 'Mars/Base'.",
+        ),
+        (("--time-format", "%Q"), "--time-format must be a format such as '%d.%m.%Y %H:%M'; got '%Q'."),
+        (("--time-format", "12:30"), "--time-format must be a format of a date such as '%d.%m.%Y'"),
+    ],
+)
+def test_a_zone_or_format_that_no_job_may_have_is_refused_before_a_file_is_written(tmp_path, capsys, option, said):
+    sample = as_csv(tmp_path / "a.csv", [{"Date": f"{1 + i % 28:02}.03.2025 12:00", "Value": i % 7} for i in range(60)])
+    assert command("init", tmp_path / "job.toml", "--sample", sample, "--yes", *option) == 2
+    assert said in capsys.readouterr().err and not (tmp_path / "job.toml").exists()
+
+
+@pytest.mark.parametrize("option", [("--key-is", "anna"), ("--key-from", "file")])
+def test_two_options_for_the_key_are_refused(tmp_path, capsys, option):
+    sample = as_csv(tmp_path / "a.csv", [{"who": "p1", "ts": START + i, "a": i % 7} for i in range(60)])
+    job = tmp_path / "job.toml"
+    assert command("init", job, "--sample", sample, "--key", "who", "--yes") == 0
+    for words in (("replay", job, "--input", sample), ("check", job, "--sample", sample)):
+        assert command(*words, "--key", "who", *option) == 2
+        assert f"--key and {option[0]} both set the key; give one of them." in capsys.readouterr().err
+
+
+def test_a_port_beyond_the_last_is_a_mistake_of_usage(capsys):
+    assert command("broker", "start", "--port", "99999") == 2
+    assert "less than or equal to 65535" in capsys.readouterr().err
