@@ -9,6 +9,8 @@ Readings: labels come late and in blocks. Therefore a label is usually equal to 
 learned this label would always be right. For this reason the adapted head votes with `held`, its weights at the beginning
 of the present run of equal labels. Votes are right answers, discounted by `discount` a label;
 the scores are mixed with weights exp(rate votes). A frozen head with only scores of 0 has learned nothing and has no weight.
+It has no weight either in a row to which the adapted head gives a class that the population has never learned: it would give
+such a row to the class that the row resembles most.
 If the person has no label of a class, the adapted head has only learned what the class is not. `unlabelled` is the share
 of this that counts, in the votes too.
 """
@@ -153,7 +155,7 @@ def _loop(work, slots, X, Y, learn, out, basis, forgetting, delta, gating, falls
             # Predict with both heads, each weighted by its right answers so far.
             score(weights, bias, x, adapted)
             score(all_frozen[key], all_frozen_bias[key], x, frozen)
-            cold = largest(frozen) == 0.0
+            cold = frozen[class_of(adapted) % targets] == 0.0  # the population has learned nothing, or not this class
             alone = not gate or cold
             share = 1.0 if alone else 1.0 / (1.0 + np.exp(rate * (votes[0] - votes[1])))
             out.features[n, 0], prediction = share, out.prediction[n]

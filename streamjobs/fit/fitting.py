@@ -195,8 +195,12 @@ def _read_new(
     if both:
         some = f"{', '.join(both[:MOST_SAID])} {'is' if len(both) == 1 else 'are'}"
         doubt(f"{some} in --input and in --test: of people who taught, the figures are too good.")
-    for name in (name for name in data.names if name not in taught.names):
+    new = [name for name in data.names if name not in taught.names]
+    for name in new:
         doubt(f"no one teaches {name!r} of --test: its windows can only be wrong, or unknown with [head] reject.")
+    if new:
+        section, most = "head" if settings.head else "learner", len(taught.names) + len(new)
+        doubt(f"a worker learns such labels from a person if [{section}] max_classes = {most}; else they are dead letters.")
     return data
 
 

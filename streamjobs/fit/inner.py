@@ -90,13 +90,20 @@ def _at_once(head: GatedRls, state: GatedRlsState, own: Stream) -> tuple[Array, 
     came = np.maximum(row - own.late, 0)  # labels before each row
     run = np.maximum.accumulate(np.where(np.diff(own.activity, prepend=-1) != 0, row, 0))  # labels before its run of labels
     counted = np.vstack([np.zeros(classes), np.maximum.accumulate(Y)]) > 0
+    steps = [np.where(row < labels[:, None], L, 0.0) @ errors for labels in (came, row, run)]
+    beyond, beyond_then = (
+        frozen[row, (frozen + step).argmax(axis=1)] == 0.0 for step in steps[:2]
+    )  # not the population's class
     adapted, labelled, held = (
-        frozen + np.where(row < labels[:, None], L, 0.0) @ errors * np.where(counted[labels], 1.0, head.unlabelled)
-        for labels in (came, row, run)
+        frozen + step * np.where(counted[labels] | alone[:, None], 1.0, head.unlabelled)
+        for step, labels, alone in zip(steps, (came, row, run), (beyond, beyond_then, beyond_then), strict=True)
     )
     if head.gate:
         right = [(scores.argmax(axis=1) == own.activity).astype(float) for scores in (frozen, held)]
         ahead = itertools.accumulate((right[0] - right[1]).tolist(), lambda sum, one: head.discount * sum + one, initial=0.0)
-        shares = 1.0 / (1.0 + np.exp(head.rate * np.array(list(ahead))))[:, None]
-        adapted, labelled = frozen + (adapted - frozen) * shares[came], frozen + (labelled - frozen) * shares[row]
+        shares = 1.0 / (1.0 + np.exp(head.rate * np.array(list(ahead))))
+        adapted, labelled = (
+            frozen + (scores - frozen) * np.where(alone, 1.0, shares[labels])[:, None]
+            for scores, labels, alone in ((adapted, came, beyond), (labelled, row, beyond_then))
+        )
     return adapted, labelled

@@ -74,8 +74,11 @@ def test_changes_are_learned_where_scores_move(data):
     assert with_.argmax(axis=1).tolist().index(1) < without.argmax(axis=1).tolist().index(1)
 
 
+@pytest.mark.parametrize("alone", [False, True])  # one person does what no one else does
 @pytest.mark.parametrize("head", [{}, {"unlabelled": 0.0}, {"gate": False}])
-def test_heads_from_sums_and_rows_at_once_are_those_of_one_pass(data, head, monkeypatch):
+def test_heads_from_sums_and_rows_at_once_are_those_of_one_pass(data, head, alone, monkeypatch):
+    if alone:
+        data = data._replace(activity=np.where((data.activity == 2) & (data.person != 0), 1, data.activity))
     monkeypatch.setattr(inner, "WINDOWS", 1000)
     recipe = replace(RECIPE, head=replace(RECIPE.head, **head))
     learned = learned_from(shuffled(data, data.person >= 0, [0]), recipe, 3)

@@ -26,15 +26,16 @@ def gated(
     predictions, shares = [], []
     for x, y in zip(X, Y, strict=True):
         weight = np.exp(rate * (votes - votes.max()))
-        share = weight[1] / weight.sum()
-        predictions.append(frozen.T @ x + counts * share * (adapted.T @ x - frozen.T @ x))
+        own = (frozen.T @ x)[np.argmax(adapted.T @ x)] == 0  # a class that the population has not learned
+        share = 1.0 if own else weight[1] / weight.sum()
+        predictions.append(frozen.T @ x + (1.0 if own else counts) * share * (adapted.T @ x - frozen.T @ x))
         shares.append(share)
         if np.isnan(y).any():
             continue
         label = int(np.argmax(y))
         if label != run:  # another activity: what the adapted head would have predictions before it had labels of it
             held, run, before = adapted.copy(), label, counts.copy()
-        now = frozen.T @ x + before * (held.T @ x - frozen.T @ x)  # as it would have been predicted
+        now = frozen.T @ x + (1.0 if own else before) * (held.T @ x - frozen.T @ x)  # as it would have been predicted
         right = [np.argmax(frozen.T @ x) == label, np.argmax(now) == label]
         counts[label] = 1.0
         votes = discount * votes + np.array(right, float)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 USUAL_NAME = "job"  # of a job file, which says nothing about the job
 USUAL_CLASSES = 16  # [head] max_classes without the setting
+ROOM = 4  # classes of a person, in addition to the population's
 WINDOW_ROWS = 20  # of a proposed window, where samples are rows of their own
 
 
@@ -158,9 +159,11 @@ def job_file_text(
         window=_window_of(starter)
         if starter is not None
         else _window(rate or 50.0, windowed, guessed) + ("" if taught is None else _statistics(taught)),
-        model=OF_STARTER.format(made_from=starter.made_from, file=quoted(f"{starter.name}.state"))
+        model=OF_STARTER.format(made_from=starter.made_from, file=quoted(f"{starter.name}.state"), classes=USUAL_CLASSES)
         if starter is not None
-        else OF_POPULATION.format(count=taught.people, directions=DIRECTIONS if convolutions(taught) else "")
+        else OF_POPULATION.format(
+            count=taught.people, directions=DIRECTIONS if convolutions(taught) else "", classes=taught.classes + ROOM
+        )
         if taught is not None
         else OF_KEYS.format(
             after=(OF_PEOPLE if windowed else "")
