@@ -1,7 +1,8 @@
 """The worker's speed on a real Kafka on this machine: python -m tests.bench worker [PART ...] [--quick].
 
-Parts: simple, full, frames, faust (backlogs), latency, once, restart, recovery. Figures are printed with the machine's load
-and with what was counted; nothing is asserted about time. CPU is the worker process's own, with everything it does.
+Parts: simple, full, frames, faust, two (backlogs), latency, once, restart, recovery. Figures are printed with the
+machine's load and with what was counted; nothing is asserted about time. CPU is the worker process's own, with everything
+it does.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka.devbroker.broker import Broker
+from tests.bench.goals import goal
 from tests.bench.once import both_guarantees
 from tests.brokers.fixtures import cleaning_up_on_sigterm
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, new_producer, send, until
@@ -192,6 +195,36 @@ class Bench:
             worker.end()
         return result
 
+    def two(self) -> dict:
+        """A backlog of one worker, and of two with half of the partitions each; timed once they have them."""
+        n, rates = max(400_000, self.count(900_000)), {}  # fewer are done before the partitions are divided
+        for workers in (1, 2):
+            job = self.job("two", **FULL)
+            job.produce(singles(n))
+            ends = partial(job.ends, job.core.sinks["predictions"])
+            running = [Worker(job, name) for name in "ab"[:workers]]
+            try:
+                for worker in running:
+                    worker.ready()
+                until(lambda: job.members() == [PARTITIONS // workers] * workers, "a share for each worker", 120)  # noqa: B023
+                before = sum(ends().values())
+                until(lambda: sum(ends().values()) > before, "an output", 60, every=0.01)  # noqa: B023
+                begin, first = time.perf_counter(), sum(ends().values())
+                until(lambda: sum(ends().values()) >= n, "all outputs", 300, every=0.02)  # noqa: B023
+                rates[workers] = (n - first) / (time.perf_counter() - begin)
+                job.wait_until_done(running)
+                more = sum(ends().values()) - n
+            finally:
+                for worker in running:
+                    worker.end()
+            print(
+                f"{workers} workers: {rates[workers]:,.0f} records/s ({n - first:,} of {n:,} timed, {more} outputs "
+                f"repeated; {surroundings()})",
+                flush=True,
+            )
+        goal("two workers, of the records a second of one", rates[2] / rates[1], 1.6, "", least=True)
+        return {"ratio": rates[2] / rates[1], "repeated": more}
+
     def _ages(
         self, pace: str, job: KafkaJob, rate: int, seconds: float, *, linger: int, worker: Worker | None = None
     ) -> dict:
@@ -318,7 +351,7 @@ def read_ages(job: KafkaJob, topic: str, found: list[float], enough: threading.E
     consumer.close()
 
 
-PARTS = ("simple", "full", "frames", "faust", "latency", "once", "restart", "recovery")
+PARTS = ("simple", "full", "frames", "faust", "two", "latency", "once", "restart", "recovery")
 
 
 def main(arguments: Sequence[str] = ()) -> int:
