@@ -4,6 +4,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -300,7 +301,13 @@ class Case:
             self.load.abort()
         if self.job is not None:
             topics = {self.job.input, self.job.changelog, *self.job.core.sinks.values()}
-            self.job.admin.delete_topics(list(topics))
+            for answer in self.job.admin.delete_topics(list(topics)).values():  # else the next case finds them there
+                with suppress(KafkaException, TimeoutError):
+                    answer.result(MARKERS)
+            until(lambda: topics.isdisjoint(retried(self._topics)), "the topics are gone", MARKERS)
+
+    def _topics(self) -> list[str]:
+        return list(self.job.admin.list_topics(timeout=10).topics)
 
 
 def assigned_partitions(workers: Sequence[Worker]) -> float:
