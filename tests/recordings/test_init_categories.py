@@ -79,7 +79,8 @@ def test_a_column_that_names_the_label_is_no_category_of_it(tmp_path, printed):
         one["failure"] = ("heat", "wear")[at % 2] if one["target"] and at != 31 else "none"
     found = printed(as_csv(tmp_path / "a.csv", made))
     assert "failure" not in found.source["fields"] and "failure" not in found.source.get("categories", {})
-    assert found.says("left out of x: failure: has the label 'target' in other words")
+    assert found.says("left out of x: failure: has in other words the label 'target'")
+    assert "--key failure" not in found.out and not found.says("not guessed, choose: key", "'failure'")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from streamjobs.recordings.guess.rows import follows
 
 TEXTS = "texts"  # why such a column is not part of x
 FEW_TEXTS = "texts of a few kinds, such as yes and no; [source] categories lets fields have them"
+OTHER_WORDS = "has in other words the label"
 SAME_LABEL = 0.1  # of the mistakes that the most frequent label makes, of a column that names the label
 MOST_TEXTS, MOST_COLUMNS = 16, 64  # of a column; of all columns, as each text is a column of x
 LEAST_ROWS = 20  # for each text
@@ -34,7 +35,7 @@ def categories_of(
         texts = sorted(set(column.values))
         few = 2 <= len(texts) <= min(MOST_TEXTS, room, len(column.values) // LEAST_ROWS)
         if few and all(len(text) <= LONGEST and text.isprintable() for text in texts):
-            left_out[column.name] = FEW_TEXTS if label is None else f"has the label {label!r} in other words"
+            left_out[column.name] = FEW_TEXTS if label is None else f"{OTHER_WORDS} {label!r}"
             if label is not None and not is_label(rows, column.name, label):
                 left_out.pop(column.name)
                 found[column.name] = texts

@@ -23,7 +23,7 @@ from streamjobs.recordings.columns import (
 )
 from streamjobs.recordings.exports import TIME
 from streamjobs.recordings.files import SECONDS
-from streamjobs.recordings.guess.categories import categories_of
+from streamjobs.recordings.guess.categories import OTHER_WORDS, categories_of
 from streamjobs.recordings.guess.keys import is_whole, key_by_turns
 from streamjobs.recordings.guess.result import LEAST_RATE, Chosen, Guess
 from streamjobs.recordings.guess.rows import (
@@ -123,7 +123,16 @@ class Columns:
         stated = self.preset is not None or self.chosen.fields is not None
         if stated or x.x is not None or x.choose is not None or (rate is not None and rate >= LEAST_RATE):
             return {}
-        return categories_of(self.columns, self.rows, self.left_out, key, label and label.name)
+        found = categories_of(self.columns, self.rows, self.left_out, key, label and label.name)
+        names = self.candidates.get("key", [])
+        if label is not None and (
+            keys := [name for name in names if not self.left_out.get(name, "").startswith(OTHER_WORDS)]
+        ):
+            self.choose["key"] = self.choose["key"].replace(quoted_names(names), quoted_names(keys))
+            self.candidates["key"] = keys
+        elif names and label is not None:  # each names the label
+            self.candidates.pop("key")
+        return found
 
     def _largest(self, names: set[str | None]) -> float:
         numbers = (number for column in self.columns if column.name in names for number in flat(column.values))
