@@ -20,7 +20,7 @@ CANDIDATES: Mapping[str, Mapping[str, Any]] = {
     f"krls (forgetting {SLOWLY})": {"name": "krls", "budget": 100, "forgetting": SLOWLY},
     f"rls (forgetting {FAST})": {"name": "rls", "intercept": True, "forgetting": FAST},
 }
-WORTH = 0.95  # of an error with all rows: at most so large with forgetting, else where nothing changes chance decides
+WORTH = 0.95  # of the error of a cheaper learner, or of one with all rows: at most so large, else chance may decide
 LEAST = 200  # records of the sample, to choose by
 WIDEST = 500  # numbers that `rls` sees: the square of more is 1 MB a key
 WORK = 2_000_000_000  # most records times the square of the numbers of a row, seconds of `rls`
@@ -76,8 +76,8 @@ def best_learner(file: Path, sample: Sample, guessed: "Guess") -> Best | None:
     what = f"with {quoted_names([*guessed.categories])} as categories, {what}" if guessed.categories else what
     lists = [", ".join(f"{name} {error:.3g}" for name, error in each.items()) for each in (errors, without)]
     line = f"{what} in the second half of the sample{late}: {lists[0]}; without a model: {lists[1]}"
-    forgets = [name for name in errors if "forgetting" in CANDIDATES.get(name, {})]
-    best = min(errors, key=lambda name: errors[name] / (WORTH if name in forgets else 1.0))
+    cheapest = sorted(errors, key=lambda name: (name.startswith("krls"), name not in CANDIDATES))
+    best = next(name for name in cheapest if WORTH * errors[name] <= min(errors.values()))
     if without and min(without.values()) <= errors[best]:
         line += "; no learner is better"
     note(line)
