@@ -14,7 +14,6 @@ from streamjobs.recordings.columns import (
     TIMES,
     Column,
     Times,
-    absent,
     plain_name,
     says_duration,
     says_time,
@@ -26,12 +25,7 @@ from streamjobs.recordings.files import SECONDS
 from streamjobs.recordings.guess.categories import OTHER_WORDS, categories_of
 from streamjobs.recordings.guess.keys import is_whole, key_by_turns
 from streamjobs.recordings.guess.result import LEAST_RATE, Chosen, Guess
-from streamjobs.recordings.guess.rows import (
-    parts_of_times,
-    rates_apart,
-    rises,
-    stands_still,
-)
+from streamjobs.recordings.guess.rows import oddities, parts_of_times, rates_apart, rises
 from streamjobs.recordings.guess.x import X, quoted_names, x_of
 from streamjobs.settings.presets import Preset
 from streamjobs.settings.source import MOST_USUAL
@@ -88,7 +82,9 @@ class Columns:
         clock = time or start_time
         rate = self._rate(key, clock, unit) if clock is not None else None
         categories = self._categories(x, key, rate, label)
-        lacking, largest = self._remark([*x.fields, *categories], x.x), self._largest({*x.fields, x.x})
+        odd, lacking = oddities(self.rows, self.columns, [*x.fields, *categories], x.x)
+        self.remarks += odd
+        largest = self._largest({*x.fields, x.x})
         if largest > MOST_USUAL:
             self.remarks.append(f"numbers up to {largest:.3g}: max_abs is set, beyond which a record is a dead letter")
         return Guess(
@@ -366,28 +362,6 @@ class Columns:
             self.choose["fields"] = x.choose
         self.because["fields"] = "all columns of numbers without another meaning"
         return x
-
-    def _remark(self, fields: list[str], x: str | None) -> int:
-        """What is odd about the fields or the list that make up x; returns how many rows lack a number."""
-        still = [c.name for c in self.columns if c.name in fields and c.distinct == 1 and len(self.rows) >= COUNTER_ROWS]
-        if still:
-            self.remarks.append(stands_still(still))
-        for column in self.columns:
-            if column.name in fields and column.texts:
-                self.remarks.append(
-                    f"{column.texts:,} of {len(self.rows):,} rows have a text in {column.name!r}, where others have a "
-                    "number; they would be dead letters"
-                )
-        gaps = {column.name: column.missing for column in self.columns if column.name in fields and column.missing}
-        count = sum(any(absent(row.get(name)) for name in gaps) for row in self.rows)
-        if gaps:
-            self.remarks.append(
-                f"{count:,} of {len(self.rows):,} rows lack a number in {quoted_names(list(gaps))}; [source] "
-                "missing decides what happens to such a record"
-            )
-        if x is not None and (without := sum(absent(row.get(x)) for row in self.rows)):
-            self.remarks.append(f"{without:,} of {len(self.rows):,} rows lack the list {x!r}; they would be dead letters")
-        return count
 
     def _rate(self, key: str | None, time: str, unit: str | None) -> float | None:
         """Hz, rounded to two digits."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from streamjobs.recordings.clocks import usual_pause
-from streamjobs.recordings.columns import absent
+from streamjobs.recordings.columns import COUNTER_ROWS, Column, absent
 from streamjobs.recordings.guess.x import quoted_names
 
 FAR_APART = 3.0  # times a pause between samples: windows of one rate would have too few samples, or too many
@@ -105,6 +105,29 @@ def parts_of_times(times: Collection[str], names: Collection[str]) -> dict[str, 
     """
     cut = ((time[:at], time[at + 1 :], time) for time in times for at in range(len(time)) if time[at] == " ")
     return {part: time for date, clock, time in cut if date in names and clock in names for part in (date, clock)}
+
+
+def oddities(rows: Rows, columns: Sequence[Column], fields: Sequence[str], x: str | None) -> tuple[list[str], int]:
+    """What is odd about the fields or the list that make up x, in sentences; and how many rows lack a number."""
+    said, own = [], [column for column in columns if column.name in fields]
+    if still := [column.name for column in own if column.distinct == 1 and len(rows) >= COUNTER_ROWS]:
+        said.append(stands_still(still))
+    said += [
+        f"{column.texts:,} of {len(rows):,} rows have a text in {column.name!r}, where others have a number; they would be "
+        "dead letters"
+        for column in own
+        if column.texts
+    ]
+    gaps = [column.name for column in own if column.missing]
+    lacking = sum(any(absent(row.get(name)) for name in gaps) for row in rows)
+    if gaps:
+        said.append(
+            f"{lacking:,} of {len(rows):,} rows lack a number in {quoted_names(gaps)}; [source] missing decides what "
+            "happens to such a record"
+        )
+    if x is not None and (without := sum(absent(row.get(x)) for row in rows)):
+        said.append(f"{without:,} of {len(rows):,} rows lack the list {x!r}; they would be dead letters")
+    return said, lacking
 
 
 def stands_still(names: Sequence[str]) -> str:
