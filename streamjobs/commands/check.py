@@ -162,6 +162,8 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
     if not has_key(key, settings, how):
         raise ConfigError("--sample needs --key, the name of the column with the key (or --key-from, --key-is).")
     records = list(islice(records_of(path, settings.source, key, time, settings.side, how=how), SAMPLED))
+    if not records:
+        raise ConfigError(f"{path}: expected records to decode; got none.")
     decoded = job.decode(records)
     first = first_rows(job, records, SHOWN) if len(decoded.owner) else None
     reasons: dict[str, int] = {}

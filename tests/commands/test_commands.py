@@ -108,6 +108,12 @@ def test_check_counts_the_dead_letters_of_a_sample(tmp_path, capsys):
     assert taken["dead_letters"] == {"wrong_value": 1, "bad_time": 1}
 
 
+def test_a_sample_without_records_ends_check_with_code_2(tmp_path, capsys):
+    (tmp_path / "sample.csv").write_text("person,ts,a\n")
+    assert command("check", job_file(tmp_path), "--sample", tmp_path / "sample.csv", "--key", "person") == 2
+    assert "sample.csv: expected records to decode; got none." in capsys.readouterr().err
+
+
 def test_a_sample_of_dead_letters_alone_ends_check_with_code_1(tmp_path, capsys):
     sample = jsonl(tmp_path / "sample.jsonl", [{**row, "ts": "noon"} for row in rows(20)])
     assert command("check", job_file(tmp_path), "--sample", sample, "--key", "person") == 1
