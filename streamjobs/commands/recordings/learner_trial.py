@@ -1,5 +1,6 @@
 """Tries simple learners, and the usual one, on a sample with labels: `init` proposes the best."""
 
+import math
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
@@ -77,12 +78,14 @@ def best_learner(file: Path, sample: Sample, guessed: "Guess") -> Best | None:
     lists = [", ".join(f"{name} {error:.3g}" for name, error in each.items()) for each in (errors, without)]
     line = f"{what} in the second half of the sample{late}: {lists[0]}; without a model: {lists[1]}"
     cheapest = sorted(errors, key=lambda name: (name.startswith("krls"), name not in CANDIDATES))
-    best = next(name for name in cheapest if WORTH * errors[name] <= min(errors.values()))
+    best = min(errors, key=lambda name: errors[name])
     if without and min(without.values()) <= errors[best]:
         line += "; no learner is better"
+    else:
+        best = next(name for name in cheapest if WORTH * errors[name] <= errors[best])
     note(line)
     return Best({**CANDIDATES[best], **task} if best in CANDIDATES else None, line, errors[best])
 
 
 def _or_infinite(error: float | None) -> float:
-    return float("inf") if error is None else error
+    return math.inf if error is None else error
