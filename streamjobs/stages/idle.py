@@ -16,12 +16,15 @@ from streamjobs.stages.stage import JobStage, Shape
 
 FIRST, LONG = 500, 20
 MANY = 1 << 32  # more than repeats are counted
+UNSEEN = 5e-324  # instead of the first number of a sample: none came yet
 AWAKE = 4  # a bit of a sample's `learn`, apart from the learners' bits; windows keep it if all their samples have it
 
 
 class IdleState(NamedTuple):
     sample: Array  # (dim,) the last one
-    repeats: int  # how many like it came after the first, less MANY for each of the FIRST others that is still to come
+    # How many like it came after the first, and MANY for each of the FIRST others that are still to come: earlier releases,
+    # which read this as repeats, take no negative number, and count from 0 again with the next other sample.
+    repeats: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,9 @@ class Idle(JobStage):
         require(self, "after", self.after >= 1, "1 or more")
 
     def begin(self, shape: Shape, seed: int) -> IdleState:
-        return IdleState(np.zeros(shape.dim), -FIRST * MANY)
+        sample = np.zeros(shape.dim)
+        sample[0] = UNSEEN
+        return IdleState(sample, 0)
 
     def warm_up(self, state: IdleState, shape: Shape) -> None:
         work = self.holding(state)
@@ -63,14 +68,16 @@ def _loop(work, slots, X, learn, after):
     samples, repeats, _ = work
     for n in range(len(X)):
         key, same = slots[n], True
+        if samples[key, 0] == UNSEEN:
+            samples[key, 0], repeats[key] = 0.0, FIRST * MANY
         for j in range(X.shape[1]):
             if X[n, j] != samples[key, j]:
                 samples[key, j] = X[n, j]
                 same = False
-        missing, repeated = -(repeats[key] // MANY), repeats[key] % MANY
+        missing, repeated = repeats[key] // MANY, repeats[key] % MANY
         repeated = min(repeated + 1, MANY - 1) if same else 0
         if repeated <= after or (missing > 0 and repeated > LONG * after):
             learn[n] |= AWAKE
         if repeated <= after and missing > 0:
             missing -= 1
-        repeats[key] = repeated - missing * MANY
+        repeats[key] = missing * MANY + repeated
