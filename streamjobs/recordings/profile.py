@@ -11,7 +11,7 @@ import numpy as np
 from streamjobs.recordings.arrays import Array
 from streamjobs.recordings.columns import absent, plain_name
 from streamjobs.recordings.files import SECONDS, rows_of
-from streamjobs.recordings.guess.result import LEAST_RATE, Guess
+from streamjobs.recordings.guess.result import Guess, windowed
 from streamjobs.recordings.guess.rows import APART, NEVER, pauses_apart, stands_still
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.tables import HOW, How
@@ -137,7 +137,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     names = [name for n, name in enumerate(fields) if _is_name([key[:, 1 + n] for key in of_keys])]
     never, daily = [fields[n] for n in still if fields[n] not in names], [fields[n] for n in cycles]
     pauses = {who: _pause(key[:, 0]) for who, key in kept.items() if len(key) >= LEAST}
-    apart = pauses_apart(pauses, second) if guessed.rate is not None and guessed.rate >= LEAST_RATE else None
+    apart = pauses_apart(pauses, second) if windowed(guessed.rate) else None
     return Profile(never, trending, daily, following, counts, names, max(map(len, of_keys), default=0), len(of_keys), apart)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from streamjobs.recordings.columns import plain_name
 from streamjobs.recordings.files import recordings_of, rows_of
 from streamjobs.recordings.guess.columns import MOST_CLASSES
-from streamjobs.recordings.guess.result import LEAST_RATE, Guess
+from streamjobs.recordings.guess.result import Guess, windowed
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.sides import NAMES, Mirror, Sides
 from streamjobs.recordings.tables import HOW, How
@@ -22,12 +22,7 @@ PEOPLE = 5  # from so many on `streamjobs fit` can tell what a population is wor
 
 def teaches(guessed: Guess | None) -> bool:
     """Whether the sample can teach a population: enough people with labels, in windows."""
-    return guessed is not None and guessed.people >= PEOPLE and windowed(guessed) and "fields" not in guessed.choose
-
-
-def windowed(guessed: Guess) -> bool:
-    """Whether samples come fast enough for windows; at lower rates rows are whole events, and windows would mix them."""
-    return guessed.rate is not None and guessed.rate >= LEAST_RATE
+    return guessed is not None and guessed.people >= PEOPLE and windowed(guessed.rate) and "fields" not in guessed.choose
 
 
 def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:

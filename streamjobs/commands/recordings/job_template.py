@@ -132,10 +132,11 @@ def job_file_text(
     """The template, filled with what was guessed from a sample, or with an accelerometer's columns as an example."""
     from streamjobs.commands.recordings.population_template import DIRECTIONS, OF_POPULATION, OF_STARTER, convolutions
     from streamjobs.recordings import survey
+    from streamjobs.recordings.guess import result
 
     dim, source = lines_of_source(guessed, written.partitions, written.time_zone, written.missing)
     rate = guessed.rate if guessed is not None else None
-    windowed = guessed is None or survey.windowed(guessed)
+    windowed = guessed is None or result.windowed(guessed.rate)
     width = 8 * dim if windowed else dim
     labelled = guessed is None or guessed.label is not None
     rank = max(2, min(20, width))

@@ -24,7 +24,7 @@ from streamjobs.recordings.exports import TIME
 from streamjobs.recordings.files import SECONDS
 from streamjobs.recordings.guess.categories import OTHER_WORDS, categories_of
 from streamjobs.recordings.guess.keys import is_whole, key_by_turns
-from streamjobs.recordings.guess.result import LEAST_RATE, Chosen, Guess
+from streamjobs.recordings.guess.result import Chosen, Guess, windowed
 from streamjobs.recordings.guess.rows import oddities, parts_of_times, rates_apart, rises
 from streamjobs.recordings.guess.x import X, quoted_names, x_of
 from streamjobs.settings.presets import Preset
@@ -117,7 +117,7 @@ class Columns:
     def _categories(self, x: X, key: str | None, rate: float | None, label: Column | None) -> dict[str, list[str]]:
         """Columns of texts that may predict the label next to the fields; windows have none."""
         stated = self.preset is not None or self.chosen.fields is not None
-        if stated or x.x is not None or x.choose is not None or (rate is not None and rate >= LEAST_RATE):
+        if stated or x.x is not None or x.choose is not None or windowed(rate):
             return {}
         found = categories_of(self.columns, self.rows, self.left_out, key, label and label.name)
         names = self.candidates.get("key", [])

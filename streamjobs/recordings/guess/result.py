@@ -51,3 +51,8 @@ class Guess(NamedTuple):
     largest: float = 0.0  # absolute value of a number of x
     counts: Sequence[str] = ()  # fields that are never below 0, and often there
     categories: Mapping[str, Sequence[str]] = {}  # columns of texts that may predict the label, with their texts
+
+
+def windowed(rate: float | None) -> bool:
+    """Whether samples come fast enough for windows; at lower rates rows are whole events, and windows would mix them."""
+    return rate is not None and rate >= LEAST_RATE
