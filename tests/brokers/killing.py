@@ -7,6 +7,7 @@ from tests.brokers.workers import Worker, running_worker
 
 STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}  # a restart need not wait for the dead one's session to end
 PATIENCE = 180.0  # seconds; a check of what must come, not of how fast
+FEW = 50  # records produced between two looks at what is committed
 
 
 def kill_in_the_middle(job: KafkaJob, records: list[Sent], fork_server: ForkServer) -> int:
@@ -19,11 +20,17 @@ def kill_in_the_middle(job: KafkaJob, records: list[Sent], fork_server: ForkServ
 
 
 def kill_within(job: KafkaJob, records: list[Sent], worker: Worker) -> int:
-    """SIGKILL once more of these is committed, of a worker that has finished what came before. Gives what was left."""
-    before = sum(job.committed().values())
-    job.produce(records)
+    """SIGKILL once more of these is committed, of a worker that has finished what came before. Gives what was left.
+
+    They are produced few at a time until then, and the rest after the kill: a worker that keeps up with a slow producer
+    would otherwise be done before anybody looks.
+    """
+    before, sent = sum(job.committed().values()), 0
+    while sent < len(records) and sum(job.committed().values()) == before:
+        sent += job.produce(records[sent : sent + FEW])
     until(lambda: sum(job.committed().values()) > before, "more is committed", PATIENCE, every=0.002)
     assert worker.kill() == -9
+    job.produce(records[sent:])
     left = job.lag()
     assert before > 0 and 0 < left < len(records), f"killed when its work was done: {before} committed before, {left} left"
     return left
