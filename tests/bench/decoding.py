@@ -76,6 +76,7 @@ CASES: tuple[tuple[str, Body, dict[str, Any]], ...] = (
     ("json, fields, 1 % with another parser", odd, FLAT),
     ("json, fields, missing = hold", flat, {**FLAT, "missing": "hold"}),
     ("msgpack, fields", flat, {**FLAT, "format": "msgpack"}),
+    ("msgpack, x as a list", listed, {"dim": 6, "time": "ts", "label": "activity", "format": "msgpack"}),
     ("msgpack, fields in objects and lists", nested, {**PATHS, **META, "format": "msgpack"}),
 )
 WRITTEN = {"fields": FIELDS, "label": "activity"}

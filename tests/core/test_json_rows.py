@@ -1,19 +1,17 @@
 """JSON to arrays in one pass: the bits of the library's numbers, and what is left to the parsers of single records."""
 
 import json
-from collections.abc import Callable, Sequence
 from random import Random
-from unittest import mock
 
 import msgspec
 import numpy as np
 import pytest
 
-from streamjobs.core.decoding.json_rows import Names, Rows, read_rows
-from streamjobs.core.decoding.records import Decoded, decoder
-from streamjobs.core.messages import Record, Stored
+from streamjobs.core.decoding.at_once.json_rows import read_rows
+from streamjobs.core.decoding.at_once.names import Names, Rows
 from streamjobs.settings.paths import path_of
 from streamjobs.settings.source import SourceSection
+from tests.core.one_by_one import DEEP, same_as_one_by_one
 
 
 def names_of(*x: str, listed: bool = False, label: str = "label") -> Names | None:
@@ -164,24 +162,6 @@ def test_texts_that_are_not_utf_8_are_left_to_the_parsers_of_single_records() ->
         assert read([good, value, good], LISTED).read.tolist() == [True, False, True]
 
 
-def slow_decoder(source: SourceSection, dim: int) -> Callable[[Sequence[Record]], Decoded]:
-    """Parses records one by one."""
-    with mock.patch("streamjobs.core.decoding.records.batch_parser", return_value=None):
-        return decoder(source, dim)
-
-
-def same_as_one_by_one(source: SourceSection, dim: int, values: Sequence[bytes | None]) -> Decoded:
-    """What both decoders give, to the bit, letters included."""
-    stamp = 1_700_000_000_000
-    records = [Stored("in", 0, at, stamp + at, b"k" if at != 5 else None, value) for at, value in enumerate(values)]
-    fast, slow = decoder(source, dim)(records), slow_decoder(source, dim)(records)
-    for of_fast, of_slow in zip(fast[:3], slow[:3], strict=True):
-        assert of_fast.dtype == of_slow.dtype and of_fast.tobytes() == of_slow.tobytes()
-    assert fast.labels == slow.labels and fast.skipped == slow.skipped
-    assert [(at, str(error)) for at, error in fast.errors] == [(at, str(error)) for at, error in slow.errors]
-    return fast
-
-
 @pytest.mark.parametrize("label", ["up", "", "ü", 'Kühl "1"\n', "x" * 300, None])
 def test_a_batch_and_its_records_one_by_one_give_the_same(label: str | None) -> None:
     rnd, values = Random(2), []
@@ -222,7 +202,6 @@ def test_odd_records_change_nothing_of_those_around_them(every: int) -> None:
     assert len(same_as_one_by_one(source, 2, values).errors) >= 20
 
 
-DEEP = ["d.accel.x", "d.list[0].v", "d.list[2][1]", "s[name=up].v", "s[name=7].w.v", "flat"]
 DEEP_SOURCE = SourceSection(topic="in", fields=DEEP, time="d.t", label="m.l")
 
 

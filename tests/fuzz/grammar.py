@@ -27,6 +27,12 @@ ESCAPES = ('"\\ud800"', '"\\udc00\\ud800"', '"\\u0000"', '"\\uD83D\\uDE00"', '"\
 LONG = ("[" * 100_000, "[" * 600 + "]" * 600, '{"a":' * 2000, "[" + "0," * 20_000 + "0]")
 
 
+SIZES = (
+    *((b"\xcc", ">B", 0, 1 << 8), (b"\xcd", ">H", 0, 1 << 16), (b"\xce", ">I", 0, 1 << 32)),
+    *((b"\xd0", ">b", -(1 << 7), 1 << 7), (b"\xd1", ">h", -(1 << 15), 1 << 15), (b"\xd2", ">i", -(1 << 31), 1 << 31)),
+)  # heads of whole numbers in MessagePack, and which numbers they hold
+
+
 def value(rnd: Random, depth: int = 0) -> Any:
     """Anything JSON can say."""
     kind = rnd.randrange(12 if depth < 4 else 8)
@@ -93,17 +99,23 @@ def as_msgpack(rnd: Random, one: Any, depth: int = 0) -> bytes:
         small = not abs(one) > 3e38
         return b"\xca" + struct.pack(">f", one) if small and rnd.random() < 0.3 else b"\xcb" + struct.pack(">d", one)
     if isinstance(one, str):
-        raw = one.encode()
-        return (
-            b"\xda" + struct.pack(">H", len(raw)) + raw
-            if rnd.random() < 0.2 or len(raw) > 31
-            else bytes([0xA0 + len(raw)]) + raw
-        )
+        raw = one.encode() if odd < 0.99 else one.encode()[:-1]
+        if rnd.random() < 0.2 or len(raw) > 31:
+            head, size = rnd.choice(((b"\xda", ">H"), (b"\xdb", ">I"), (b"\xd9", ">B")) * 6 + ((b"\xc4", ">B"),))
+            return head + struct.pack(size, len(raw) & 0xFF if size == ">B" else len(raw)) + raw
+        return bytes([0xA0 + len(raw)]) + raw
     if isinstance(one, bytes):
         return b"\xc5" + struct.pack(">H", len(one)) + one
     if isinstance(one, dict):
-        head = b"\xde" + struct.pack(">H", len(one)) if len(one) > 15 else bytes([0x80 + len(one)])
-        return head + b"".join(as_msgpack(rnd, name, 9) + as_msgpack(rnd, inner, depth + 1) for name, inner in one.items())
+        entries = list(one.items())
+        if entries and rnd.random() < 0.05:
+            entries.append((rnd.choice(entries)[0], rnd.choice(entries)[1]))  # a field twice
+        rnd.shuffle(entries)
+        if len(entries) > 15 or rnd.random() < 0.1:
+            head = rnd.choice((b"\xde" + struct.pack(">H", len(entries)), b"\xdf" + struct.pack(">I", len(entries))))
+        else:
+            head = bytes([0x80 + len(entries)])
+        return head + b"".join(as_msgpack(rnd, name, 9) + as_msgpack(rnd, inner, depth + 1) for name, inner in entries)
     if one and rnd.random() < 0.3:
         numbers = [number for row in one for number in row] if all(type(row) is list for row in one) else one
         if numbers and all(type(number) is float for number in numbers):
@@ -118,6 +130,9 @@ def _integer(rnd: Random, one: int) -> bytes:
         return bytes([one])
     if one >= 2**63:
         return b"\xcf" + struct.pack(">Q", min(one, 2**64 - 1))
+    for head, size, first, end in SIZES:
+        if first <= one < end and rnd.random() < 0.5:
+            return head + struct.pack(size, one)
     return b"\xd3" + struct.pack(">q", max(one, -(2**63)))
 
 

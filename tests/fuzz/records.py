@@ -30,7 +30,7 @@ TOLD = (
 STEP = 60  # of the record that is tried; the key has had those before
 LEARNED, REFUSED = 16, 256  # one of so many good, or refused, ones comes to a key that learns
 BETWEEN = 8  # one of so many is decoded between good ones too
-AT_ONCE = ("json", "raw")  # formats of which many records are parsed at once
+AT_ONCE = ("json", "msgpack", "raw")  # formats of which many records are parsed at once
 
 
 class Records(Family):

@@ -1,6 +1,6 @@
 """Parsers of record values: JSON and MessagePack through typed structs here, raw numbers in `raw`, others in `unwrap`.
 
-`parser` reads one record, `batch_parser` the usual case of many records with one sample each at once, JSON by `json_rows`.
+`parser` reads one record, `batch_parser` the usual case of many records with one sample each, by `at_once`.
 
 A record holds one sample (numbers, a time, a label) or a frame of n samples: `x` as n lists or the named fields as n
 numbers each, `time` as n numbers (in MessagePack also as little-endian f64 bytes), `label` as one value for all or as
@@ -26,8 +26,9 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
+from streamjobs.core.decoding.at_once import json_rows, msgpack_rows
+from streamjobs.core.decoding.at_once.names import Names
 from streamjobs.core.decoding.by_path import needs_paths, path_parser
-from streamjobs.core.decoding.json_rows import Names, read_rows
 from streamjobs.core.decoding.loading import Paths, undecodable
 from streamjobs.core.decoding.raw import raw_singles, read_raw
 from streamjobs.core.decoding.samples import (
@@ -57,7 +58,10 @@ from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import TIME_UNITS
 
-_text_of = msgspec.json.Decoder(str).decode
+_AT_ONCE = {
+    "json": (json_rows.read_rows, msgspec.json.Decoder(str).decode),
+    "msgpack": (msgpack_rows.read_rows, msgspec.msgpack.Decoder(str).decode),
+}  # what reads samples, and what decodes a label
 _WHERE = re.compile(r"at `\$\.?([^`]*)`$")
 _TYPES = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
 _KINDS = {"str": "a text", "null": "null", "None": "null", "object": "an object", "array": "a list", "bytes": "bytes"}
@@ -305,7 +309,7 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
         return lambda records: raw_singles(records, dim)
     if (
         source.wrapped
-        or source.format != "json"
+        or source.format not in _AT_ONCE
         or source.sensors
         or mirror is not None
         or source.categories_of
@@ -313,9 +317,12 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
     ):
         return None
     paths = Paths.of(source, None)
-    names = Names.of(paths.x, paths.time, paths.label, listed=source.fields is None)
+    listed = source.fields is None
+    refused = ["dtype"] if listed and source.format == "msgpack" else []
+    names = Names.of(paths.x, paths.time, paths.label, listed=listed, refused=refused)
     if names is None:
         return None
+    read_rows, text_of = _AT_ONCE[source.format]
 
     def parse(records: Sequence[Record]) -> Singles:
         values = list(map(record_value, records))
@@ -324,8 +331,8 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
         labels: list[Any] = [None] * len(values)
         if paths.label is not None:
             texts = [joined[begin:end] for begin, end in spans.tolist()]
-            known = {text: _text_of(text) if text else None for text in set(texts)}
-            if max(map(len, known)) > MAX_LABEL:  # with quotes and escapes: perhaps
+            known = {text: text_of(text) if text else None for text in set(texts)}
+            if max(map(len, known)) > MAX_LABEL:  # with quotes, heads and escapes: perhaps
                 short = np.array([len(known[text] or "") <= MAX_LABEL for text in texts], np.bool_)
                 read = short if read is None else read & short
             labels = list(map(known.__getitem__, texts))
