@@ -171,7 +171,8 @@ def _print_result(fitted: "Fitted", job_file: Path, seconds: float) -> None:
     if fitted.picture is not None:
         say(f"{fitted.picture}: the report")
     if fitted.stated:
-        say(f"Next, with recordings of other people: streamjobs replay {job_file} --score --input RECORDINGS")
+        words = " ".join(filter(None, (f"replay {job_file} --input RECORDINGS", fitted.read.key, "--score")))
+        say(f"Next, with recordings of other people: streamjobs {words}")
         say(f"To recognise the activities of new people: streamjobs topics create {job_file}; streamjobs run {job_file}")
     else:
         say(f'{job_file} does not use it yet; add to it:\n\n[population]\nfile = "{fitted.output}"')

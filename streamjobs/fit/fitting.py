@@ -175,7 +175,7 @@ def read_recordings(
         say(line)
     for line in found.doubts:
         doubt(line)
-    return found, late
+    return found._replace(key=inputs.key), late
 
 
 def _read_new(

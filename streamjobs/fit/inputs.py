@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import itertools
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -38,12 +39,18 @@ class Columns(NamedTuple):
             return whose + ", recordings by file"
         return whose + (f", recordings by column {self.recording!r}" if self.recording else "")
 
+    @property
+    def option(self) -> str:
+        """With which other commands read the same people."""
+        return shlex.join(["--key-from", self.how.key_from] if self.how.key_from else ["--key", str(self.key)])
+
 
 class Inputs(NamedTuple):
     sources: list[Iterator[Record]]  # each with a topic or partition of its own
     said: list[str]  # which columns are read as what, for people
     recording: str | None  # column with the value that follows the person in the key
     by_file: bool = False  # the name of the file does
+    key: str = ""  # option with which other commands read these people; empty if they need none
 
 
 def inputs_of(settings: Settings, names: Sequence[str], columns: Columns) -> Inputs:
@@ -71,7 +78,7 @@ def inputs_of(settings: Settings, names: Sequence[str], columns: Columns) -> Inp
         )
     said = dict.fromkeys(one.said for one in chosen)
     sources = [_file(path, settings, one) for path, one in zip(paths, chosen, strict=True)]
-    return Inputs(sources, list(said), recording, by_file)
+    return Inputs(sources, list(said), recording, by_file, chosen[0].option if settings.source.key is None else "")
 
 
 def _topic(settings: Settings, name: str) -> Iterator[Record]:

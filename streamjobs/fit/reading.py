@@ -40,6 +40,7 @@ class Read(NamedTuple):
     refused: dict[str, int]  # records by reason
     refusal: str | None  # message of the first one, as in a dead letter
     apart: str  # how recordings were separated
+    key: str = ""  # option with which other commands read these people; empty if they need none
 
 
 class _Rows:

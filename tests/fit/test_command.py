@@ -1,6 +1,7 @@
 """`streamjobs fit`: the file, the report, the picture, and what is refused with one sentence."""
 
 import json
+import shlex
 import sys
 from html import escape
 from xml.etree import ElementTree
@@ -166,6 +167,18 @@ def test_the_text_says_what_was_learned_and_what_it_is_worth(tmp_path, table, ca
         assert part in said.out, part
     assert sum(line.startswith(("p8", "p9", "p10")) for line in said.out.splitlines()) == 2
     assert "note: only 3 people" in said.err
+
+
+@pytest.mark.parametrize(("column", "words"), [("who is it", ("--key", "who is it")), ("person", ())])
+def test_the_command_that_comes_next_works_as_it_is_printed(tmp_path, table, capsys, column, words):
+    """Also for a column with another name than usual."""
+    few = [{column: row["person"], **{name: row[name] for name in row if name != "person"}} for row in table[::3]]
+    few = [row | {"ts": 1_700_000_000.0 + n / 10} for n, row in enumerate(few)]
+    assert fit(tmp_path, few, "--no-report", *words) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Next, "))
+    call = shlex.split(line.partition("streamjobs ")[2])
+    assert command(*(str(tmp_path / "in.jsonl") if word == "RECORDINGS" else word for word in call)) == 0
+    assert "A new person" in capsys.readouterr().out
 
 
 def test_a_job_of_init_without_a_label_is_asked_for_the_label_and_not_for_an_output(tmp_path, table, capsys):
