@@ -23,6 +23,8 @@ drops-aside       records of keys that are set aside are dropped.
 repeats           a takeover sends the outputs of records that it applies again.
 skips             a checkpoint commits its own position though states are not written.
 ignores-metadata  a takeover treats each commit as one of an earlier release.
+below-0           its states have numbers that earlier releases refuse.
+long-clock        its commits have a clock that earlier releases refuse.
 learner-fails     its learner raises for a sample that begins with FAILS, after having learned it.
 """
 
@@ -290,6 +292,25 @@ def drops_aside(_: int) -> None:
     Aside.letters = lambda *_: []  # type: ignore[method-assign]
 
 
+def below_0(_: int) -> None:
+    real = Live.encode
+
+    def encode(self: Any, slots: list[int]) -> list[bytes]:
+        repeats = self.work["idle"]["repeats"]
+        kept = repeats[slots]
+        repeats[slots] = -1
+        data = real(self, slots)
+        repeats[slots] = kept
+        return data
+
+    Live.encode = encode  # type: ignore[method-assign]
+
+
+def long_clock(_: int) -> None:
+    real = Origin.metadata_of
+    Origin.metadata_of = lambda *of: real(*of).replace(" reported=", ",")  # type: ignore[method-assign]
+
+
 STEPS = ("outputs", "changelog", "store", "commit")
 FAULTS: dict[str, Injection] = {
     **{f"crash-after-{step}": crashes_after(step) for step in (*STEPS, "offsets")},
@@ -315,6 +336,8 @@ FAULTS: dict[str, Injection] = {
     "spoils": spoils,
     "overwrites-damaged": overwrites_damaged,
     "drops-aside": drops_aside,
+    "below-0": below_0,
+    "long-clock": long_clock,
 }
 
 

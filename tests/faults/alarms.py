@@ -44,7 +44,7 @@ def reference(case: Case) -> None:
 def silent(case: Case) -> None:
     """Keys fall silent and come back all the time; a worker is killed five times, with states that lack such alarms."""
     job = case.make_job(alarms={"silent": "20s"}, state={"replay": "300ms"})
-    case.records, spans = _pausing(case.seed), []
+    case.records, spans = pausing(case.seed), []
     case.start_load(40)
     for turn in range(5):
         worker = case.run_worker("a", static=True)
@@ -68,7 +68,7 @@ def silent(case: Case) -> None:
     case.prove(f"5 kills, {again[True]} alarms of silence raised and {again[False]} ended between R and P")
 
 
-def _pausing(seed: int) -> list[Sent]:
+def pausing(seed: int) -> list[Sent]:
     """A sample of each of 60 keys each second; a third of them pauses half a minute each minute, at different times."""
     random, records = np.random.default_rng(seed), []
     for step in range(400):
@@ -87,7 +87,7 @@ def counts_ids(case: Case) -> None:
 def _interrupted(case: Case, drift: Mapping[str, Any], fault: str = "") -> None:
     job = case.make_job(drift=drift, sinks={"drift": ""}, state={"checkpoint": "2s"})
     topic = job.core.sinks["alarms"]
-    _let_change(case)
+    let_change(case)
     case.start_load(40)
     plain, crash = (program(fault), program(f"{fault}+crash-after-outputs")) if fault else (None, crash_after("outputs"))
     worker = case.run_worker("a", static=True, program=plain)
@@ -127,7 +127,7 @@ def _sent(case: Case, topic: str) -> int:
     return sum(1 for _ in case.job.read(topic))
 
 
-def _let_change(case: Case) -> None:
+def let_change(case: Case) -> None:
     """Every record's x becomes noise about a level, which changes for each key after QUIET rows and then every LASTS.
 
     A suite with few records has no change in them: this case then makes its own.

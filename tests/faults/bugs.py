@@ -14,6 +14,7 @@ from tests.faults.disks import crowded, paced
 from tests.faults.growth import tombstones_first
 from tests.faults.inputs import MOST, poisoned
 from tests.faults.processes import kill, uncommitted
+from tests.faults.rollback import rolled_back
 
 Do = Callable[[Case], None]
 
@@ -140,6 +141,8 @@ AT_LEAST_ONCE: dict[str, Do] = {
     "counts-ids": counts_ids,
     "overwrites-damaged": overwrites,
     "drops-aside": drops,
+    "below-0": rolled_back("drift", "below-0"),
+    "long-clock": rolled_back("silent", "long-clock"),
 }
 # A transaction leaves no state ahead of its offset: nothing is skipped, and nobody notices who forgets to.
 EXACTLY_ONCE: dict[str, Do] = {
@@ -156,5 +159,7 @@ EXACTLY_ONCE: dict[str, Do] = {
     "counts-ids": counts_ids,
     "overwrites-damaged": overwrites,
     "drops-aside": drops,
+    "below-0": rolled_back("drift", "below-0"),
+    "long-clock": rolled_back("silent", "long-clock"),
 }
 BUGS = {"at_least_once": AT_LEAST_ONCE, "exactly_once": EXACTLY_ONCE}
