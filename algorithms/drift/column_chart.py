@@ -6,7 +6,9 @@ Symbols: lambda = smoothing, Z_t = smooth, T^2 = squared length of the whitened 
 L L' = (1 - shrink) correlation + shrink I.
 Cost of a row: O(d^2 + 3 reference / L).  State: d^2 / 2 + 5.5 d numbers, 3 reference float32, and 140 numbers.
 Departs from the source: thresholds are ranks, so no distribution is assumed; mean, deviation and correlation are those of
-the first `learn` rows, in which values beyond 8 deviations count as 8, and stand still until an alarm has stayed open.
+the first `learn` rows, in which values beyond 8 deviations count as 8, and stand still until an alarm has stayed open. Its
+last `learn` rows then give the next ones, if correlations of neighbouring columns are as before; else the next rows do.
+`moved` holds the next scale while an alarm is open, when no column is to be named.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,6 +43,8 @@ FADE = 0.7  # weight of a chart's block relative to the next one, in the mean th
 LEAST_SHARE = 0.84  # of the first column's shift, for another to be named
 CLIP = 8.0  # deviations
 CLIP_FROM = 30  # rows of a scale before values are cut while it is learned
+NEXT_MEAN, NEXT_SQUARES, NEXT_PRODUCTS = 0, 1, 2  # rows of `moved` while an alarm is open
+SAME = 0.3  # farthest that a correlation may be from the one before, so that all of them stay
 FARTHEST = 1e70  # largest |x|: sums of its squares stay finite
 
 
@@ -48,7 +52,7 @@ class ColumnChartState(NamedTuple):
     mean: Array  # (dim,) of the first `learn` rows
     moments: Array  # (dim (dim + 1) / 2,) sums of products of deviations, lower triangle
     smooth: Array  # (dim,) EWMA of the scaled rows
-    moved: Array  # (CHARTS, dim + 1) sums of the scaled rows of each chart's latest blocks, and of their weights
+    moved: Array  # (CHARTS, dim + 1) sums of the scaled rows of each chart's latest blocks, and weights; or the next scale
     reference: Array  # (CHARTS, reference) float32; this and what follows: as of `conformal`, a row for each chart
     marks: Array
     sums: Array
@@ -149,8 +153,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
     means, all_moments, all_smooth, all_moved = at.mean, at.moments, at.smooth, at.moved
     all_reference, all_marks, all_sums, all_scores = at.reference, at.marks, at.sums, at.scores
     all_levels, all_learned, watched, opened, seeds = at.levels, at.learned, at.watched, at.opened, at.seed
-    seen, whiteners = at.seen, at.whitener
-    dim = X.shape[1]
+    seen, whiteners, dim = at.seen, at.whitener, X.shape[1]
     scaled, smoothed, white_row, white_smooth = np.empty(dim), np.empty(dim), np.empty(dim), np.empty(dim)
     values, raised, weighed = np.empty(CHARTS), np.empty((CHARTS, len(ranked.POWERS))), np.empty((CHARTS, ranked.WEIGHED))
     room, factor, whole = np.empty((dim, dim)), np.empty((dim, dim)), np.ones((CHARTS, len(ranked.POWERS)))
@@ -214,11 +217,13 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
         watched[key] += keep
         before_it = ranked.lately_open(opened[key], watched[key], most_open) if alarm else 0
         begins_anew = (alarm and hold == 0) or (is_open and opened[key] >= most_open)
+        learns_next = is_open and moved[NEXT_PRODUCTS, dim] == 0.0  # else weights, of an earlier commit
         for k in range(CHARTS):
             if keep:
                 ranked.push(levels[k], watched[key], values[k], ranked.FAR)
             ended = ranked.take(reference[k], marks[k], sums[k], scores[k], values[k], keep, raised[k], weighed[k])
-            _follow(moved[k], scaled, ended)
+            if not is_open:
+                _follow(moved[k], scaled, ended)
             if begins_anew:
                 ranked.begin(marks[k], sums[k], scores[k], levels[k])
             elif alarm:
@@ -230,18 +235,19 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
             elif not is_open:
                 ranked.look(reference[k], marks[k], sums[k], scores[k], levels[k], watched[key])
         for i in range(dim):
-            smooth[i] = smoothed[i]
+            smooth[i] = 0.0 if begins_anew else smoothed[i]
+        if learns_next and opened[key] > most_open - learn_rows:
+            _learn_next(moved, x, scaled)
         if begins_anew:
-            opened[key], watched[key], all_learned[key] = 0, 0, 0
-            moved[0, dim], moved[1, dim], moved[2, dim] = 0.0, 0.0, 0.0
-            for i in range(dim):
-                mean[i], smooth[i], moved[0, i], moved[1, i], moved[2, i] = 0.0, 0.0, 0.0, 0.0, 0.0
-                for j in range(dim):
-                    moments[i, j] = 0.0
+            opened[key], watched[key], all_learned[key] = 0, 0, _next_scale(mean, moments, moved, learns_next)
+            if all_learned[key] == learn_rows:
+                _whiten(moments, shrink, room, factor, whiteners[key])
         elif alarm:
             opened[key], watched[key] = 1 + before_it, watched[key] if before_it > 0 else 0
         elif is_open:
             opened[key] = opened[key] + 1 if still_open else opened[key] + ranked.CLOSED
+        if still_open != is_open:
+            moved[:] = 0.0
 
 
 @compiled
@@ -255,13 +261,62 @@ def _near(x):
 
 
 @compiled
+def _gap(x, mean, square, rows):
+    """x - mean, cut at CLIP deviations; rows: with x."""
+    gap, far = _near(x) - mean, CLIP * np.sqrt(square / max(rows - 1, 1))
+    return min(max(gap, -far), far) if rows > CLIP_FROM and far > 0.0 else gap
+
+
+@compiled
+def _learn_next(moved, x, gap):
+    """`_learn_scale` of the scale after the open alarm; of products only those of a column and the next."""
+    dim, rows = x.size, moved[NEXT_MEAN, x.size] + 1.0
+    for i in range(dim):
+        gap[i] = _gap(x[i], moved[NEXT_MEAN, i], moved[NEXT_SQUARES, i], rows)
+    for i in range(dim):
+        moved[NEXT_MEAN, i] += gap[i] / rows
+        moved[NEXT_SQUARES, i] += gap[i] * gap[i] * ((rows - 1.0) / rows)
+        moved[NEXT_PRODUCTS, i] += gap[i] * gap[(i + 1) % dim] * ((rows - 1.0) / rows)
+    moved[NEXT_MEAN, dim] = rows
+
+
+@compiled
+def _next_scale(mean, moments, moved, learned):
+    """The scale learned while the alarm was open, if correlations stayed as they were; gives its rows, else 0."""
+    dim, rows, far = mean.size, int(moved[NEXT_MEAN, mean.size]) if learned else 0, 0.0
+    squares, products = moved[NEXT_SQUARES], moved[NEXT_PRODUCTS]
+    for i in range(dim if dim > 1 else 0):
+        j = (i + 1) % dim
+        far = max(far, abs(_correlation(products[i], squares[i], squares[j]) - _of(moments, i, j)))
+    if rows == 0 or far > SAME:
+        mean[:] = 0.0
+        moments[:] = 0.0
+        return 0
+    for i in range(dim):
+        for j in range(i):
+            moments[i, j] = _of(moments, i, j) * np.sqrt(squares[i]) * np.sqrt(squares[j])
+            moments[j, i] = moments[i, j]
+    for i in range(dim):
+        mean[i], moments[i, i] = moved[NEXT_MEAN, i], squares[i]
+    return rows
+
+
+@compiled
+def _of(moments, i, j):
+    return _correlation(moments[i, j], moments[i, i], moments[j, j])
+
+
+@compiled
+def _correlation(product, square, other):
+    both = np.sqrt(square) * np.sqrt(other)
+    return product / both if both > 0.0 else 0.0
+
+
+@compiled
 def _learn_scale(mean, moments, x, rows, gap):
     """Welford's update of mean and products, of a row with values cut at CLIP deviations."""
     for i in range(x.size):
-        gap[i] = _near(x[i]) - mean[i]
-        far = CLIP * np.sqrt(moments[i, i] / max(rows - 1, 1))
-        if rows > CLIP_FROM and far > 0.0:
-            gap[i] = min(max(gap[i], -far), far)
+        gap[i] = _gap(x[i], mean[i], moments[i, i], rows)
     for i in range(x.size):
         mean[i] += gap[i] / rows
         for j in range(i + 1):
@@ -275,8 +330,7 @@ def _whiten(moments, shrink, room, factor, whitener):
     dim = len(moments)
     for i in range(dim):
         for j in range(i):
-            product = np.sqrt(moments[i, i]) * np.sqrt(moments[j, j])
-            room[i, j] = (1.0 - shrink) * moments[i, j] / product if product > 0.0 else 0.0
+            room[i, j] = (1.0 - shrink) * _of(moments, i, j)
         room[i, i] = 1.0
     cholesky(room, dim, 0.0, 0.0, 0.0, factor)
     invert_lower(factor, dim, whitener)

@@ -50,12 +50,13 @@ def test_conformal_agrees_with_its_slow_reference(memory: float, hold: int) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hold", [0, 20])
+@pytest.mark.parametrize(("hold", "learn"), [(0, 50), (20, 50), (60, 50)])
 @pytest.mark.parametrize("memory", [0.0, 0.8])
-def test_column_chart_agrees_with_its_slow_reference(memory: float, hold: int) -> None:
+def test_column_chart_agrees_with_its_slow_reference(memory: float, hold: int, learn: int) -> None:
     rows = correlated(700, 3, seed=5, memory=memory)
-    rows[450:, 1] -= 4.0 * (np.arange(250) // 25 % 2 == 0)  # alarms that follow soon
-    settings = {**SMALL, "hold": hold, "learn": 50, "smoothing": 0.2, "shrink": 0.2}
+    rows[200:, 0] += 9.0  # a level that does not return
+    rows[450:, 1] -= 8.0 * (np.arange(250) // 25 % 2 == 0)  # alarms that follow soon
+    settings = {**SMALL, "hold": hold, "learn": learn, "smoothing": 0.2, "shrink": 0.2}
     expected = reference.column_chart(rows, **settings)
     got = watch(learner_from("column_chart", settings), rows)
     assert expected[:, ALARM].any()
@@ -121,6 +122,34 @@ def test_what_stays_is_the_new_reference() -> None:
     alarms = np.flatnonzero(told[:, ALARM])
     assert len(alarms) == 2
     assert told[alarms[1], BEFORE] == pytest.approx(4.0, abs=0.3)
+
+
+@pytest.mark.parametrize(("correlated_then", "silent"), [(True, 545), (False, 850)])
+def test_a_new_level_is_learned_while_its_alarm_is_open(correlated_then: bool, silent: int) -> None:
+    """What correlates in another way is learned after the alarm."""
+    random = np.random.default_rng(12)
+    common = random.normal(size=(4000, 1)) * np.where(np.arange(4000) < 2000, 1.0, correlated_then)[:, None]
+    rows = common + random.normal(size=(4000, 3)) / 2
+    rows[2000:] += 5.0
+    detector = learner_from("column_chart", {"learn": 300})
+    told = watch(detector, rows)
+    (alarm,) = np.flatnonzero(told[:, ALARM])
+    ready = np.flatnonzero(told[:, READY] == 0)[-1] + 1
+    assert 500 < ready - alarm <= silent and (correlated_then or ready - alarm > 800)
+    rows[ready + 50 :, 0] += 4.0
+    assert watch(detector, rows)[ready + 50 : ready + 100, ALARM].any()
+
+
+def test_an_alarm_that_an_earlier_release_left_open_ends_as_it_did_there() -> None:
+    """There `moved` is the sums of blocks while an alarm is open, too."""
+    rows = correlated(3000, 3, seed=12, memory=0.0)
+    rows[1500:] += 5.0
+    detector = learner_from("column_chart", {"learn": 300})
+    state, _ = detector.run(detector.init(dim=3, targets=0, seed=0), rows[:1700])
+    state = state._replace(moved=np.full_like(state.moved, 2.0))
+    _, out = detector.run(state, rows[1700:])
+    ready = np.flatnonzero(out.features[:, READY] == 0)[-1] + 1701
+    assert 800 < ready - 1500 <= 850
 
 
 @pytest.mark.parametrize("name", ["conformal", "column_chart"])

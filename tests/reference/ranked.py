@@ -167,17 +167,15 @@ def conformal(values: Array, **settings: float) -> Array:
 def column_chart(X: Array, *, learn: int, smoothing: float, shrink: float, **settings: float) -> Array:
     """(n, 22): those nine, the strongest chart; column, shift, mean and deviation before of up to three columns."""
     charts, rows = Charts(3, **settings), np.full((len(X), 22), np.nan)  # type: ignore[arg-type]
-    learned: list[Array] = []
-    smooth, moved = np.zeros(X.shape[1]), [np.zeros(X.shape[1] + 1) for _ in range(3)]
+    learned, meanwhile, more = list[Array](), list[Array](), 0.0
+    smooth, moved, is_open = np.zeros(X.shape[1]), [np.zeros(X.shape[1] + 1) for _ in range(3)], False
     for n, x in enumerate(X):
         if len(learned) < learn:
             rows[n, :8] = 0, 0, np.nan, np.nan, np.nan, 0, 0, 1
-            far = 8 * np.std(learned, axis=0) if len(learned) >= 30 else np.full(len(x), np.inf)
-            middle = np.mean(learned, axis=0) if learned else x
-            learned.append(np.clip(x, middle - far, middle + far))
+            learned.append(near(x, learned))
             continue
-        scaled = np.clip((x - np.mean(learned, axis=0)) / np.std(learned, axis=0), -8, 8)
-        correlation = np.atleast_2d(np.corrcoef(np.array(learned).T))
+        usual, spread, correlation = scale_of(learned, more)
+        scaled = np.clip((x - usual) / spread, -8, 8)
         factor = np.linalg.cholesky((1 - shrink) * correlation + shrink * np.eye(len(x)))
         smooth = smooth + smoothing * (scaled - smooth)
         lengths = [float(v @ v) for v in (smooth, np.linalg.solve(factor, smooth), np.linalg.solve(factor, scaled))]
@@ -189,11 +187,44 @@ def column_chart(X: Array, *, learn: int, smoothing: float, shrink: float, **set
             order = np.argsort(-np.abs(shifts), kind="stable")[:3]
             named = [i for i in order if abs(shifts[i]) >= 0.84 * abs(shifts[order[0]])]
             rows[n, 9] = strongest
-            usual, spread = np.mean(learned, axis=0), np.std(learned, axis=0)
             for place, column in enumerate(named):
                 rows[n, 10 + 4 * place : 14 + 4 * place] = column, shifts[column], usual[column], spread[column]
         for k, ended in enumerate(blocks):
             moved[k] = (moved[k] + [*scaled, 1.0]) * (0.7 if ended else 1.0)
+        alarm, stays = rows[n, 1] == 1, rows[n, 5] == 1 and not anew
+        meanwhile = [] if alarm else [*meanwhile, x]
         if anew:
-            learned, smooth, moved = [], np.zeros(len(x)), [np.zeros(len(x) + 1) for _ in range(3)]
+            learned, more = next_scale(meanwhile[-learn:], correlation)
+            smooth = np.zeros(len(x))
+        if alarm or (is_open and not stays):
+            moved = [np.zeros(len(x) + 1) for _ in range(3)]
+        is_open = stays
     return rows
+
+
+def near(x: Array, learned: list[Array]) -> Array:
+    """The row as it enters a scale."""
+    if len(learned) < 30:
+        return x
+    middle, far = np.mean(learned, axis=0), 8 * np.std(learned, axis=0)
+    return np.clip(x, middle - far, middle + far)
+
+
+def scale_of(learned: list[Array], more: float | Array) -> tuple[Array, Array, Array]:
+    """Mean, deviations and correlation; more: what is added to the sums of products."""
+    products = np.atleast_2d(np.cov(np.array(learned).T, bias=True)) + more / len(learned)
+    spread = np.sqrt(np.diag(products))
+    return np.mean(learned, axis=0), spread, products / np.outer(spread, spread)
+
+
+def next_scale(rows: list[Array], correlation: Array) -> tuple[list[Array], float | Array]:
+    """The rows of the next scale; with them the correlation stays, where it may."""
+    learned = list[Array]()
+    for x in rows:
+        learned.append(near(x, learned))
+    if len(learned) < 2:
+        return learned, 0.0
+    _, spread, now = scale_of(learned, 0.0)
+    if any(abs(now[i - 1, i] - correlation[i - 1, i]) > 0.3 for i in range(len(now))):
+        return [], 0.0
+    return learned, (correlation - now) * np.outer(spread, spread) * len(learned)
