@@ -87,7 +87,7 @@ class SourceSection(Section):
         "absent: such a record is a dead letter"
     )
     label: FieldName | None = optional(
-        "field with the label, or a path as in `fields`; it may be absent or null in a record"
+        "field with the label, or a path as in `fields`: text, whole number, boolean or numbers; may be absent"
     )
     renamed: dict[FieldName, FieldName] | None = optional("former names of fields, as { 'acc.x' = 'ax' }: states continue")
     categories: dict[FieldName, Categories] | None = optional(

@@ -1,12 +1,13 @@
 """What `init` asks at a terminal, and what it writes of the answers."""
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from streamjobs.cli import app
 from streamjobs.commands.recordings import questions
 from streamjobs.job_files import read_table
-from tests.commands.jobs import command
+from tests.commands.jobs import command, jsonl
 
 N = 60
 
@@ -66,6 +67,22 @@ def test_options_answer_questions_and_unknown_columns_are_one_sentence(sample, c
     capsys.readouterr()
     assert command("init", file, "--sample", sample, "--key", "who", "--force") == 2
     assert "no column is named 'who'; the columns are 'Anlage', 'Druck'" in capsys.readouterr().err
+
+
+def test_a_boolean_may_be_the_label_and_its_learners_are_tried(tmp_path, capsys):
+    rng, rows = np.random.default_rng(5), []
+    for n in range(400):
+        amount, place = rng.normal(size=2).round(3).tolist()
+        rows.append({"time": 1_795_000_000 + n, "terminal": f"T{n % 4}", "amount": amount, "place": place})
+        rows[-1]["fraud"] = amount > place
+    file, sample = tmp_path / "a.toml", jsonl(tmp_path / "cards.jsonl", rows)
+    assert command("init", file, "--sample", sample) == 0
+    assert "choose: label: no column has the name of a label" in (said := capsys.readouterr().err)
+    assert "candidates: 'fraud'; --label NAME chooses one" in said
+    assert command("init", file, "--sample", sample, "--label", "fraud", "--force") == 0
+    said = capsys.readouterr().err
+    assert "label fraud (classification, 2 classes)" in said and "share of wrong predictions" in said
+    assert read_table(file)["learner"]["task"] == "classification"
 
 
 def test_fields_that_are_unsure_are_chosen_by_number(monkeypatch, tmp_path):

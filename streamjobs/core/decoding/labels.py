@@ -33,12 +33,14 @@ def class_code(label: Any, names: list[str], most: int, declared: bool) -> float
 def _class_name(label: Any) -> str:
     if isinstance(label, str) and 0 < len(label) <= 200:
         return label
-    if isinstance(label, int) and not isinstance(label, bool):
+    if isinstance(label, bool):
+        return "true" if label else "false"
+    if isinstance(label, int):
         return str(label)
     if isinstance(label, float) and label.is_integer():
         return str(int(label))
     raise RecordError(
-        "bad_label", f"expected a class as a text of 1-200 characters or an integer, got {label!r:.80}.", "label"
+        "bad_label", f"expected a class as a text of 1-200 characters, an integer or a boolean, got {label!r:.80}.", "label"
     )
 
 

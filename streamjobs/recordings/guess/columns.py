@@ -288,7 +288,7 @@ class Columns:
         for column in found:
             if column.kind == "text" and column.distinct > MOST_CLASSES:
                 self.left_out[column.name] = f"a label by its name, but with {column.distinct:,} different texts"
-            elif column.kind in ("text", "number") or column.depth == 1:
+            elif column.kind in ("text", "bool", "number") or column.depth == 1:
                 usable.append(column)
             else:
                 self.left_out[column.name] = f"a label by its name, but {why_no_number(column)}"
@@ -304,12 +304,12 @@ class Columns:
         some = [
             c.name
             for c in self.columns
-            if c.kind == "text" and 2 <= c.distinct <= min(most, CLASSES) and not self._names_owner(c)
+            if c.kind in ("text", "bool") and 2 <= c.distinct <= min(most, CLASSES) and not self._names_owner(c)
         ]
         others = {*self.left_out, key, self.chosen.key}
         some = [name for name in some if name not in others and plain_name(name) not in KEYS]
         why = "no column has the name of a label (label, activity, class, target, ...)"
-        self.choose["label"] = why + (f"; candidates: {quoted_names(some)}; --label NAME chooses one" if some else "")
+        self.choose["label"] = why + (f"; candidates: {quoted_names(some)}" if some else "") + "; --label NAME chooses one"
         if some:
             self.candidates["label"] = some
         return None
