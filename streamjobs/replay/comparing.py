@@ -50,7 +50,7 @@ def compare(
     tell: Callable[[str], None],
     built: Callable[[Composition], Job] = Job.from_composition,
 ) -> Comparison:
-    """Run the recordings through the job with each of these learners, with its own settings where the job has it.
+    """Run the recordings through the job with each of these learners, by default, and the job's own as OWN or by its name.
 
     Learners other than the job's own know nothing of its population. `made` composes a job file's contents, `built` makes
     the job; `tell` gets each name before its run. Raises ConfigError for a job without labels.
@@ -69,7 +69,7 @@ def compare(
     for name in names:
         tell(name)
         try:
-            own = name == OWN or (name == job.settings.learner.name and not shared)
+            own = name == OWN or (name == job.settings.learner.name and OWN not in names and not shared)
             one, said = _run(name, built(made(plain if own else _with_learner(others, job, name))), records, delay)
             found.append(one)
             rows = rows or said

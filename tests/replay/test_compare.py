@@ -54,6 +54,15 @@ def test_learners_that_cannot_be_run_are_a_mistake_of_usage(learners, said, tmp_
     assert said in captured.err and not captured.out
 
 
+def test_next_to_the_job_its_learner_has_its_default_settings(tmp_path, capsys):
+    job = job_file(tmp_path, RINGS)  # a kernel that is too wide by far
+    found = []
+    for names in ("job,knlms", "knlms"):
+        assert compare(job, rings(tmp_path), "--learners", names, "--json") == 0
+        found += [one["half"] for one in told(capsys)["learners"]]
+    assert found[0] == found[2] != found[1]
+
+
 def test_its_error_is_the_share_of_wrong_predictions_of_a_replay(tmp_path, capsys):
     job, recording = job_file(tmp_path, RINGS), rings(tmp_path)
     assert command("replay", job, "--input", recording, "--key", "who", "--json") == 0
