@@ -122,12 +122,10 @@ def forget(
 
     No worker may run. Run it again to see what is left.
     """
-    from streamjobs.kafka import topics
     from streamjobs.maintenance import changelog_edit
-    from streamjobs.maintenance.retention import DAY, holdings, require_passed
+    from streamjobs.maintenance.retention import holdings, require_passed
 
     job = job_of(job_file)
-    changelog = topics.changelog(job.settings)
     read_at = changelog_edit.begin(job.settings)
     entries = read_copy(job, None, key).of(key)
     require_passed(job.settings, entries)
@@ -136,11 +134,9 @@ def forget(
     if entries:
         changelog_edit.write(job.settings, {entry.partition: [(entry.key, None)] for entry in entries}, read_at)
     left = holdings(job.settings, job.sinks, exact, partitions, count=count)
-    if not entries and not sum(one.records or 0 for one in left):
+    if not entries and all(one.records == 0 for one in left):
         raise ConfigError(f"key {key!r}: no state and no record in any topic of this job; 'state list' shows the keys.")
     waiting = _waiting(job, exact, partitions) if count else None
-    config = changelog_edit.topic_config(changelog_edit.admin_of(job.settings), changelog)
-    days = int(config.get("delete.retention.ms", DAY)) / DAY
     if as_json:
         show({"forgotten": partitions if entries else [], "waiting": waiting, "held": [one._asdict() for one in left]})
         return
@@ -149,7 +145,7 @@ def forget(
         if entries
         else f"key {key}: had no state any more"
     )
-    _print_holdings(left, waiting, days)
+    _print_holdings(left, waiting)
 
 
 def _waiting(job: "Job", key: bytes, partitions: list[int]) -> int:
@@ -163,11 +159,11 @@ def _waiting(job: "Job", key: bytes, partitions: list[int]) -> int:
     return sum(record.key == key for record in each_keyed(job.settings.source, records))
 
 
-def _print_holdings(left: "list[Holding]", waiting: int | None, days: float) -> None:
-    rows = [
-        (one.topic, one.role, one.records, one.policy, moment(one.until) if one.until else "no bound", one.why)
-        for one in left
-    ]
+def _print_holdings(left: "list[Holding]", waiting: int | None) -> None:
+    rows = []
+    for one in left:
+        until = moment(one.until) if one.until else "no bound" if one.policy else "not known"
+        rows.append((one.topic, one.role, "-" if one.records is None else one.records, one.policy or "-", until, one.why))
     say("what Kafka still holds, and until when (UTC) at the latest:")
     table(
         ("topic", "role", "records", "policy", "until", "because"),
@@ -177,8 +173,8 @@ def _print_holdings(left: "list[Holding]", waiting: int | None, days: float) -> 
     if waiting:
         note(f"{waiting:,} of its records in the input are not applied yet and will start a new state; stop their producer")
     note(
-        f"workers remove it from their local stores when they next take the partition; remove by hand any [state] directory "
-        f"that no worker uses within {days:g} days (delete.retention.ms)"
+        "workers remove it from their local stores when they next take the partition; remove by hand any [state] directory "
+        "that no worker uses within delete.retention.ms of the state's topic"
     )
 
 

@@ -126,7 +126,10 @@ def unanswered(broker: BrokerSection, error: Exception, *, within: float | None 
             f"{where}: no answer{waited} ({why}); start the broker ('streamjobs broker start' starts one for development), "
             "or correct [broker] url."
         )
-    return SetupError(f"{where}: {reason_of(error)}; check the broker's log, and the rights of this principal.")
+    return SetupError(
+        f"{where}: {reason_of(error)}; check the broker's log, and the rights of this principal: some commands need more "
+        "than a worker."
+    )
 
 
 def partitions_of(asking: Any, topic: str, missing: str = NO_INPUT) -> list[int]:

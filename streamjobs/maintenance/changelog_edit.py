@@ -311,13 +311,15 @@ def _wait_for_markers(settings: Settings, topic: str, reached: Mapping[int, int]
         time.sleep(0.02)
 
 
-def topic_config(admin: Any, topic: str) -> dict[str, str]:
-    """The configuration of a topic; {} if it is missing or the right to describe it is."""
+def topic_config(settings: Settings, topic: str) -> dict[str, str]:
+    """The configuration of a topic; {} if it is missing. Raises SetupError where the broker does not tell."""
     from confluent_kafka.admin import ConfigResource
 
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
-        config = admin.describe_configs([resource])[resource].result(timeouts.ADMIN)
-    except (KafkaException, TimeoutError):
-        return {}
+        config = admin_of(settings).describe_configs([resource])[resource].result(timeouts.ADMIN)
+    except (KafkaException, TimeoutError) as error:
+        if isinstance(error, KafkaException) and error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
+            return {}
+        raise client.unanswered(settings.broker, error) from None
     return {name: str(entry.value) for name, entry in config.items()}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from streamjobs.core.decoding.keys import key_reader
 from streamjobs.errors import SetupError
 from streamjobs.kafka import preflight, topics
-from streamjobs.maintenance.changelog_edit import admin_of, topic_config
+from streamjobs.maintenance.changelog_edit import topic_config
 from streamjobs.maintenance.copies import Entry
 from streamjobs.maintenance.renew import offsets_of
 from streamjobs.maintenance.scan import records_of
@@ -22,7 +22,7 @@ class Holding(NamedTuple):
     topic: str
     role: str  # input | rekeyed | state | a sink's name
     records: int | None  # of this key; None: not counted
-    policy: str  # cleanup.policy
+    policy: str  # cleanup.policy; "": not known
     until: int | None  # at the latest, milliseconds since 1970; None: no bound
     why: str  # the settings that make the bound
 
@@ -47,20 +47,22 @@ def require_passed(settings: Settings, entries: Iterable[Entry]) -> None:
 def holdings(settings: Settings, sinks: dict[str, str], key: bytes, partitions: list[int], *, count: bool) -> list[Holding]:
     """One for every topic of the job that may hold the key. partitions: those with a state of the key.
 
-    Raises SetupError if the broker does not answer.
+    A topic that cannot be read with these credentials is one of them, with the reason.
     """
-    admin = admin_of(settings)
     roles = {settings.source.topic: "input", **{topic: sink for sink, topic in sinks.items()}}
     roles[topics.changelog(settings)] = "state"
     if settings.source.rekeyed:
         roles[settings.source.base_topic] = REKEYED_FROM
     topics_with_key = []
     for topic, role in roles.items():
-        config = topic_config(admin, topic)
-        if config:
-            records, newest = _count(settings, topic, role, key, partitions) if count else (None, None)
-            newest = newest if newest is not None else round(time.time() * 1000)
-            topics_with_key.append(holding(topic, role, records, newest, config))
+        try:
+            config = topic_config(settings, topic)
+            records, newest = _count(settings, topic, role, key, partitions) if config and count else (None, None)
+        except SetupError as refused:
+            topics_with_key.append(Holding(topic, role, None, "", None, f"not known: {refused}"))
+            continue
+        newest = newest if newest is not None else round(time.time() * 1000)
+        topics_with_key += [holding(topic, role, records, newest, config)] if config else []
     return topics_with_key
 
 

@@ -1,11 +1,15 @@
 """How long Kafka keeps a key's records, from a topic's settings."""
 
+from concurrent.futures import Future
+from typing import Any
+
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from streamjobs.core.job import Job
 from streamjobs.errors import SetupError
 from streamjobs.kafka.layout import Commit
-from streamjobs.maintenance import retention
+from streamjobs.maintenance import changelog_edit, retention
 from streamjobs.maintenance.retention import DAY, holding, require_passed
 from tests.core.streams import samples, settings
 from tests.maintenance.copying import copy_of, stored
@@ -45,3 +49,28 @@ def test_a_state_ahead_of_the_group_is_not_removed_because_its_records_would_be_
         return
     with pytest.raises(SetupError, match="learn the records in between again"):
         require_passed(job.settings, entries)
+
+
+class Refusing:
+    """An admin client whose broker answers with an error."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+    def describe_configs(self, resources: list[Any]) -> dict[Any, Future[Any]]:
+        answers: dict[Any, Future[Any]] = {}
+        for resource in resources:
+            answers[resource] = Future()
+            answers[resource].set_exception(KafkaException(KafkaError(self.code)))
+        return answers
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(KafkaError.TOPIC_AUTHORIZATION_FAILED, ["input", "features", "state"]), (KafkaError.UNKNOWN_TOPIC_OR_PART, [])],
+)
+def test_a_topic_that_may_not_be_read_is_listed_because_it_may_hold_the_key(code, expected, monkeypatch):
+    monkeypatch.setattr(changelog_edit, "admin_of", lambda settings: Refusing(code))
+    found = retention.holdings(settings(), {"features": "f"}, b"p1", [0], count=True)
+    assert [one.role for one in found] == expected
+    assert all(one.records is None and one.policy == "" and "the rights of this principal" in one.why for one in found)
