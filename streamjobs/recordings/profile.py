@@ -173,6 +173,12 @@ def moment_of(value: Any, form: str | None) -> float:
         return float("nan")
 
 
+def moments_of(guessed: Guess) -> Callable[[dict[str, Any]], float]:
+    """A function of a row: its event time in seconds, NaN without one."""
+    time_of, second = column_path(guessed.time or "").find, 1.0 if guessed.written else SECONDS[guessed.time_unit]
+    return lambda row: second * moment_of(time_of(row), guessed.time_format)
+
+
 def _number(value: Any) -> float:
     if value is ABSENT or absent(value) or not isinstance(value, (int, float)):
         return float("nan")

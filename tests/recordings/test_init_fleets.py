@@ -14,7 +14,7 @@ from streamjobs.job_files import read_table
 from streamjobs.recordings.files import records_of, rows_of
 from streamjobs.recordings.guess import guess_rows
 from streamjobs.settings.source import SourceSection
-from tests.commands.jobs import START, command
+from tests.commands.jobs import START, command, jsonl
 from tests.recordings.init_told import as_csv, random, table
 
 N = 120
@@ -216,3 +216,17 @@ def test_a_label_that_was_chosen_is_no_candidate_for_the_key(tmp_path, capsys):
     assert "--key-is press" in out and "--key state" not in out and "candidates: 'state'" not in err
     _, compare, *words = shlex.split(out.rpartition("; ")[2])
     assert command(compare, *words, "--records", "100") == 0, "the line that init prints"
+
+
+def test_more_keys_of_a_short_sample_are_tried_because_most_of_their_rows_are_warm_up(tmp_path, printed):
+    """200 pumps with a slow wave of the heat: after 300 rows most of those that can alarm alarm on it."""
+    random, rows = np.random.default_rng(8), []
+    starts = random.uniform(0, 2 * np.pi, 200)
+    for minute in range(300):
+        heat = 45 + 2 * np.sin(2 * np.pi * minute / 360 + starts) + random.normal(0, 0.6, 200)
+        flow = random.normal(9, 1, 200).round(3).tolist()
+        for pump, one in enumerate(heat.round(2).tolist()):
+            rows.append({"ts": START + 60 * minute, "pump": f"p{pump:03}", "heat": one, "flow": flow[pump]})
+    found = printed(jsonl(tmp_path / "a.jsonl", rows))
+    assert found.source["fields"] == ["flow"] and found.says("'heat' is left out of fields: in the alarms of")
+    assert found.says("of 200 keys and 19,") and not found.says("close together")

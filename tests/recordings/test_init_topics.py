@@ -121,3 +121,10 @@ def test_a_topic_of_which_few_rows_of_a_key_were_read_keeps_the_usual_detector(t
     assert command("init", tmp_path / "job.toml", "--from-topic", "air", "--records", 900, "--force") == 0
     assert "detector" not in read_table(tmp_path / "job.toml")["drift"], "the topic has more"
     assert "# silent = " in (tmp_path / "job.toml").read_text()
+
+
+def test_keys_of_a_topic_that_was_filled_at_once_are_not_silent(tmp_path, of_topic) -> None:
+    """The records of a burst have one timestamp: only their event times show that the partitions took turns."""
+    of_topic([one._replace(timestamp=(START + 15_000) * 1000) for one in without_label(pumps(1500))])
+    assert command("init", tmp_path / "job.toml", "--from-topic", "air") == 0
+    assert read_table(tmp_path / "job.toml")["alarms"] == {"stuck": True, "silent": "100s"}

@@ -354,6 +354,13 @@ def test_a_watch_does_not_fit_if_its_alarms_are_open_for_a_fifth_of_the_rows():
     assert "they are open for more than 20% of the rows" in str(tried._replace(opened=1900))
 
 
+def test_alarms_in_most_of_the_keys_that_can_alarm_are_not_faults_however_few_rows_they_have():
+    each = Counter(dict.fromkeys("abcd", 1))
+    tried = Tried("columns", 7, 679, each, Counter(columns=1), 0.014, Counter(heat=4), warming=5321)
+    assert not tried.fits and "close together" not in str(tried) and "columns in them: heat of 4 keys" in str(tried)
+    assert tried._replace(keys=9).fits and tried._replace(keys=3).fits and tried._replace(stated=2.0).fits
+
+
 def test_where_every_way_alarms_too_often_init_says_what_to_do():
     tried = Tried("columns", 1, 9000, Counter(a=40), Counter(columns=40), 0.9, Counter(level=1))
     assert [*Trial([tried]).lines()][1].startswith("[drift] alarms too often: if the sample has no such faults")

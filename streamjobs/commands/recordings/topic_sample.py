@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -59,7 +59,7 @@ def sample_of(broker: BrokerSection, topic: str, records: int | None, seconds: f
         size = sum(len(record.value or b"") for record in found) / FEW
         most = max(FEW, min(MANY, int(MOST_BYTES / max(size, 1))))
         found = read(most, 0.0) or found
-    found, whole = _by_time(found), len(found) < most
+    found, whole = [found[n] for n in order_of(found, [one.timestamp for one in found])], len(found) < most
     if not found:
         raise ConfigError(f"topic {topic}: no record came within {seconds:g} s; start its producer, or raise --seconds.")
     for name, decode, skipped in FORMATS:
@@ -80,14 +80,13 @@ def sample_of(broker: BrokerSection, topic: str, records: int | None, seconds: f
     )
 
 
-def _by_time(records: list[Stored]) -> list[Stored]:
-    """The records of partitions that were read one after another; each partition's stay in their order."""
-    newest = dict[int, int]()
-    times = []
-    for one in records:
-        newest[one.partition] = max(one.timestamp, newest.get(one.partition, 0))
-        times.append(newest[one.partition])
-    return [records[n] for n in sorted(range(len(records)), key=times.__getitem__)]
+def order_of(records: Sequence[Stored], times: Sequence[float]) -> list[int]:
+    """The order by time of records of partitions that were read one after another; each partition's stay in their order."""
+    newest, reached = dict[int, float](), list[float]()
+    for one, time_ in zip(records, times, strict=True):
+        newest[one.partition] = max(newest.get(one.partition, 0.0), time_)  # NaN counts as the time before it
+        reached.append(newest[one.partition])
+    return sorted(range(len(records)), key=reached.__getitem__)
 
 
 def _with_schemas(broker: BrokerSection, topic: str, found: list[Stored], whole: bool) -> TopicSample:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from streamjobs.settings.events import DriftSection
     from streamjobs.settings.sections import Settings
 
-KEYS, RECORDS = 20, 100_000  # most keys of the sample, and of their records, that are tried
+KEYS, RECORDS = 20, 100_000  # keys of the sample that are tried, if they have many rows, and most of their records
 LEAST = 500  # rows of a key; a list of watches needs about 460
 LOOK_AT = 1_000_000  # records of the sample
 MOST_NAMED = 3  # columns, or keys, in alarms that are printed
@@ -72,8 +72,9 @@ class Tried(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether alarms are as rare as stated, except in a quarter of the sample, which may have faults."""
-        return self.usual.total() <= self.most and not self.lasts
+        """Whether alarms are as rare as stated, except in a quarter of the sample, which may have faults, and few keys."""
+        spread = self.keys >= FAULTY and len(self.alarms) > max(MOST_KEYS * self.keys, self.most)
+        return self.usual.total() <= self.most and not self.lasts and not spread
 
     @property
     def lasts(self) -> bool:
@@ -114,7 +115,7 @@ class Trial(NamedTuple):
         """A column that should not be watched, and why: without forecasts too, most keys alarm on it."""
         for way in self.tried:
             column, keys = next(iter(way.named.most_common(1)), ("", 0))
-            if way.watch == [*WITHOUT_RHYTHM] and not way.fits and keys > max(MOST_KEYS * way.keys, FAULTY):
+            if way.watch in ([*WITHOUT_RHYTHM], "columns") and not way.fits and keys > max(MOST_KEYS * way.keys, FAULTY):
                 return column, f"in the alarms of {keys:,} of {many(way.keys, 'key')} of the sample"
         return None
 
@@ -163,7 +164,8 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int) -> Tr
             )
         note("trying [drift] on the sample ...")
         pauses = Pauses()
-        records = list(records_to_try(own.settings, sample, guessed, pauses))
+        keys = max(KEYS, RECORDS // max(most_rows, 1))  # of short ones more, because much of each is warm-up
+        records = list(records_to_try(own.settings, sample, guessed, pauses, keys))
     except ConfigError as error:
         return Trial([], str(error))
     found: list[Tried] = []
@@ -324,15 +326,17 @@ def _usual(raised: Sequence[tuple[str, int, str]], rows: Mapping[str, int], keys
 
 
 def records_to_try(
-    settings: "Settings", sample: Sample, guessed: "Guess", pauses: "Pauses | None" = None
+    settings: "Settings", sample: Sample, guessed: "Guess", pauses: "Pauses | None" = None, most: int = KEYS
 ) -> Iterator["Stored"]:
-    """Of the sample's first KEYS keys. pauses: gets those of all keys."""
+    """Of the sample's first keys, `most` of them. pauses: gets those of all keys."""
     import dataclasses
 
     from streamjobs.commands.recordings.options import with_rate
+    from streamjobs.commands.recordings.topic_sample import order_of
     from streamjobs.core.decoding.keys import key_bytes
     from streamjobs.recordings.files import records_of, records_of_rows, rows_of
     from streamjobs.recordings.places import Place
+    from streamjobs.recordings.profile import moments_of
     from streamjobs.recordings.tables import untold
     from streamjobs.settings.paths import column_path
 
@@ -343,7 +347,10 @@ def records_to_try(
         keys = sample.topic.owners or map(key_of, rows)
         if sample.topic.owners is None:  # as `rekey` copies them
             records = [one._replace(key=key_bytes(key_of(row))) for row, one in zip(rows, records, strict=True)]
-        tried = _of_first_keys(_measured(zip(keys, rows, records, strict=True), guessed, pauses))
+        given = list(zip(keys, rows, records, strict=True))
+        if guessed.time is not None:  # records of a producer that catches up have timestamps of one moment
+            given = [given[n] for n in order_of(records, list(map(moments_of(guessed), rows)))]
+        tried = _of_first_keys(_measured(given, guessed, pauses), most)
         for number, record in enumerate(tried):
             yield record._replace(topic=settings.source.topic, partition=0, offset=number)
         return
@@ -362,29 +369,26 @@ def records_to_try(
             yield record
         return
     triples = ((key_of(row), row, row) for row in counted(rows_of(path, how), "rows of the sample read"))
-    tried = _of_first_keys(_measured(triples, guessed, pauses))
+    tried = _of_first_keys(_measured(triples, guessed, pauses), most)
     yield from records_of_rows(tried, settings.source, key, guessed.start_time, settings.side, how)
 
 
 def _measured(triples: Iterable["Triple"], guessed: "Guess", pauses: "Pauses | None") -> Iterator["Triple"]:
     """The triples; the pauses of their keys are added to `pauses`."""
-    from streamjobs.recordings.files import SECONDS
-    from streamjobs.recordings.profile import moment_of
-    from streamjobs.settings.paths import column_path
+    from streamjobs.recordings.profile import moments_of
 
-    time_of = column_path(guessed.time or "").find
-    second = 1.0 if guessed.written else SECONDS[guessed.time_unit]
+    seconds = moments_of(guessed)
     for key, row, one in triples:
         if pauses is not None and guessed.time is not None and isinstance(key, Hashable):
-            pauses.add(key, second * moment_of(time_of(row), guessed.time_format))
+            pauses.add(key, seconds(row))
         yield key, row, one
 
 
-def _of_first_keys(triples: Iterable["Triple"]) -> Iterator[Any]:
-    """The last of each triple of the first KEYS keys."""
+def _of_first_keys(triples: Iterable["Triple"], most: int) -> Iterator[Any]:
+    """The last of each triple of the first keys, `most` of them."""
     keys, count = set[Any](), 0
     for number, (key, _, one) in enumerate(triples):
-        if isinstance(key, Hashable) and key not in keys and len(keys) < KEYS:
+        if isinstance(key, Hashable) and key not in keys and len(keys) < most:
             keys.add(key)
         if isinstance(key, Hashable) and key in keys:
             count += 1
