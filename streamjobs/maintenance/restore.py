@@ -68,7 +68,7 @@ class _Situation(NamedTuple):
 
 
 def _situation(settings: Settings) -> _Situation:
-    """Raises SetupError if a worker runs, or the changelog is missing."""
+    """Raises SetupError if a worker runs, or the changelog or some of its partitions are missing."""
     changelog_edit.require_no_workers(settings)
     changelog, admin = topics.changelog(settings), changelog_edit.admin_of(settings)
     present = preflight.origin_of(settings, admin)
@@ -78,6 +78,11 @@ def _situation(settings: Settings) -> _Situation:
         )
     read_at = changelog_edit.settled_ends(settings)
     commits = preflight.commits_of(settings)
+    if lacking := sorted(commits.keys() - read_at.keys()):
+        raise SetupError(
+            f"topic {changelog}: it has {many(len(read_at), 'partition')}, and this job has states in partition "
+            f"{lacking[-1]} too. Delete the topic, run 'streamjobs topics create JOB', and repeat the command."
+        )
     known = {number: changelog_of(one.metadata) for number, one in commits.items()}
     return _Situation(
         present._replace(life=life_of(one.metadata for one in commits.values())),

@@ -19,6 +19,7 @@ from streamjobs.kafka import topics
 from streamjobs.kafka.handshake import refusal
 from streamjobs.kafka.layout import require_same_count
 from streamjobs.kafka.patches.connections import LastAnswer, Refusals, UnknownTopic
+from streamjobs.kafka.patches.instances import TakenInstance
 from streamjobs.kafka.topic_id import (
     MISSING,
     Origin,
@@ -74,9 +75,11 @@ class Watchdog:
         DeliveryError: the broker answers, and still nothing has moved for `patience` seconds; or for TAKEN_OVER_FOR seconds
         the group has not revoked a partition that another worker writes.
         SetupError: for REFUSED_FOR seconds every connection was refused for TLS or credentials, or a topic of the job was
-        deleted, or the input or the changelog is another topic than it was, or the input has more partitions.
+        deleted, or the input or the changelog is another topic than it was, or the input has more partitions, or another
+        worker has this one's instance id.
         """
         self._check_credentials()
+        self._check_instance()
         now, delivery = time.monotonic(), self._delivery
         self._check_silence(now)
         self._check_ids(now)
@@ -108,6 +111,14 @@ class Watchdog:
             log.warning("no broker answers", seconds=round(now - LastAnswer.at), action="retrying until one does")
         else:
             log.info("a broker answers again")
+
+    def _check_instance(self) -> None:
+        if TakenInstance.name:
+            raise SetupError(
+                f"[broker] instance_id: another worker of job {self._job} has started with {TakenInstance.name!r}, and its "
+                "group has given it this worker's partitions. Nothing is lost. Give each worker an id of its own: "
+                "STREAMJOBS_BROKER__INSTANCE_ID."
+            )
 
     def _check_credentials(self) -> None:
         since, error = Refusals.since, Refusals.error

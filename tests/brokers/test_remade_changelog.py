@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import rocksdict
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from streamjobs.kafka import topics
 from streamjobs.kafka.topic_id import topic_ids
@@ -160,6 +161,26 @@ def test_commands_leave_a_recreated_changelog_alone_and_an_ended_state_stays_end
     code, text = restored(job, worker.state)
     assert code == 0, text
     assert job.snapshots() == before | {(number, key): None}
+
+
+def test_a_changelog_with_fewer_partitions_is_refused_until_it_has_all(make_job: MakeJob, fork_server: ForkServer) -> None:
+    job = make_job("narrower", **LEARNING)
+    job.produce(RECORDS[:400])
+    worker = run_until_done(job, fork_server=fork_server)
+    delete(job, job.changelog)
+    (made,) = job.admin.create_topics([NewTopic(job.changelog, 2, 1, config={"cleanup.policy": "compact"})]).values()
+    made.result(10)
+    assert_refused(Worker(job, fork_server=fork_server))
+    for more in (("--from-local", "--directory", worker.state), ("--accept",)):
+        code, text = said("state", "restore", job.path, *more)
+        assert code == 3 and "it has 2 partitions, and this job has states in partition 3 too" in text, text
+    delete(job, job.changelog)
+    assert said("topics", "create", job.path)[0] == 0
+    code, text = restored(job, worker.state)
+    assert code == 0 and text.count("states written back") == PARTITIONS, text
+    job.produce(RECORDS[400:])
+    run_until_done(job, fork_server=fork_server)
+    verify(job, repeats=False)
 
 
 def test_accepting_starts_over_where_the_input_was(make_job: MakeJob, fork_server: ForkServer) -> None:

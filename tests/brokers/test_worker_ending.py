@@ -247,3 +247,23 @@ def test_a_worker_of_a_group_that_has_passed_everything_says_so(make_job: MakeJo
     until(lambda: worker.events("waiting for new records"), "the sentence")
     assert worker.stop() == 0 and passed in worker.events("waiting for new records")[0]["reason"]
     assert f"group      {passed}: 'run' waits for new records" in output_of("check", job.path, "--online")[1]
+
+
+def test_of_two_workers_with_one_instance_id_the_former_one_ends_with_code_3(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
+    """Else each takes the partitions from the other for ever, and applies the records since the last commit again."""
+    job, same = hash_job(make_job, "twins"), {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}
+    job.produce(numbers(400))
+    with running_worker(job, "a", program=HASH, fork_server=fork_server, **same) as former:
+        job.wait_until_done([former])
+        with running_worker(job, "b", program=HASH, fork_server=fork_server, **same) as present:
+            code, lines = wait_for_exit(former)
+            assert code == 3 and len(lines) == 1 and "another worker of job" in lines[0] and "'one'" in lines[0], (
+                code,
+                lines,
+            )
+            job.produce(numbers(400))
+            job.wait_until_done([present])
+            assert present.stop() == 0
+    assert states(job) == expected(job)

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from streamjobs.errors import SetupError
 from streamjobs.kafka import topics
 from streamjobs.kafka.patches.connections import LastAnswer, UnknownTopic
+from streamjobs.kafka.patches.instances import TakenInstance
 from streamjobs.kafka.topic_id import MISSING, Origin
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import watchdog
@@ -60,6 +61,12 @@ def test_a_worker_without_partitions_that_nothing_moves_ends(answering: list[Any
 def test_a_worker_at_work_is_left_alone(answering: list[Any]) -> None:
     watched(5, barrier=False)
     assert not answering
+
+
+def test_a_worker_with_an_instance_id_that_another_one_has_taken_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TakenInstance, "name", "one")
+    with pytest.raises(SetupError, match="another worker of job streamjobs has started with 'one'"):
+        watched(1, barrier=False)
 
 
 def test_restoring_and_rebalancing_are_progress(answering: list[Any]) -> None:

@@ -1,11 +1,11 @@
 """What aiokafka 0.14.0 gets wrong for us, corrected in its own classes.
 
 `connections`: lookups, timeouts and credentials that would leave a worker idle. `decompression`: batches that decompress
-to gigabytes. `batches`: batches and header names that raise. Each patch is pinned to that version and has a test that
-fails when aiokafka changes.
+to gigabytes. `batches`: batches and header names that raise. `instances`: two workers with one instance id. Each patch is
+pinned to that version and has a test that fails when aiokafka changes.
 """
 
-from streamjobs.kafka.patches import batches, connections, decompression
+from streamjobs.kafka.patches import batches, connections, decompression, instances
 
 
 def apply() -> None:
@@ -13,3 +13,4 @@ def apply() -> None:
     connections.apply()
     decompression.apply()
     batches.apply()
+    instances.apply()
