@@ -267,3 +267,17 @@ def test_of_two_workers_with_one_instance_id_the_former_one_ends_with_code_3(
             job.wait_until_done([present])
             assert present.stop() == 0
     assert states(job) == expected(job)
+
+
+def test_a_worker_with_an_instance_id_goes_on_after_its_session_was_over(make_job: MakeJob, fork_server: ForkServer) -> None:
+    job = hash_job(make_job, "frozen-id")
+    job.produce(numbers(400))
+    with running_worker(job, program=HASH, fork_server=fork_server, STREAMJOBS_BROKER__INSTANCE_ID="one") as worker:
+        job.wait_until_done([worker])
+        worker.freeze()
+        until(lambda: job.members() == [], "its session over", 60)
+        worker.wake()
+        job.produce(numbers(400))
+        job.wait_until_done([worker])
+        assert worker.stop() == 0
+    assert states(job) == expected(job)
