@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 ABSENT: Any = object()  # what a path leads to where a record has nothing there; null is something
 EVENT = "ce"  # paths of a CloudEvent's attributes begin with it
 ATTRIBUTES = "\0ce"  # where messages have them: no path of a job file leads there
+NO_STRUCT = re.compile(r'[\\"\x00-\x1f]')  # in the name of a field of a typed struct
 _STEP = re.compile(
     r'(?P<dot>\.?)(?:"(?P<quoted>[^"\x00-\x1f\\]+)"|(?P<name>[^."\[\]]+))|\[(?P<place>[0-9]{1,4})\]'
     r'|\[(?P<by>[^=."\[\]]+)=(?P<value>[^="\[\]]+)\]'

@@ -26,8 +26,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from streamjobs.core.decoding.at_once import json_rows, msgpack_rows
-from streamjobs.core.decoding.at_once.names import Names
+from streamjobs.core.decoding.at_once.names import Names, Rows
 from streamjobs.core.decoding.by_path import needs_paths, path_parser
 from streamjobs.core.decoding.loading import Paths, undecodable
 from streamjobs.core.decoding.raw import raw_singles, read_raw
@@ -58,10 +57,6 @@ from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import TIME_UNITS
 
-_AT_ONCE = {
-    "json": (json_rows.read_rows, msgspec.json.Decoder(str).decode),
-    "msgpack": (msgpack_rows.read_rows, msgspec.msgpack.Decoder(str).decode),
-}  # what reads samples, and what decodes a label
 _WHERE = re.compile(r"at `\$\.?([^`]*)`$")
 _TYPES = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
 _KINDS = {"str": "a text", "null": "null", "None": "null", "object": "an object", "array": "a list", "bytes": "bytes"}
@@ -300,6 +295,17 @@ def _is_part_of(path: str, field: str) -> bool:
     return path == field or path.startswith((field + "[", field + "."))
 
 
+def _at_once(form: str) -> tuple[Callable[..., Rows], Callable[[bytes], str]]:
+    """What reads samples of a format, and what decodes their labels. A start imports the loops of its own format."""
+    if form == "json":
+        from streamjobs.core.decoding.at_once.json_rows import read_rows as read_json
+
+        return read_json, msgspec.json.Decoder(str).decode
+    from streamjobs.core.decoding.at_once.msgpack_rows import read_rows as read_msgpack
+
+    return read_msgpack, msgspec.msgpack.Decoder(str).decode
+
+
 def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None = None) -> ParseAll | None:
     """A function that parses many records of one sample each at once; None for formats where that is not faster.
 
@@ -309,7 +315,7 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
         return lambda records: raw_singles(records, dim)
     if (
         source.wrapped
-        or source.format not in _AT_ONCE
+        or source.format not in ("json", "msgpack")
         or source.sensors
         or mirror is not None
         or source.categories_of
@@ -322,7 +328,7 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
     names = Names.of(paths.x, paths.time, paths.label, listed=listed, refused=refused)
     if names is None:
         return None
-    read_rows, text_of = _AT_ONCE[source.format]
+    read_rows, text_of = _at_once(source.format)
 
     def parse(records: Sequence[Record]) -> Singles:
         values = list(map(record_value, records))

@@ -9,7 +9,7 @@ import msgspec
 
 from streamjobs.core.decoding.samples import UNDECODABLE, Frame, LabelsAlone, Parse, Problem, Sample
 from streamjobs.core.messages import Headers, Record
-from streamjobs.settings.paths import FieldPath, event_path, path_of
+from streamjobs.settings.paths import NO_STRUCT, FieldPath, event_path, path_of
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
 
@@ -18,7 +18,6 @@ Decode = Callable[[bytes, Headers], Message]  # a value with its record's header
 Read = Callable[[Message], Sample | Frame | LabelsAlone]  # raises Problem, or one of TOO_LARGE
 TOO_LARGE = (OverflowError, struct.error, RecursionError, MemoryError)
 _UP_TO_NAN = re.compile(rb'((?:[^"N]|"(?:[^"\\]|\\[\s\S])*+"|N(?!aN))*+)(NaN|[\s\S]*+)')  # outside texts; or to the end
-NO_STRUCT = re.compile(r'[\\"\x00-\x1f]')  # in the name of a field of a typed struct
 _BYTE = re.compile(r"\(byte ([0-9]+)\)$")
 _IS_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 

@@ -7,8 +7,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled_in_place
 from algorithms.common.protocol import Array
-from streamjobs.core.decoding.loading import NO_STRUCT
-from streamjobs.settings.paths import ByName, FieldPath, Step
+from streamjobs.settings.paths import NO_STRUCT, ByName, FieldPath, Step
 
 DEEPEST = 60  # levels of a field that the job does not have
 MOST_ODD = 8  # of a batch, one value in so many may need another parser; with more, the rest is not read here
