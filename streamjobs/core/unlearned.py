@@ -46,7 +46,7 @@ class Skipped(NamedTuple):
         return f"{self.percent:g} % of the {self.unit} are skipped as {self.reason}: {self.advice}."
 
 
-COUNTED = ("dead_lettered", "skipped", "sensor_gaps", "lacking")  # by reason or name
+COUNTED = ("dead_lettered", "skipped", "sensor_gaps", "lacking", "watch_events")  # by reason or name
 
 
 @dataclass(slots=True)
@@ -63,6 +63,7 @@ class Taken:
     lacking: Counter[str] = field(default_factory=Counter)  # samples that lacked a number, by its name
     first_letter: str = ""  # reason and place of the first dead letter
     latest_letter: str = ""  # of one of the newest
+    watch_events: Counter[str] = field(default_factory=Counter)  # alarms by what is watched
 
     def add(self, report: Report) -> None:
         self.records += report.records

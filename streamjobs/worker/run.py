@@ -246,9 +246,11 @@ class _Worker:
                 task.cancel()
             await asyncio.gather(*ending, return_exceptions=True)
         self.unlearned.check(time.monotonic(), last=True)
-        alarming = (
-            {"keys_active": keys.active, "keys_warming_up": keys.warming_up} if self.settings.drift is not None else {}
-        )
+        alarming: dict[str, Any] = {}
+        if self.settings.drift is not None or self.settings.alarms is not None:
+            alarming["alarms"] = dict(self.metrics.taken.watch_events)  # raised, by what is watched
+        if self.settings.drift is not None:
+            alarming |= {"keys_active": keys.active, "keys_warming_up": keys.warming_up}
         log.info("stopped", dropped_batches=app.delivery.dropped, **logs.totals(self.metrics.taken), **alarming)
 
     async def _first_ended(

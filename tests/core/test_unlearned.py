@@ -7,6 +7,7 @@ import pytest
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
+from streamjobs.core.messages import Report
 from streamjobs.core.unlearned import REASONS, Taken
 from streamjobs.stages import windows
 from tests.core.streams import record, samples, settings
@@ -39,6 +40,13 @@ def taken(**counts) -> Taken:
 def test_nothing_learned_is_where_records_came_and_none_could_be_used(counts, said):
     sentence = taken(**counts).nothing_learned("here")
     assert sentence is None if said is None else said in sentence
+
+
+def test_alarms_are_counted_by_what_is_watched_for_the_last_line_of_a_run():
+    so_far = Taken()
+    for alarms in ({"columns": 2}, {}, {"columns": 1, "silent": 1}):
+        so_far.add(Report(watch_events=alarms))
+    assert so_far.watch_events == {"columns": 3, "silent": 1}
 
 
 def test_reasons_above_one_in_a_hundred_are_much():

@@ -147,4 +147,5 @@ def test_a_worker_that_runs_once_fails_where_nothing_of_what_came_can_be_used(tm
         assert (events["stopped"]["keys_active"], events["stopped"]["keys_warming_up"]) == (
             3 * PARTITIONS,
         ) * 2  # a key of each partition
+        assert events["stopped"]["alarms"] == {}
         assert command("replay", job, "--input", "topic", "--expect", "topics") == 0
