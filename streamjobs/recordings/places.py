@@ -26,6 +26,12 @@ KINDS = {
     ".cbor": "CBOR in the Edge Impulse format",
     ".sqlite": "SQLite with a table for each sensor, as Sensor Logger exports it",
 }
+_TABLE = ": if it has a row of names above rows of values, name it .csv; else write its lines as .csv or .jsonl first"
+INSTEAD = {  # what to do with files that are not read
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), ": save the sheet as CSV"),
+    **dict.fromkeys((".txt", ".log", ".dat"), _TABLE),
+    **dict.fromkeys((".bz2", ".xz", ".zst", ".7z", ".tar", ".rar"), ": unpack it first"),
+}
 PACKED, ARCHIVE = ".gz", ".zip"
 TEXT = (".jsonl", ".ndjson", ".csv", ".tsv")  # read line by line
 COPIED = 1 << 20  # bytes at once
@@ -127,7 +133,7 @@ def places(path: Path) -> list[Place]:
     if place.kind not in KINDS:
         raise ConfigError(
             f"{path}: expected a recording that ends in {', '.join(KINDS)} (each may be packed as {PACKED}), a {ARCHIVE} or "
-            f"a folder of them; got {place.kind or 'no ending'!r}."
+            f"a folder of them; got {place.kind or 'no ending'!r}{INSTEAD.get(place.kind, '')}."
         )
     return [place]
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from streamjobs.recordings.columns import LISTS
 from streamjobs.recordings.files import rows_of
 from tests.recordings.init_told import as_csv, random, table
 
@@ -47,9 +48,9 @@ def test_a_file_without_a_header_is_refused(tmp_path, printed):
         ("a.csv", b"", "expected a few records as they will arrive, JSON objects or rows of a table; got no rows."),
         ("a.csv", b"a,b\n", "got no rows."),
         ("a.jsonl", b"\n\n", "got no rows."),
-        ("a.jsonl", b"not json\nneither\n", "got lines of something else."),
-        ("a.jsonl", b'{"a": "caf\xe9"}\n', "got lines of something else."),
-        ("a.jsonl", b"[1, 2]\n", "got lines of something else."),
+        ("a.jsonl", b"not json\nneither\n", f"got lines of something else; {LISTS}."),
+        ("a.jsonl", b'{"a": "caf\xe9"}\n', f"got lines of something else; {LISTS}."),
+        ("a.jsonl", b"[1, 2]\n", 'put a record that is a list, as of SenML, into a field: {"e": [...]}.'),
         (
             "a.csv",
             b"a,b\n1,caf\x81\n",
@@ -59,8 +60,12 @@ def test_a_file_without_a_header_is_refused(tmp_path, printed):
             "a.txt",
             b"a,b\n1,2\n",
             "expected a recording that ends in .jsonl, .ndjson, .csv, .tsv, .parquet, .npz, .json, .cbor, .sqlite (each may "
-            "be packed as .gz), a .zip or a folder of them; got '.txt'.",
+            "be packed as .gz), a .zip or a folder of them; got '.txt': if it has a row of names above rows of values, "
+            "name it .csv; else write its lines as .csv or .jsonl first.",
         ),
+        ("Messung.xlsx", b"PK", "got '.xlsx': save the sheet as CSV."),
+        ("a.csv.zst", b"", "got '.zst': unpack it first."),
+        ("a.xml", b"<a/>", "got '.xml'."),
         ("a", b"", "got 'no ending'."),
         ("a.csv", b"a,b,a\n1,2,3\n", "column 'a' appears twice; give every column a name of its own."),
     ],

@@ -12,6 +12,7 @@ from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.kafka.reader import newest
 from streamjobs.kafka.topics import connect
+from streamjobs.recordings.columns import LISTS
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.types import many
 
@@ -76,7 +77,7 @@ def sample_of(broker: BrokerSection, topic: str, records: int | None, seconds: f
     others = "records without a value" if 2 * empty > len(found) else "others"
     raise ConfigError(
         f"topic {topic}: expected records that are objects in JSON or MessagePack, got {others} in most of {len(found):,} "
-        "records; see [source] format for what else can be read."
+        f"records; see [source] format for what else can be read, and {LISTS}."
     )
 
 

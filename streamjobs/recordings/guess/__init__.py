@@ -15,6 +15,7 @@ from streamjobs.recordings.columns import (
     ASIDE,
     KEYS,
     LABELS,
+    LISTS,
     Column,
     columns_of,
     columns_of_times,
@@ -135,7 +136,7 @@ def guess_rows(
         read = [_spread(row, spread) for row in read]
         columns = columns_of(read)
     if not columns:
-        got = "lines of something else" if rows else "no rows"
+        got = f"lines of something else; {LISTS}" if rows else "no rows"
         raise ConfigError(
             f"{where}: expected a few records as they will arrive, JSON objects or rows of a table; got {got}."
         )
