@@ -2,8 +2,9 @@
 
 People are left out in a few groups. Scale, map and head learn from the others; then the windows of each person come as in
 the report, and labels late. Windows of activities in the training give the measures and the threshold, for which each
-person's windows are measured by those of the other people. For the figures an activity is left out of what teaches as well:
-its windows have no labels then, and each person is judged by the threshold of the other people.
+person's windows are measured by those of the other people. For the figures each group is judged by what a population of the
+other people alone learns, as new people are. An activity is left out of what teaches as well: its windows have no labels
+then, and each person is judged by the threshold of the other people for the share that new people had.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +39,7 @@ class Judged(NamedTuple):
     """What a threshold is worth."""
 
     rejection: Rejection
-    known: float  # share of windows of known activities that are unknown, each person judged by the others' threshold
+    known: float  # share of windows of known activities that are unknown, each person judged by what the others alone learn
     worst: float  # of a person
     right: float  # share of right decisions among the windows that are not unknown
     right_before: float  # the same of all windows
@@ -75,20 +76,35 @@ def learn_rejection(
     """
     everybody = _left_out(data, recipe, None, late, progress)
     above, unknown = _unlike(everybody, share)
+    if activities and len(np.unique(data.person)) > 2:
+        unknown = _of_new_people(data, recipe, share, everybody, late, progress)
     rejection = Rejection(share, above, measures.learn(everybody, _factor_of_all(data, recipe)))
     people = [float(unknown[everybody.person == one].mean()) for one in np.unique(everybody.person)]
-    left, by_person = [], dict[int, list[float]]()
+    left, by_person, met = [], dict[int, list[float]](), float(unknown.mean())
     for absent in np.unique(data.activity).tolist() if activities and len(np.unique(data.activity)) > 2 else ():
         found = _left_out(data, recipe, absent, late, progress)
-        known, (_, said) = found.truth >= 0, _unlike(found, share)
-        control = crossed(found.person, known, distance(found.scores, found.chosen), share)
+        known, (_, said) = found.truth >= 0, _unlike(found, met)
+        control = crossed(found.person, known, distance(found.scores, found.chosen), met)
         for one in np.unique(found.person[~known]).tolist():
             by_person.setdefault(one, []).append(float(said[~known & (found.person == one)].mean()))
         shares = (float(part.mean()) for part in (said[~known], control[~known], said[known]))
         left.append(LeftOut(data.names[absent], int((~known).sum()), *shares))
     right = everybody.chosen == everybody.truth
-    figures = float(unknown.mean()), max(people), float(right[~unknown].mean()), float(right.mean())
+    figures = met, max(people), float(right[~unknown].mean()), float(right.mean())
     return Judged(rejection, *figures, left, [_mean(shares) for shares in by_person.values()])
+
+
+def _of_new_people(
+    data: Recordings, recipe: Recipe, share: float, everybody: Said, late: int, progress: Callable[[], None]
+) -> Array:
+    """What is unknown (n,) bool of `everybody`, each group by the measures and the threshold of all others, as `fit` learns
+    them without the group: with fewer people to learn from, and so with larger measures, than the group is served by."""
+    unknown = np.zeros(len(everybody.truth), bool)
+    for fold in folds(data, None):
+        others = _left_out(data.of(fold.teaches), recipe, None, late, progress)
+        own = np.isin(everybody.person, fold.people)
+        unknown[own] = measures.sums(measures.learn(others), everybody.of(own)) > threshold(_apart(others), share)
+    return unknown
 
 
 def _factor_of_all(data: Recordings, recipe: Recipe) -> Array:
@@ -100,7 +116,8 @@ def _factor_of_all(data: Recordings, recipe: Recipe) -> Array:
 def steps(data: Recordings, *, activities: bool) -> int:
     """How often `learn_rejection` calls `progress`."""
     people, classes = len(np.unique(data.person)), len(np.unique(data.activity))
-    return min(GROUPS, people) + (classes * min(GROUPS_EACH, people) if activities and classes > 2 else 0)
+    inner = sum(min(GROUPS, people - len(fold.people)) for fold in folds(data, None)) if activities and people > 2 else 0
+    return min(GROUPS, people) + inner + (classes * min(GROUPS_EACH, people) if activities and classes > 2 else 0)
 
 
 class Fold(NamedTuple):

@@ -12,9 +12,10 @@ from papers.gated_streams import way
 from streamjobs.core.state.population import encode
 from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import SnapshotError
+from streamjobs.fit.learning import decided, features, learned_from
 from streamjobs.fit.measures import factor_of
-from streamjobs.fit.recordings import Recordings
-from streamjobs.fit.rejection import as_text, learn_rejection
+from streamjobs.fit.recordings import Recordings, shuffled
+from streamjobs.fit.rejection import as_text, learn_rejection, steps
 from streamjobs.job_files import job_of
 from streamjobs.recordings.files import records_of
 from streamjobs.replay.engine import Replay
@@ -174,6 +175,29 @@ def test_the_promise_holds_for_people_left_out_and_more_is_found_than_by_the_sco
     people = len(np.unique(data.person))
     assert len(judged.people) == people and min(judged.people) < judged.unknown < max(judged.people)
     assert f"Of a single person {min(judged.people):.1%} to {max(judged.people):.1%}" in as_text(judged)
+
+
+def test_the_report_is_what_each_person_gets_of_a_population_of_the_others() -> None:
+    """By their own population's threshold, and not by one that the person's windows helped to learn."""
+    random = np.random.default_rng(4)
+    person, activity = np.repeat(np.arange(5), 120), np.tile(np.repeat(np.arange(3), 40), 5)
+    own = 1.5 * random.normal(size=(5, 3, 6))
+    X = 2.0 * np.eye(6)[activity] + own[person, activity] + 0.5 * random.normal(size=(600, 6))
+    data = Recordings(X, activity, person, person * 3 + activity, ["a", "b", "c"])
+    recipe, unknown = way("linear", "linear").recipe, []
+    for one in range(5):
+        others = data.of(person != one)
+        rejection = learn_rejection(others, recipe, 0.1, activities=False).rejection
+        learned = learned_from(shuffled(others, others.person >= 0, [0]), recipe, 3)
+        stream = shuffled(data, person == one, [1, one, 0])
+        said = decided(recipe, "gated", learned, stream, features(learned, recipe, stream.X))
+        unknown.append(rejection.unknown(said.scores, said.chosen, recipe.scaled(learned.scaling, stream.X)).mean())
+    calls: list[None] = []
+    judged = learn_rejection(data, recipe, 0.1, progress=lambda: calls.append(None))
+    assert judged.known == pytest.approx(np.mean(unknown)) and judged.worst == pytest.approx(max(unknown))
+    assert len(calls) == steps(data, activities=True)
+    met = np.mean([one.known for one in judged.activities])
+    assert abs(met - judged.known) < abs(met - 0.1), "activities left out are judged at the share that new people have"
 
 
 def test_a_population_written_before_the_measures_rejects_by_the_answer_as_it_did(
