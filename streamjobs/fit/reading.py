@@ -5,7 +5,7 @@ windows and statistics are exactly a worker's, now and in later releases.
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,11 +17,11 @@ from streamjobs.core.messages import Output, Record
 from streamjobs.errors import ConfigError
 from streamjobs.fit.recordings import Recordings, Unlabelled, begins
 from streamjobs.recordings.places import natural
+from streamjobs.recordings.survey import MOST_UNSTATED
 from streamjobs.replay.engine import Replay, Tally
 from streamjobs.settings.composition import derived
 from streamjobs.settings.sections import HeadSection, LearnerSection, ScalingSection, Settings, SinksSection
 
-MOST_CLASSES = 64  # if the job does not declare its classes
 BETWEEN = "\0"  # separates person and recording in a key
 KEY_BYTES = 4096
 USUAL = ("gap", "late")  # between recordings, and where all begin at one time, of which `fit` has a sentence of its own
@@ -96,8 +96,7 @@ def read(
     else:
         apart = f"by pauses of more than {pause:g} s and by changes of the label"
         places = _by_pauses(rows, usable, settings.window.length, pause)
-    head = settings.head or settings.learner
-    declared = getattr(head, "classes", None) or (head.model_extra or {}).get("classes")
+    declared = _of_head(settings, "classes")
     return Read(
         _numbered(rows, usable, places, list(declared) if declared else None)._replace(unlabelled=_unlabelled(rows, usable)),
         tally.samples,
@@ -113,9 +112,7 @@ def read(
 
 def _passing_through(settings: Settings) -> Settings:
     """The job up to its windows: features are the unchanged statistics, predictions carry the label."""
-    stated = settings.head or settings.learner
-    classes = getattr(stated, "classes", None) or (stated.model_extra or {}).get("classes")
-    head = HeadSection(name="lms", classes=classes, max_classes=max(MOST_CLASSES, len(classes or ())))
+    head = HeadSection(name="lms", classes=_of_head(settings, "classes"), max_classes=_most_classes(settings))
     return Settings(
         job=settings.job,
         source=settings.source.model_copy(update={"max_key_bytes": KEY_BYTES, "key": None}),  # keys are people by now
@@ -127,14 +124,25 @@ def _passing_through(settings: Settings) -> Settings:
     )
 
 
+def _most_classes(settings: Settings) -> int:
+    """How many different labels are read."""
+    return max(MOST_UNSTATED, len(_of_head(settings, "classes") or ()), _of_head(settings, "max_classes") or 0)
+
+
+def _of_head(settings: Settings, name: str) -> Any:
+    """What the section with the head states; None: nothing."""
+    stated = settings.head or settings.learner
+    return getattr(stated, name, None) or (stated.model_extra or {}).get(name)
+
+
 def _require_labelled_windows(rows: _Rows, tally: Tally, settings: Settings, labelled: list[int]) -> None:
     """Raises ConfigError without windows, or without a window with a label."""
     window = settings.window
     assert window is not None
     if tally.dead_lettered.get("too_many_classes"):
         raise ConfigError(
-            f"--input: field {settings.source.label!r} has more than {MOST_CLASSES} different labels; is it the activity? "
-            "Correct [source] label, or declare [head] classes."
+            f"--input: field {settings.source.label!r} has more than {_most_classes(settings)} different labels; is it the "
+            f"activity? Correct [source] label, or set [{'head' if settings.head else 'learner'}] max_classes."
         )
     if tally.records == 0:
         raise ConfigError("--input: expected recordings of two people or more, got no records.")

@@ -17,12 +17,15 @@ from streamjobs.settings.paths import ABSENT, column_path
 _DATED = re.compile(r"(?:19|20)[0-9]{2}[-_.]?[0-9]{2}")  # a year and a month: parts of one stream
 MOST_SPELLINGS = 4  # of a label in a sentence
 NO_LABEL = {"null", "none", "nan", "n/a", "na", "?", "-"}  # texts in its place
+MOST_UNSTATED = 64  # labels that `streamjobs fit` reads if the job states no max_classes
 PEOPLE = 5  # from so many on `streamjobs fit` can tell what a population is worth for others
 
 
 def teaches(guessed: Guess | None) -> bool:
-    """Whether the sample can teach a population: enough people with labels, in windows."""
-    return guessed is not None and guessed.people >= PEOPLE and windowed(guessed.rate) and "fields" not in guessed.choose
+    """Whether the sample can teach a population: enough people with labels of two classes or more, in windows."""
+    if guessed is None or guessed.people < PEOPLE or guessed.classes == 1:
+        return False
+    return windowed(guessed.rate) and "fields" not in guessed.choose
 
 
 def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:

@@ -2,7 +2,10 @@
 
 import shlex
 
+import pytest
+
 from streamjobs.job_files import read_table
+from streamjobs.recordings.survey import MOST_UNSTATED
 from tests.commands.jobs import command
 from tests.fit.people import as_csv, rows
 
@@ -31,6 +34,32 @@ def test_windows_with_too_few_samples_for_convolutions_get_none(tmp_path, printe
 def test_four_people_get_a_job_without_a_population(tmp_path, printed):
     found = printed(as_csv(tmp_path / "people.csv", list(rows(people=4))))
     assert "population" not in read_table(found.file) and "streamjobs replay" in found.out
+
+
+def test_people_with_one_activity_get_a_job_without_a_population(tmp_path, printed):
+    """Because `fit` refuses it."""
+    found = printed(as_csv(tmp_path / "people.csv", [row for row in rows(people=5) if row["activity"] == "sit"]))
+    assert "population" not in read_table(found.file)
+
+
+@pytest.mark.slow
+def test_more_activities_than_fit_reads_by_itself_are_stated_by_init(tmp_path, printed):
+    made = []
+    for row in rows(people=5):
+        number = int((row["ts"] - 1_700_000_000.0) // 3)
+        made.append(row | {"activity": f"a{number}", "ax": row["ax"] + number})
+    found = printed(as_csv(tmp_path / "people.csv", made))
+    classes = len({row["activity"] for row in made})
+    assert classes > MOST_UNSTATED and read_table(found.file)["learner"]["max_classes"] > classes
+    assert command("fit", found.file, "--input", tmp_path / "people.csv", "--key", "person", "--no-report") == 0
+
+
+def test_a_label_of_one_person_that_is_written_nearly_as_another_is_named(tmp_path, printed, capsys):
+    made = [row | {"activity": "walkk"} if (row["person"], row["recording"]) == ("p9", 1) else row for row in rows(people=5)]
+    found = printed(as_csv(tmp_path / "people.csv", made))
+    assert command("fit", found.file, "--input", tmp_path / "people.csv", "--no-report") == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "only one person does 'walkk': it cannot be recognised in others from these recordings. Is it 'walk'?" in said
 
 
 def test_classes_and_people_are_counted_in_the_whole_file(tmp_path, printed):

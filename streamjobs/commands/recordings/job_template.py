@@ -163,7 +163,10 @@ def job_file_text(
         model=OF_STARTER.format(made_from=starter.made_from, file=quoted(f"{starter.name}.state"), classes=USUAL_CLASSES)
         if starter is not None
         else OF_POPULATION.format(
-            count=taught.people, directions=DIRECTIONS if convolutions(taught) else "", classes=taught.classes + ROOM
+            count=taught.people,
+            directions=DIRECTIONS if convolutions(taught) else "",
+            room="" if taught.classes > survey.MOST_UNSTATED else "# ",
+            classes=taught.classes + ROOM,
         )
         if taught is not None
         else OF_KEYS.format(

@@ -23,7 +23,7 @@ name = "rls"  # a linear head: the population's at first, adapted to a key by it
 unlabelled = 0.0  # share of what labels taught that counts for activities which a key has not labelled yet
 filter = "hmm"  # scores are probabilities, because what a person does mostly goes on
 # lasts = "60s"  # an activity, on average; absent: as in the recordings
-# max_classes = {classes}  # room for activities that people label and the population does not have; absent: dead letters
+{room}max_classes = {classes}  # room for activities that people label and the population does not have; absent: dead letters
 
 # [drift]  # alarms when people change what they do; 'streamjobs fit' learns the limit from the same recordings
 # watch = "columns"

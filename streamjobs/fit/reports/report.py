@@ -1,6 +1,7 @@
 """The report of how new people are recognised: text and a page for people, a table for programs."""
 
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -113,7 +114,9 @@ def doubts(read: Read, recipe: Recipe) -> list[str]:
         doing = len(np.unique(data.person[data.activity == c]))
         if doing <= 1:
             who = "no one does" if doing == 0 else "only one person does"
-            sentences.append(f"{who} {name!r}: it cannot be recognised in others from these recordings.")
+            meant = get_close_matches(name, [one for one in data.names if one != name], n=1, cutoff=0.8)
+            sentence = f"{who} {name!r}: it cannot be recognised in others from these recordings."
+            sentences.append(sentence + (f" Is it {meant[0]!r}?" if meant else ""))
     sentences += doubtful(data.names)
     if read.skipped.get("late", 0) > read.samples // 20:
         sentences.append(
