@@ -4,11 +4,13 @@ import traceback
 from pathlib import Path
 
 from aiokafka.errors import (
+    GroupAuthorizationFailedError,
     IllegalOperation,
     InvalidProducerEpoch,
     KafkaError,
     ProducerClosed,
     ProducerFenced,
+    TopicAuthorizationFailedError,
     UnknownProducerId,
 )
 
@@ -16,6 +18,8 @@ from streamjobs.errors import StreamjobsError
 
 # Errors of a transactional producer after another one with its id was opened, or its transaction was open for too long.
 FENCED = (ProducerFenced, InvalidProducerEpoch, UnknownProducerId, IllegalOperation, ProducerClosed)
+
+REFUSED = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)  # while reading
 
 
 class DeliveryError(StreamjobsError):
@@ -37,6 +41,11 @@ def failure_line(error: BaseException) -> str:
     """
     if isinstance(error, StreamjobsError):
         return str(error)
+    if isinstance(error, REFUSED):
+        return (
+            f"the broker refused this worker ({error}): a right was taken from it. Nothing is lost: a restart continues "
+            "from the last checkpoint. 'streamjobs check JOB --online' names the right."
+        )
     text = f" ({error})" if isinstance(error, (KafkaError, OSError)) else ""
     return (
         f"the worker stopped on {with_place(error)}{text}. Nothing is lost: a restart continues from the last checkpoint. "

@@ -26,7 +26,7 @@ from tests.brokers.load import SOURCE, START, samples
 from tests.brokers.secured import Secured
 from tests.brokers.token_server import TokenServer, renewed
 from tests.brokers.verification import verify
-from tests.brokers.workers import RUN, Worker, running_worker, wait_for_exit
+from tests.brokers.workers import RUN, Worker, run_until_done, running_worker, wait_for_exit
 from tests.commands.jobs import command
 
 SECTIONS = {"source": SOURCE, "head": {"name": "rls"}, "drift": {"detector": "page_hinkley"}}
@@ -144,6 +144,22 @@ def test_each_right_removed_is_named_with_who_lacks_it(kafka: SecuredKafka, tmp_
     with kafka.secured.without([one for one in needed if one.name in (job.input, job.name, f"{job.name}-")]):
         code, lines = wait_for_exit(Worker(job, fork_server=kafka.fork_server, **env))
         assert code == 3 and len(lines) == 3, lines  # all at once
+
+
+def test_a_right_taken_from_a_running_worker_ends_it_and_loses_nothing(kafka: SecuredKafka, tmp_path: Path) -> None:
+    job = kafka.make_job(tmp_path, "taken")
+    granted = acls.bindings(acls.rights(job.settings, job.core.sinks, "User:worker"))
+    taken = {job.input: "a right was taken", job.name: "a right was taken", job.core.sinks["features"]: "refused outputs"}
+    for number, (name, says) in enumerate(taken.items()):
+        with running_worker(job, fork_server=kafka.fork_server, **kafka.credentials["scram"]) as worker:
+            job.produce(samples(100, keys=20, seed=number))
+            job.wait_until_done([worker])
+            with kafka.secured.without([one for one in granted if one.name == name]):
+                job.produce(samples(100, keys=20, seed=100 + number))
+                code, lines = wait_for_exit(worker)
+        assert code == 1 and len(lines) == 1 and name in lines[0] and says in lines[0], (code, lines)
+    run_until_done(job, fork_server=kafka.fork_server, **kafka.credentials["scram"])
+    verify(job, repeats=True, expect=600)
 
 
 def _settings(job: KafkaJob) -> Any:
