@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamjobs.core.decoding.at_once.msgpack_rows import read_rows
+from streamjobs.core.decoding.at_once.json_rows import read_rows as read_json
+from streamjobs.core.decoding.at_once.msgpack_rows import read_rows as read_msgpack
 from streamjobs.core.decoding.at_once.names import Names
 from streamjobs.settings.paths import path_of
 from streamjobs.settings.source import SourceSection
@@ -30,7 +31,7 @@ def read(values: list[bytes], source: SourceSection) -> list[bool]:
     assert source.time is not None and source.label is not None
     names = Names.of(x, path_of(source.time), path_of(source.label), listed=source.fields is None, refused=["dtype"])
     assert names is not None
-    made = read_rows(values, b"".join(values), names, len(source.fields or "12"))
+    made = read_msgpack(values, b"".join(values), names, len(source.fields or "12"))
     return [True] * len(values) if made.read is None else made.read.tolist()
 
 
@@ -155,3 +156,28 @@ def test_a_record_cut_or_changed_anywhere_reads_nothing_behind_it(source: Source
     cut = [good[:at] for at in range(1, len(good))] + [bent(good, rnd) for _ in range(400)]
     for at in range(0, len(cut), 7):
         same_as_one_by_one(source, source.width, [cut[at], good, *cut[at + 1 : at + 7], good])
+
+
+@pytest.mark.parametrize("form", ["json", "msgpack"])
+def test_many_names_that_begin_alike_come_in_any_order(form: str) -> None:
+    rnd, n = Random(5), 40
+    stems = ["a" * size for size in range(1, n)] + ["a" * size + "ü" for size in range(1, n)]
+    places = rnd.sample(range(2 * n), n)
+    fields = [*stems, *(f"l[{place}]" for place in places), *(f"s[name={stem}].v" for stem in stems)]
+    rnd.shuffle(fields)
+    source = SourceSection(topic="in", format=form, fields=fields, time="ts")
+    numbers = {field: float(at) for at, field in enumerate(fields)}
+    values = []
+    for _ in range(20):
+        by_name = [{"name": stem, "v": numbers[f"s[name={stem}].v"]} for stem in stems]
+        by_name += [{"name": "b", "v": 0}, {"v": 1, "name": "aab"}]
+        listed = [numbers.get(f"l[{place}]", -1.0) for place in range(3 * n)]
+        record = {**{stem: numbers[stem] for stem in stems}, "ts": TIME, "l": listed, "aab": 0, "": 0, "b": 0}
+        rnd.shuffle(by_name)
+        record["s"] = by_name
+        mixed = dict(rnd.sample(list(record.items()), len(record)))
+        values.append(msgspec.json.encode(mixed) if form == "json" else pack(mixed))
+    assert same_as_one_by_one(source, len(fields), values).X.tolist() == [list(numbers.values())] * 19
+    x, read_rows = list(map(path_of, fields)), {"json": read_json, "msgpack": read_msgpack}[form]
+    names = Names.of(x, path_of("ts"), None, listed=False)
+    assert names is not None and read_rows(values, b"".join(values), names, len(fields)).read is None

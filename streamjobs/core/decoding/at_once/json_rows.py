@@ -11,7 +11,7 @@ import numpy as np
 
 from algorithms.common.compiled import compiled_in_place
 from streamjobs.core.decoding.at_once.json_numbers import DIGITS, read_digits, read_number
-from streamjobs.core.decoding.at_once.names import DEEPEST, LIST, MOST_ODD, OBJECT, Names, Rows, at_place, is_text
+from streamjobs.core.decoding.at_once.names import DEEPEST, LIST, MOST_ODD, OBJECT, Names, Rows, at_place, is_text, named
 
 WORDS = np.frombuffer(b"true\0null\0false", np.uint8).reshape(3, 5)
 ESCAPES = np.frombuffer(b'"/\\bfnrt', np.uint8)  # what may stand behind a backslash, besides u and four digits
@@ -66,17 +66,18 @@ def _read(b, sizes, names, rows, seen, stack):
 
 @compiled_in_place
 def _read_row(b, i, end, names, rows, seen, stack, n):
-    text, begins, leads, places, nodes, missing, listed = names
+    text, begins, leads, places, order, nodes, missing, listed = names
     X, times, labels, _ = rows
-    kind, first, last = OBJECT, nodes[0, 1], nodes[0, 2]
-    time = 1 if listed else X.shape[1]
+    kind, first, last, time = OBJECT, nodes[0, 1], nodes[0, 2], 1 if listed else X.shape[1]
     depth, node, at = 0, 0, 0  # at: the likely entry of an object, as in the record before; the place in a list
     if b[i] != 123:
         return False
     while True:
         i = _after_blanks(b, i + 1)
         if kind == OBJECT:
-            entry = _entry(b, i + 1, end, text, begins, first, last, at)
+            entry = at if at < last else first
+            if not _is_name(b, i + 1, end, text, begins, entry):
+                entry = named(b, i + 1, _text_end(b, i + 1, end, False) - i - 1, text, begins, order, first, last)
             if b[i] == 34 and entry >= 0:
                 i += 1 + begins[entry + 1] - begins[entry]
                 at = entry + 1
@@ -89,10 +90,10 @@ def _read_row(b, i, end, names, rows, seen, stack, n):
             if i == 0:
                 return False
         elif kind == LIST:
-            entry = at_place(places, first, last, at)
+            entry = at_place(places, order, first, last, at)
             at += 1
         else:
-            entry = _chosen(b, i, end, text, begins, nodes[node])
+            entry = _chosen(b, i, end, names, nodes[node])
             if entry < -1:
                 return False
             if entry >= 0 and seen[entry] > n:  # the first such object counts
@@ -162,28 +163,18 @@ def _read_list(b, i, x):
 
 
 @compiled_in_place
-def _entry(b, i, end, text, begins, first, last, guess):
-    """Which entry from first to last has the name at i, -1 for none. guess: which is likely, as in the record before."""
-    guess = guess if guess < last else first
-    for step in range(last - first):
-        entry = guess + step
-        if entry >= last:
-            entry -= last - first
-        size = begins[entry + 1] - begins[entry]
-        if i + size < end and b[i + size] == 34 and is_text(b, i, text, begins[entry], size):
-            return entry
-    return -1
+def _is_name(b, i, end, text, begins, entry):
+    """Whether the name at i is that of an entry."""
+    size = begins[entry + 1] - begins[entry]
+    return i + size < end and b[i + size] == 34 and is_text(b, i, text, begins[entry], size)
 
 
 @compiled_in_place
-def _chosen(b, i, end, text, begins, node):
+def _chosen(b, i, end, names, node):
     """Which entry of a node chooses the object at i, -1 for none, -2 where only another parser can decide."""
+    text, begins, order = names[0], names[1], names[4]
     begun, ended = _choosing(b, i, end, text, begins, node[3])
-    for entry in range(node[1], node[2]):
-        first, size = begins[entry], begins[entry + 1] - begins[entry]
-        if size == ended - begun and is_text(b, begun, text, first, size):
-            return entry
-    return -1 if ended > 0 else -2
+    return named(b, begun, ended - begun, text, begins, order, node[1], node[2]) if ended > 0 else -2
 
 
 @compiled_in_place
@@ -194,7 +185,7 @@ def _choosing(b, i, end, text, begins, name):
         return 0, 0
     while True:
         i = _after_blanks(b, i + 1)
-        is_it = _entry(b, i + 1, end, text, begins, name, name + 1, name) >= 0
+        is_it = _is_name(b, i + 1, end, text, begins, name)
         i = _name_end(b, i, end, False)
         if i == 0 or (is_it and ended > 0):  # a second one
             return 0, 0

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from algorithms.common.compiled import compiled_in_place
-from streamjobs.core.decoding.at_once.names import DEEPEST, LIST, MOST_ODD, OBJECT, Names, Rows, at_place, is_text
+from streamjobs.core.decoding.at_once.names import DEEPEST, LIST, MOST_ODD, OBJECT, Names, Rows, at_place, is_text, named
 from streamjobs.core.decoding.samples import UNDECODABLE
 
 # Kinds of values. LARGE: whole numbers from 2^63 on. ODD: of a type of its own, such as a time.
@@ -72,7 +72,7 @@ def _read(b, sizes, names, rows, seen, stack):
 
 @compiled_in_place
 def _read_row(b, i, end, names, rows, seen, stack, n):
-    text, begins, leads, places, nodes, missing, listed = names
+    text, begins, leads, places, order, nodes, missing, listed = names
     X, times, labels, _, doubtful, word = rows
     time, unread = 1 if listed else X.shape[1], 1 << 60  # unread: what no field of the job names
     kind, first, last = OBJECT, nodes[0, 1], nodes[0, 2]
@@ -89,17 +89,19 @@ def _read_row(b, i, end, names, rows, seen, stack, n):
         left -= 1
         if kind == OBJECT:
             what, size, i = _head(b, i, end)
-            entry = _entry(b, i, size, text, begins, first, last, at) if what == TEXT else -1
+            entry = at if at < last else first
+            if what != TEXT or first == last or not _is_name(b, i, size, text, begins, entry):
+                entry = named(b, i, size, text, begins, order, first, last) if what == TEXT else -1
             if what != TEXT or (entry >= 0 and seen[entry] > n):
                 return False
             at = entry + 1 if entry >= 0 else at
             doubtful[n] |= entry < 0 and _is_wide(b, i, size)
             i += size
         elif kind == LIST:
-            entry = at_place(places, first, last, at)
+            entry = at_place(places, order, first, last, at)
             at += 1
         else:
-            entry = _chosen(b, i, end, text, begins, nodes[node])
+            entry = _chosen(b, i, end, names, nodes[node])
             if entry < -1:
                 return False
             if entry >= 0 and seen[entry] > n:  # the first such map counts
@@ -210,16 +212,9 @@ def _number(what, number, word):
 
 
 @compiled_in_place
-def _entry(b, i, size, text, begins, first, last, guess):
-    """Which entry from first to last has the name at i, -1 for none. guess: which is likely, as in the record before."""
-    guess = guess if guess < last else first
-    for step in range(last - first):
-        entry = guess + step
-        if entry >= last:
-            entry -= last - first
-        if size == begins[entry + 1] - begins[entry] and is_text(b, i, text, begins[entry], size):
-            return entry
-    return -1
+def _is_name(b, i, size, text, begins, entry):
+    """Whether the name at i is that of an entry."""
+    return size == begins[entry + 1] - begins[entry] and is_text(b, i, text, begins[entry], size)
 
 
 @compiled_in_place
@@ -232,8 +227,9 @@ def _is_wide(b, i, size):
 
 
 @compiled_in_place
-def _chosen(b, i, end, text, begins, node):
+def _chosen(b, i, end, names, node):
     """Which entry of a node chooses the map at i, -1 for none, -2 where only another parser can decide."""
+    text, begins, order = names[0], names[1], names[4]
     begun, size = -1, 0
     what, left, i = _head(b, i, end)
     if what != MAP:
@@ -243,7 +239,7 @@ def _chosen(b, i, end, text, begins, node):
         what, length, i = _head(b, i, end)
         if what != TEXT:
             return -2
-        is_it = _entry(b, i, length, text, begins, node[3], node[3] + 1, node[3]) >= 0
+        is_it = _is_name(b, i, length, text, begins, node[3])
         i += length
         if is_it:
             what, size, value = _head(b, i, end)
@@ -251,10 +247,7 @@ def _chosen(b, i, end, text, begins, node):
                 return -2
             begun = value
         i = _after(b, i, end)
-    for entry in range(node[1], node[2]):
-        if size == begins[entry + 1] - begins[entry] and is_text(b, begun, text, begins[entry], size):
-            return entry
-    return -1 if begun >= 0 else -2
+    return named(b, begun, size, text, begins, order, node[1], node[2]) if begun >= 0 else -2
 
 
 @compiled_in_place

@@ -22,6 +22,7 @@ class Names(NamedTuple):
     begins: Array  # (texts + 1,) int64, of each text
     leads: Array  # (entries,) int64, the field: those of x, the time, the label, those that are refused; or -node
     places: Array  # (entries,) int64, of entries of lists
+    order: Array  # (texts,) int64: between first and last entry of a node its entries, sorted by name or place
     nodes: Array  # (nodes, 4) int64: kind, first entry, end of the entries, text of the name that chooses an object
     required: int  # number of fields that each record has
     listed: bool  # x is one field, a list of numbers
@@ -68,11 +69,15 @@ class Names(NamedTuple):
         if any(map(NO_STRUCT.search, texts)):
             return None
         names = [text.encode() for text in texts]
+        order = list(range(len(texts)))
+        for _, first, last, _ in nodes:
+            order[first:last] = sorted(range(first, last), key=lambda entry: (places[entry], names[entry]))
         return cls(
             np.frombuffer(b"".join(names), np.uint8),
             np.cumsum([0, *map(len, names)]),
             np.array(leads, np.int64),
             np.array(places, np.int64),
+            np.array(order, np.int64),
             np.array(nodes, np.int64) + np.array([0, 0, 0, len(leads)]),
             len(x) + (time is not None),
             listed,
@@ -95,9 +100,34 @@ def is_text(b, i, text, first, size):
 
 
 @compiled_in_place
-def at_place(places, first, last, place):
+def named(b, i, size, text, begins, order, first, last):
+    """Which entry from first to last has the name at i, -1 for none."""
+    while first < last:
+        middle = (first + last) // 2
+        entry = order[middle]
+        begin, length = begins[entry], begins[entry + 1] - begins[entry]
+        at = 0
+        while at < size and at < length and b[i + at] == text[begin + at]:
+            at += 1
+        if at == size == length:
+            return entry
+        if at < size and (at == length or b[i + at] > text[begin + at]):
+            first = middle + 1
+        else:
+            last = middle
+    return -1
+
+
+@compiled_in_place
+def at_place(places, order, first, last, place):
     """Which entry from first to last has the place, -1 for none."""
-    for entry in range(first, last):
+    while first < last:
+        middle = (first + last) // 2
+        entry = order[middle]
         if places[entry] == place:
             return entry
+        if places[entry] < place:
+            first = middle + 1
+        else:
+            last = middle
     return -1
