@@ -218,6 +218,7 @@ def test_a_label_that_was_chosen_is_no_candidate_for_the_key(tmp_path, capsys):
     assert command(compare, *words, "--records", "100") == 0, "the line that init prints"
 
 
+@pytest.mark.slow
 def test_more_keys_of_a_short_sample_are_tried_because_most_of_their_rows_are_warm_up(tmp_path, printed):
     """200 pumps with a slow wave of the heat: after 300 rows most of those that can alarm alarm on it."""
     random, rows = np.random.default_rng(8), []
