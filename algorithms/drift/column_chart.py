@@ -7,7 +7,8 @@ L L' = (1 - shrink) correlation + shrink I.
 Cost of a row: O(d^2 + 3 reference / L).  State: d^2 / 2 + 5.5 d numbers, 3 reference float32, and 140 numbers.
 Departs from the source: thresholds are ranks, so no distribution is assumed; mean, deviation and correlation are those of
 the first `learn` rows, in which values beyond 8 deviations count as 8, and stand still until an alarm has stayed open. Its
-last `learn` rows then give the next ones, if correlations of neighbouring columns are as before; else the next rows do.
+last `learn` rows then give the next ones, if it had so many (not where alarms that follow soon share the most rows: that may
+be a rhythm) and correlations of neighbouring columns are as before; else the next rows do.
 `moved` holds the next scale while an alarm is open, when no column is to be named.
 """
 
@@ -239,7 +240,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
         if learns_next and opened[key] > most_open - learn_rows:
             _learn_next(moved, x, scaled)
         if begins_anew:
-            opened[key], watched[key], all_learned[key] = 0, 0, _next_scale(mean, moments, moved, learns_next)
+            opened[key], watched[key], all_learned[key] = 0, 0, _next_scale(mean, moments, moved, learns_next, learn_rows)
             if all_learned[key] == learn_rows:
                 _whiten(moments, shrink, room, factor, whiteners[key])
         elif alarm:
@@ -281,14 +282,14 @@ def _learn_next(moved, x, gap):
 
 
 @compiled
-def _next_scale(mean, moments, moved, learned):
-    """The scale learned while the alarm was open, if correlations stayed as they were; gives its rows, else 0."""
+def _next_scale(mean, moments, moved, learned, wanted):
+    """The scale learned while the alarm was open, if of `wanted` rows and correlations stayed; gives its rows, else 0."""
     dim, rows, far = mean.size, int(moved[NEXT_MEAN, mean.size]) if learned else 0, 0.0
     squares, products = moved[NEXT_SQUARES], moved[NEXT_PRODUCTS]
     for i in range(dim if dim > 1 else 0):
         j = (i + 1) % dim
         far = max(far, abs(_correlation(products[i], squares[i], squares[j]) - _of(moments, i, j)))
-    if rows == 0 or far > SAME:
+    if rows < wanted or far > SAME:
         mean[:] = 0.0
         moments[:] = 0.0
         return 0

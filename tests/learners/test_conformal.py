@@ -140,6 +140,14 @@ def test_a_new_level_is_learned_while_its_alarm_is_open(correlated_then: bool, s
     assert watch(detector, rows)[ready + 50 : ready + 100, ALARM].any()
 
 
+def test_a_level_that_alarms_share_is_learned_after_them() -> None:
+    """Else the scale would be that of one phase of a machine that is on and off for 400 rows, and the other an alarm."""
+    rows = 0.3 * np.random.default_rng(1).normal(size=(20_000, 1))
+    rows[4000:, 0] += 5.0 * (np.arange(16_000) // 400 % 2 == 0)
+    told = watch(learner_from("column_chart", {"learn": 300, "shares": True}), rows)
+    assert 1 <= told[:, ALARM].sum() <= 6, "26 of 40 phases"
+
+
 def test_an_alarm_that_an_earlier_release_left_open_ends_as_it_did_there() -> None:
     """There `moved` is the sums of blocks while an alarm is open, too."""
     rows = correlated(3000, 3, seed=12, memory=0.0)

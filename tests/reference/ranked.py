@@ -194,7 +194,7 @@ def column_chart(X: Array, *, learn: int, smoothing: float, shrink: float, **set
         alarm, stays = rows[n, 1] == 1, rows[n, 5] == 1 and not anew
         meanwhile = [] if alarm else [*meanwhile, x]
         if anew:
-            learned, more = next_scale(meanwhile[-learn:], correlation)
+            learned, more = next_scale(meanwhile[-learn:], correlation) if len(meanwhile) >= learn else ([], 0.0)
             smooth = np.zeros(len(x))
         if alarm or (is_open and not stays):
             moved = [np.zeros(len(x) + 1) for _ in range(3)]
@@ -222,8 +222,6 @@ def next_scale(rows: list[Array], correlation: Array) -> tuple[list[Array], floa
     learned = list[Array]()
     for x in rows:
         learned.append(near(x, learned))
-    if len(learned) < 2:
-        return learned, 0.0
     _, spread, now = scale_of(learned, 0.0)
     if any(abs(now[i - 1, i] - correlation[i - 1, i]) > 0.3 for i in range(len(now))):
         return [], 0.0
