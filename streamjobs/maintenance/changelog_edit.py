@@ -316,8 +316,9 @@ def topic_config(settings: Settings, topic: str) -> dict[str, str]:
     from confluent_kafka.admin import ConfigResource
 
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    admin = admin_of(settings)  # its answers end with it
     try:
-        config = admin_of(settings).describe_configs([resource])[resource].result(timeouts.ADMIN)
+        config = admin.describe_configs([resource])[resource].result(timeouts.ADMIN)
     except (KafkaException, TimeoutError) as error:
         if isinstance(error, KafkaException) and error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
             return {}
