@@ -14,6 +14,7 @@ clock-jumps       its wall clock jumps by days.
 unwatched         nobody looks whether the changelog is still the topic that the states were written to.
 no-ids            keeps no ids of topics, as older releases did.
 watchful          asks for the ids of topics every few seconds instead of every 20.
+patient           released partitions write all their states, in up to N seconds instead of 2.
 impatient         credentials may be refused for seconds only, instead of a minute.
 counts-ids        its alarms have ids from a counter that begins with the process.
 damages-store     the local store keeps a damaged state of person N, each time it is written.
@@ -48,7 +49,7 @@ from streamjobs.kafka import preflight
 from streamjobs.kafka.topic_id import Origin
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.learner import LearnerStage
-from streamjobs.worker import app, consumer, watchdog
+from streamjobs.worker import app, consumer, delivery, watchdog
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.checkpoint import Checkpoints
 from streamjobs.worker.delivery import Delivery
@@ -209,6 +210,10 @@ def watchful(seconds: int) -> None:
     watchdog.IDS_EVERY = float(seconds)
 
 
+def patient(seconds: int) -> None:
+    delivery.FINISH_WITHIN = float(seconds)
+
+
 def impatient(seconds: int) -> None:
     watchdog.REFUSED_FOR = float(seconds)
 
@@ -326,6 +331,7 @@ FAULTS: dict[str, Injection] = {
     "unwatched": unwatched,
     "no-ids": no_ids,
     "watchful": watchful,
+    "patient": patient,
     "impatient": impatient,
     "learner-fails": learner_fails,
     "repeats": repeats,
