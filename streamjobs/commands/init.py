@@ -176,7 +176,7 @@ def _begun(topic: str | None, sample: Path | None, broker: str | None) -> "Writt
 def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", most_rows: int) -> "Guess":
     """Write the job file again, with what its learner and [drift] do on the sample. Gives the guess of what it has."""
     from streamjobs.commands.recordings.job_template import job_file_text
-    from streamjobs.commands.recordings.trial import is_tried, tried_on
+    from streamjobs.commands.recordings.trial import LEAST, is_tried, tried_on
     from streamjobs.recordings.profile import left_out_of, may_leave_out
     from streamjobs.recordings.survey import teaches
 
@@ -196,6 +196,14 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
         guessed = left_out_of(guessed, dict([unfit]))
         _write(file, job_file_text(guessed, file, written))
         trial = tried_on(file, sample, guessed, most_rows)
+    if written.rows and trial.waits and most_rows >= LEAST:
+        sooner = written._replace(rows=0)
+        _write(file, job_file_text(guessed, file, sooner))
+        other = tried_on(file, sample, guessed, most_rows)
+        if other.tried and other.tried[-1].fits and not other.waits:
+            for line in trial.lines():
+                note(line)
+            written, trial = sooner, other
     _write(file, job_file_text(guessed, file, written, trial))
     for line in (*trial.lines(), *trial.off):
         note(line)

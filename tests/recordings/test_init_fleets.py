@@ -231,3 +231,21 @@ def test_more_keys_of_a_short_sample_are_tried_because_most_of_their_rows_are_wa
     found = printed(jsonl(tmp_path / "a.jsonl", rows))
     assert found.source["fields"] == ["flow"] and found.says("'heat' is left out of fields: in the alarms of")
     assert found.says("of 200 keys and 19,") and not found.says("close together")
+
+
+@pytest.mark.slow
+def test_a_fleet_with_a_day_in_its_numbers_gets_what_can_alarm_within_the_sample(tmp_path, printed):
+    """With 720 rows in five minutes each, blocks as long as a day leave `columns` alone no reference."""
+    draw, day = np.random.default_rng(5), 2 * np.pi * 300 * np.arange(720) / 86_400
+    rows = []
+    for key in range(20):
+        temp = 20 + 5 * np.sin(day + key / 10) + 0.5 * draw.normal(size=720)
+        hum = 50 - 4 * np.sin(day) + draw.normal(size=720)
+        rows += [
+            {"machine": f"m{key}", "ts": START + 300 * i, "temp": round(a, 3), "hum": round(b, 3)}
+            for i, (a, b) in enumerate(zip(temp.tolist(), hum.tolist(), strict=True))
+        ]
+    found = printed(jsonl(tmp_path / "a.jsonl", sorted(rows, key=lambda row: row["ts"])))
+    drift = read_table(found.file)["drift"]
+    assert drift["watch"] == ["columns", "innovations", "rows"] and "detector" not in drift
+    assert found.says('watch = "columns" raised', "of warm-up") or found.says("no key of the sample has enough rows")

@@ -42,6 +42,7 @@ MEANS = {
     "silent": "no sample for {}",
     "group": "this share of the keys alarms at once",
 }
+MOSTLY = 2  # times as many rows of warm-up as others
 OPEN = 0.2  # of the rows, at most, a watch may have an open alarm: of a level that keeps moving it learns again and again
 Triple = tuple[Any, dict[str, Any], Any]  # a key, its row, and the row again or its record
 TOO_MANY, MORE = 2.0, 2  # alarms are too many beyond so many times the stated number, and so many more
@@ -118,6 +119,11 @@ class Trial(NamedTuple):
             if way.watch in ([*WITHOUT_RHYTHM], "columns") and not way.fits and keys > max(MOST_KEYS * way.keys, FAULTY):
                 return column, f"in the alarms of {keys:,} of {many(way.keys, 'key')} of the sample"
         return None
+
+    @property
+    def waits(self) -> bool:
+        """Whether most rows of the sample are warm-up, as where rows resemble those before them over a day."""
+        return not self.tried or (self.tried[-1].fits and self.tried[-1].warming > MOSTLY * self.tried[-1].rows)
 
     def lines(self) -> Iterator[str]:
         """What to print and to write into the job file."""
