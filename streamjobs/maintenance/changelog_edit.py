@@ -311,12 +311,11 @@ def _wait_for_markers(settings: Settings, topic: str, reached: Mapping[int, int]
         time.sleep(0.02)
 
 
-def topic_config(settings: Settings, topic: str) -> dict[str, str]:
+def topic_config(settings: Settings, admin: Any, topic: str) -> dict[str, str]:
     """The configuration of a topic; {} if it is missing. Raises SetupError where the broker does not tell."""
     from confluent_kafka.admin import ConfigResource
 
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    admin = admin_of(settings)  # its answers end with it
     try:
         config = admin.describe_configs([resource])[resource].result(timeouts.ADMIN)
     except (KafkaException, TimeoutError) as error:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from streamjobs.core.decoding.keys import key_reader
 from streamjobs.errors import SetupError
 from streamjobs.kafka import preflight, topics
-from streamjobs.maintenance.changelog_edit import topic_config
+from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.copies import Entry
 from streamjobs.maintenance.renew import offsets_of
 from streamjobs.maintenance.scan import records_of
@@ -49,6 +49,7 @@ def holdings(settings: Settings, sinks: dict[str, str], key: bytes, partitions: 
 
     A topic that cannot be read with these credentials is one of them, with the reason.
     """
+    admin = changelog_edit.admin_of(settings)
     roles = {settings.source.topic: "input", **{topic: sink for sink, topic in sinks.items()}}
     roles[topics.changelog(settings)] = "state"
     if settings.source.rekeyed:
@@ -56,7 +57,7 @@ def holdings(settings: Settings, sinks: dict[str, str], key: bytes, partitions: 
     topics_with_key = []
     for topic, role in roles.items():
         try:
-            config = topic_config(settings, topic)
+            config = changelog_edit.topic_config(settings, admin, topic)
             records, newest = _count(settings, topic, role, key, partitions) if config and count else (None, None)
         except SetupError as refused:
             topics_with_key.append(Holding(topic, role, None, "", None, f"not known: {refused}"))

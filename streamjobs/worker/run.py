@@ -248,9 +248,7 @@ class _Worker:
         self.unlearned.check(time.monotonic(), last=True)
         alarming: dict[str, Any] = {}
         if self.settings.drift is not None or self.settings.alarms is not None:
-            alarming["alarms"] = {
-                watch: count for watch, count in self.metrics.taken.watch_events.items() if count
-            }  # raised
+            alarming["alarms"] = dict(+self.metrics.taken.watch_events)  # raised, without watches that raised none
         if self.settings.drift is not None:
             alarming |= {"keys_active": keys.active, "keys_warming_up": keys.warming_up}
         log.info("stopped", dropped_batches=app.delivery.dropped, **logs.totals(self.metrics.taken), **alarming)
