@@ -15,7 +15,7 @@ from streamjobs.settings.types import UNIT_NAMES, many
 if TYPE_CHECKING:
     from streamjobs.commands.recordings.job_template import Written
     from streamjobs.commands.recordings.learner_trial import Best
-    from streamjobs.commands.recordings.trial import Sample
+    from streamjobs.commands.recordings.trial_sample import Sample
     from streamjobs.recordings.guess.result import Chosen, Guess
 
 SHORT, USUAL = 300, 1000  # rows of a key from which a detector can learn from few, and as usual
@@ -71,7 +71,7 @@ def init(
     tries the job's drift detection, learners of a label, and alarms of sensors, on the sample or the topic's records.
     """
     from streamjobs.commands.recordings import job_template, questions, what_next
-    from streamjobs.commands.recordings.trial import Sample
+    from streamjobs.commands.recordings.trial_sample import Sample
     from streamjobs.recordings.guess.result import Chosen
 
     if file.exists() and not force:
@@ -200,7 +200,7 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
         sooner = written._replace(rows=0)
         _write(file, job_file_text(guessed, file, sooner))
         other = tried_on(file, sample, guessed, most_rows)
-        if other.tried and other.tried[-1].fits and not other.waits:
+        if not other.waits and other.tried[-1].fits:
             for line in trial.lines():
                 note(line)
             written, trial = sooner, other

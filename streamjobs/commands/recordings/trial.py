@@ -1,42 +1,36 @@
 """Tries the [drift] that `init` writes on its sample, as `drift tune` does, and chooses what to watch by it."""
 
-import itertools
 import json
 import math
-import os
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from streamjobs.commands.console import compile_loops, counted, note
+from streamjobs.commands.console import compile_loops, note
+from streamjobs.commands.recordings.trial_sample import KEYS, RECORDS, Sample, environment, records_to_try
 from streamjobs.errors import ConfigError
 from streamjobs.settings.false_alarms import WITHOUT_RHYTHM
 from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
-    from streamjobs.commands.recordings.topic_sample import TopicSample
     from streamjobs.core.job import Job
     from streamjobs.core.messages import Output, Stored
     from streamjobs.recordings.clocks import Pauses
     from streamjobs.recordings.guess.result import Guess
-    from streamjobs.recordings.tables import How
     from streamjobs.replay.alarm_rates import Way
     from streamjobs.settings.events import DriftSection
     from streamjobs.settings.sections import Settings
 
-KEYS, RECORDS = 20, 100_000  # keys of the sample that are tried, if they have many rows, and most of their records
 LEAST = 500  # rows of a key; a list of watches needs about 460
-LOOK_AT = 1_000_000  # records of the sample
 MOST_NAMED = 3  # columns, or keys, in alarms that are printed
 PARTS = 12  # least parts of the sample that are judged: keys, or of few keys equal parts of their rows
 FAULTY = 4  # of so many parts one may have faults
 MOST_KEYS = 0.5  # of the keys: what more of them have is not a fault
 SENSORS = 10  # of so many keys one may have a sensor that stops
 PAUSES = 10, 100  # of the usual one, after which a key is silent
-IN_UTC = "STREAMJOBS_SOURCE__TIME_ZONE"
 MEANS = {
     "stuck": "a column repeats one number",
     "silent": "no sample for {}",
@@ -44,16 +38,7 @@ MEANS = {
 }
 MOSTLY = 2  # times as many rows of warm-up as others
 OPEN = 0.2  # of the rows, at most, a watch may have an open alarm: of a level that keeps moving it learns again and again
-Triple = tuple[Any, dict[str, Any], Any]  # a key, its row, and the row again or its record
 TOO_MANY, MORE = 2.0, 2  # alarms are too many beyond so many times the stated number, and so many more
-
-
-class Sample(NamedTuple):
-    """What a job is tried on: a file, or records of a topic."""
-
-    path: Path | None
-    how: "How"
-    topic: "TopicSample | None" = None
 
 
 class Tried(NamedTuple):
@@ -142,11 +127,6 @@ def is_tried(guessed: "Guess") -> bool:
     from streamjobs.recordings.survey import teaches
 
     return not {"fields", "time_format"} & set(guessed.choose) and not teaches(guessed)
-
-
-def environment(guessed: "Guess") -> Mapping[str, str]:
-    """Settings for a trial: times without a known zone are read in UTC, in which the pauses between them are the same."""
-    return {**({IN_UTC: "UTC"} if "time_zone" in guessed.choose else {}), **os.environ}
 
 
 def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int) -> Trial:
@@ -329,75 +309,3 @@ def _usual(raised: Sequence[tuple[str, int, str]], rows: Mapping[str, int], keys
     part_of = [(key, row * each // rows[key]) for key, row, _ in raised]
     faulty = {part for part, _ in Counter(part_of).most_common(keys * each // FAULTY)}
     return Counter(watch for (_, _, watch), part in zip(raised, part_of, strict=True) if part not in faulty)
-
-
-def records_to_try(
-    settings: "Settings", sample: Sample, guessed: "Guess", pauses: "Pauses | None" = None, most: int = KEYS
-) -> Iterator["Stored"]:
-    """Of the sample's first keys, `most` of them. pauses: gets those of all keys."""
-    import dataclasses
-
-    from streamjobs.commands.recordings.options import with_rate
-    from streamjobs.commands.recordings.topic_sample import order_of
-    from streamjobs.core.decoding.keys import key_bytes
-    from streamjobs.recordings.files import records_of, records_of_rows, rows_of
-    from streamjobs.recordings.places import Place
-    from streamjobs.recordings.profile import moments_of
-    from streamjobs.recordings.tables import untold
-    from streamjobs.settings.paths import column_path
-
-    key = guessed.key or next(iter(guessed.candidates.get("key", ())), None)
-    key_of = (lambda row: None) if key is None else column_path(key).find
-    if sample.topic is not None:  # as if all were in one partition: those of a key may be in several
-        rows, records = sample.topic.rows, sample.topic.records
-        keys = sample.topic.owners or map(key_of, rows)
-        if sample.topic.owners is None:  # as `rekey` copies them
-            records = [one._replace(key=key_bytes(key_of(row))) for row, one in zip(rows, records, strict=True)]
-        given = list(zip(keys, rows, records, strict=True))
-        if guessed.time is not None:  # records of a producer that catches up have timestamps of one moment
-            given = [given[n] for n in order_of(records, list(map(moments_of(guessed), rows)))]
-        tried = _of_first_keys(_measured(given, guessed, pauses), most)
-        for number, record in enumerate(tried):
-            yield record._replace(topic=settings.source.topic, partition=0, offset=number)
-        return
-    path = sample.path
-    assert path is not None
-    how = with_rate(sample.how, settings)
-    how = dataclasses.replace(how, tell=untold, key_from=guessed.key_from if key is None else None)
-    if key is None and how.key_from is None:
-        how = dataclasses.replace(how, key_is=Place(path, None, (path.resolve().name,)).stem)  # as `what_next` prints
-    if key is None or guessed.preset is not None:
-        for record in itertools.islice(
-            records_of(path, settings.source, key, guessed.start_time, settings.side, how=how), RECORDS
-        ):
-            if pauses is not None:
-                pauses.add(record.key, record.timestamp / 1000)
-            yield record
-        return
-    triples = ((key_of(row), row, row) for row in counted(rows_of(path, how), "rows of the sample read"))
-    tried = _of_first_keys(_measured(triples, guessed, pauses), most)
-    yield from records_of_rows(tried, settings.source, key, guessed.start_time, settings.side, how)
-
-
-def _measured(triples: Iterable["Triple"], guessed: "Guess", pauses: "Pauses | None") -> Iterator["Triple"]:
-    """The triples; the pauses of their keys are added to `pauses`."""
-    from streamjobs.recordings.profile import moments_of
-
-    seconds = moments_of(guessed)
-    for key, row, one in triples:
-        if pauses is not None and guessed.time is not None and isinstance(key, Hashable):
-            pauses.add(key, seconds(row))
-        yield key, row, one
-
-
-def _of_first_keys(triples: Iterable["Triple"], most: int) -> Iterator[Any]:
-    """The last of each triple of the first keys, `most` of them."""
-    keys, count = set[Any](), 0
-    for number, (key, _, one) in enumerate(triples):
-        if isinstance(key, Hashable) and key not in keys and len(keys) < most:
-            keys.add(key)
-        if isinstance(key, Hashable) and key in keys:
-            count += 1
-            yield one
-        if count == RECORDS or number == LOOK_AT:
-            return
