@@ -114,13 +114,20 @@ def _add(group: typer.Typer, commands: Commands, above: str = "") -> None:
         group.command(name, epilog=f"Example: streamjobs {above}{name} {example}".rstrip())(command)
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        about.version_command()
+        raise typer.Exit
+
+
 @app.callback()
 def every_command(
     debug: Annotated[
         bool, typer.Option("--debug", help="Print the traceback of an error; works at any place in the line.")
     ] = False,
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the versions.")] = False,
 ) -> None:
-    pass  # read in `run`, before anything can fail
+    pass  # --debug is read in `run`, before anything can fail
 
 
 for name, (words, commands) in GROUPS.items():

@@ -193,6 +193,9 @@ def test_schema_and_version_print_json(capsys):
     assert "LearnerSection" in json.loads(capsys.readouterr().out)["$defs"]
     assert command("version", "--json") == 0
     assert json.loads(capsys.readouterr().out)["streamjobs"] == __version__
+    assert command("--version") == command("version") == 0
+    option, _, both = capsys.readouterr().out.partition("pydantic")
+    assert option.split()[:2] == ["streamjobs", __version__] and both.count(option) == 1
 
 
 def test_the_process_gives_the_exit_code_and_numpy_starts_with_one_blas_thread(tmp_path):
