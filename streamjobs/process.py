@@ -2,6 +2,8 @@
 
 import contextlib
 import ctypes
+import fcntl
+import functools
 import gc
 import importlib
 import os
@@ -28,6 +30,7 @@ LARGE = 32 << 20  # bytes
 # faults instead of 3. Larger values save none.
 HEAP_KEPT, HEAP_STEP = 128 << 20, 64 << 20  # bytes
 INTERRUPTED = 130  # exit code
+ENDED_AFTER = 55  # seconds after a stop signal; also the number of a signal that nothing else uses
 LINALG, LAPACK_MODULES = "scipy.linalg", ("cython_blas", "cython_lapack")
 OURS = ("algorithms", "streamjobs")
 
@@ -75,10 +78,34 @@ def stop_signals() -> list[signal.Signals]:
 def exit_at_once_on_signals() -> None:
     """Let the stop signals end the process at once with code 0, even during imports: there is nothing to save yet.
 
-    A worker's event loop replaces these handlers when it runs.
+    A worker replaces these handlers when it runs.
     """
     for number in stop_signals():
         signal.signal(number, lambda *_: os._exit(0))
+    _end_hard_after_signals()
+
+
+def _end_hard_after_signals() -> None:
+    """Let the kernel end the process by SIGALRM, ENDED_AFTER seconds after a stop signal, whatever its threads do.
+
+    Python's handlers and timers wait for the interpreter's lock, which a compiled loop or a library may hold for ever. The
+    handler in C of each signal that Python handles writes to the wakeup pipe without it. The kernel reports that by signal
+    ENDED_AFTER, which calls the C library's `alarm` with its own number as the seconds. Other systems than Linux lack this.
+    """
+    if sys.platform == "linux":
+        reading, writing = _pipe(os.getpid())
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        libc = ctypes.CDLL(None)
+        libc.signal(ENDED_AFTER, libc.alarm)
+        fcntl.fcntl(reading, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(reading, fcntl.F_SETSIG, ENDED_AFTER)
+        fcntl.fcntl(reading, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
+
+
+@functools.cache
+def _pipe(_process: int) -> tuple[int, int]:
+    """One for each process: a child that shares its parent's would end the parent."""
+    return os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def take_signals_early(words: Sequence[str]) -> None:

@@ -8,12 +8,14 @@ failure is one line on stderr.
 import asyncio
 import gc
 import os
+import signal
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,7 +73,7 @@ def run(
     `once`: until every assigned partition has reached the end it had at the start. `drain`: the same for the partitions that
     were there before the input grew; the others wait. What `make_core` raises ends it too.
     """
-    exit_at_once_on_signals()  # also while compiling; the event loop takes the signals over when it runs
+    exit_at_once_on_signals()  # also while compiling; `_Worker` takes the signals over
     logs.configure(debug=debug)
     try:
         core = make_core()
@@ -176,9 +178,13 @@ def _work(
             if sentence := metrics.taken.nothing_learned():
                 raise NothingLearned(sentence)
     finally:
+        for number in stop_signals():
+            signal.signal(number, signal.SIG_DFL)
         left = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
-        if worker.last_resort is not None and not left:
-            worker.last_resort.cancel()  # no thread is left that could hang
+        if left:
+            worker.end_within(GIVE_UP)  # Python waits for them without end
+        elif worker.last_resort is not None:
+            worker.last_resort.cancel()
 
 
 def _with_time_unit(settings: Settings, core: Core, source: "InputTopic", *, once: bool) -> "tuple[Core, InputTopic]":
@@ -207,7 +213,7 @@ def _with_time_unit(settings: Settings, core: Core, source: "InputTopic", *, onc
 class _Worker:
     def __init__(self, settings: Settings, core: Core, metrics: Metrics, health: Health, page: Page | None = None) -> None:
         self.settings, self.core, self.metrics, self.health, self.page = settings, core, metrics, health, page
-        self.stop_requested = asyncio.Event()
+        self.stop_requested, self.signalled = asyncio.Event(), False
         self.unlearned = logs.Unlearned(metrics.taken, time.monotonic())
         self.code = 0
         self.last_resort: threading.Timer | None = None  # ends the process when stopping hangs
@@ -218,7 +224,7 @@ class _Worker:
 
         loop = asyncio.get_running_loop()
         for number in stop_signals():
-            loop.add_signal_handler(number, self._on_signal)
+            signal.signal(number, lambda *_: self._on_signal(loop))
         app = build(self.settings, self.core, self.metrics, source.partitions, source.origin, source.growth, source.limits)
         if self.page is not None:
             self.page.connect(lambda: app.delivery.partitions, source.partitions)
@@ -293,10 +299,7 @@ class _Worker:
     async def _stop(self, app: Any, failed: BaseException | None) -> None:
         """Stop the app, then raise what it failed on, before or while stopping; TimeoutAtStop when that takes too long."""
         within, late = STOP_WITHIN if failed is None else FAIL_WITHIN, False
-        # If the process hangs all the same, it is ended hard; what is acknowledged is stored.
-        self.last_resort = threading.Timer(within + GIVE_UP, self._give_up)
-        self.last_resort.daemon = True
-        self.last_resort.start()
+        self.end_within(within + GIVE_UP)
         try:
             await asyncio.wait_for(app.stop(), within)
         except TimeoutError:
@@ -310,15 +313,25 @@ class _Worker:
                 "acknowledged is read again at the next start."
             )
 
+    def end_within(self, seconds: float) -> None:
+        """If the process hangs, end it hard, unless an earlier call does; what is acknowledged is stored."""
+        if self.last_resort is None:
+            self.last_resort = threading.Timer(seconds, self._give_up)
+            self.last_resort.daemon = True
+            self.last_resort.start()
+
     def _give_up(self) -> None:
         if self.health.reason:  # normally printed by `run`, which is not reached
             print(f"streamjobs: {self.health.reason}", file=sys.stderr, flush=True)
         os._exit(self.code or 1)
 
-    def _on_signal(self) -> None:
-        if self.stop_requested.is_set():
+    def _on_signal(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Called between two steps of the main thread, also while the loop stands still and the thread waits for a lock."""
+        if self.signalled:
             os._exit(130)  # the second signal ends it at once
-        self.stop_requested.set()
+        self.signalled = True
+        with suppress(RuntimeError):  # the loop is closed: the worker is ending anyway
+            loop.call_soon_threadsafe(self.stop_requested.set)
 
 
 def _pass_on(monitoring: "asyncio.Task[None]", delivery: Any) -> None:

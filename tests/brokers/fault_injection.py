@@ -3,6 +3,8 @@
 crash-after-STEP   SIGKILL right after a step of a checkpoint (outputs, changelog, store, commit; offsets in a
                   transaction), of the Nth one that has it: a crash that any worker may have.
 crash-after-removal  SIGKILL after the Nth step of a checkpoint from the one that removed the states of idle keys.
+stands            its event loop waits for a lock for ever after the outputs of the Nth checkpoint.
+holds             the same in a library that does not release the interpreter's lock, so that no other thread runs.
 commits-first     commits an offset before its states are stored, and dies in between.
 forgets-offsets   a restored key does not know which records it has applied.
 forgets-parked    states that left for want of room before they were stored are not stored.
@@ -29,10 +31,12 @@ long-clock        its commits have a clock that earlier releases refuse.
 learner-fails     its learner raises for a sample that begins with FAILS, after having learned it.
 """
 
+import ctypes
 import itertools
 import os
 import signal
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -85,6 +89,31 @@ def crashes_after(step: str) -> Injection:
         Checkpoints._end_step = _step  # type: ignore[method-assign]
 
     return inject
+
+
+def _stands(count: int, wait: Callable[[], object]) -> None:
+    real, left = Checkpoints._end_step, [count]
+
+    def _step(self: Any, done: str, begun: float) -> float:
+        left[0] -= done == "outputs"
+        if not left[0]:
+            os.write(2, b"injected stand\n")
+            wait()
+        return real(self, done, begun)
+
+    Checkpoints._end_step = _step  # type: ignore[method-assign]
+
+
+def stands(count: int) -> None:
+    lock = threading.Lock()
+    lock.acquire()
+    _stands(count, lock.acquire)
+
+
+def holds(count: int) -> None:
+    lock, libc = (ctypes.c_long * 16)(), ctypes.PyDLL(None)  # a mutex of C, which no signal interrupts
+    libc.pthread_mutex_lock(lock)
+    _stands(count, lambda: libc.pthread_mutex_lock(lock))
 
 
 def crashes_after_removal(count: int) -> None:
@@ -320,6 +349,8 @@ STEPS = ("outputs", "changelog", "store", "commit")
 FAULTS: dict[str, Injection] = {
     **{f"crash-after-{step}": crashes_after(step) for step in (*STEPS, "offsets")},
     "crash-after-removal": crashes_after_removal,
+    "stands": stands,
+    "holds": holds,
     "commits-first": commits_first,
     "forgets-offsets": forgets_offsets,
     "forgets-parked": forgets_parked,

@@ -8,6 +8,7 @@ from streamjobs.process import use_one_thread
 
 use_one_thread()
 
+import faulthandler  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
 import signal  # noqa: E402
@@ -146,6 +147,7 @@ def _child(request: dict[str, Any]) -> None:
     os.dup2(log, 2)
     os.environ.update(request["env"])
     code = 70
+    faulthandler.enable()  # SIGABRT shows what each thread does, see `Worker.stop`
     try:
         from streamjobs.job_files import core_from, read_job
         from streamjobs.maintenance.ask import States

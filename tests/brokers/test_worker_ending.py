@@ -5,6 +5,8 @@ The tiny hash core runs in the real worker here; `endings` of the real core are 
 
 import json
 import os
+import signal
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -13,6 +15,8 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
+from streamjobs.process import ENDED_AFTER
+from tests.brokers.fault_injection import program
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.hash_jobs import HASH, ONCE, expected, hash_job, numbers, states
@@ -281,3 +285,33 @@ def test_a_worker_with_an_instance_id_goes_on_after_its_session_was_over(make_jo
         job.wait_until_done([worker])
         assert worker.stop() == 0
     assert states(job) == expected(job)
+
+
+def standing(make_job: MakeJob, fork_server: ForkServer, fault: str) -> Worker:
+    job = make_job(f"signal-{fault}", source={"dim": 3})
+    job.produce([Sent(b"k", b'{"f0": 1, "f1": 2, "f2": 3}', 0, 1_700_000_000_000)])
+    worker = Worker(job, program=program(fault), fork_server=fork_server)
+    until(lambda: "injected stand" in worker.text(), "it stands", 120)
+    return worker
+
+
+def test_a_second_signal_ends_a_worker_with_an_event_loop_that_stands_still(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
+    worker = standing(make_job, fork_server, "stands")
+
+    def ended() -> bool:
+        worker.process.terminate()
+        return worker.process.poll() is not None
+
+    until(ended, "it ends", 60)
+    assert worker.process.poll() == 130
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels send no signal for a byte in a pipe")
+@pytest.mark.parametrize("fault", ["stands", "holds"])
+def test_the_kernel_ends_a_worker_that_can_not_answer_a_signal(
+    make_job: MakeJob, fork_server: ForkServer, fault: str
+) -> None:
+    assert standing(make_job, fork_server, fault).stop(ENDED_AFTER + 60) == -signal.SIGALRM

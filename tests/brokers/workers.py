@@ -40,7 +40,12 @@ class Worker:
         self.state = job.folder / f"{job.name}-{name}-state"
         self.log = job.folder / f"{job.name}-{name}.log"
         self.begins_at = self.log.stat().st_size if self.log.exists() else 0
-        variables = {"STREAMJOBS_STATE__DIRECTORY": str(self.state), "PYTHONUNBUFFERED": "1", **env}
+        variables = {
+            "STREAMJOBS_STATE__DIRECTORY": str(self.state),
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONFAULTHANDLER": "1",
+            **env,
+        }
         self.process: subprocess.Popen[bytes] | ForkedWorker
         if fork_server is not None:
             self.log.touch()
@@ -93,9 +98,18 @@ class Worker:
         assert code is None, f"worker {self.name} ended with code {code}:\n{self.text()[-3000:]}"
 
     def stop(self, within: float = 90.0) -> int:
-        """SIGTERM; gives the exit code."""
+        """SIGTERM; gives the exit code. A worker that does not end is aborted, and shows what its threads do."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(within)
+        try:
+            return self.process.wait(within)
+        except subprocess.TimeoutExpired:
+            tasks = [
+                path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{self.pid}/task").glob("*/stat")
+            ]
+            self.process.send_signal(signal.SIGABRT)
+            self.process.wait(30)
+            told = f"not ended {within} s after SIGTERM; its threads were {tasks}"
+            raise AssertionError(f"worker {self.name}: {told}\n{self.text()[-9000:]}") from None
 
     def kill(self) -> int:
         """SIGKILL; gives the exit code, -9."""

@@ -30,7 +30,6 @@ TESTED = {
     "streamjobs.maintenance.repartition": "tests/brokers/test_growth.py",
     "streamjobs.notebook": "tests/notebook/test_replay.py",
     "streamjobs.own_learners": "tests/notebook/test_own_learner.py",
-    "streamjobs.process": "tests/process/test_memory.py",
     "streamjobs.recordings": "tests/recordings/test_dialects.py",
     "streamjobs.recordings.guess.x": "tests/recordings/test_init.py",
     "streamjobs.replay": "tests/replay/test_replay.py",

@@ -1,4 +1,4 @@
-"""Signals that arrive while a command is still being imported."""
+"""Signals that arrive while a command is still being imported, or that Python cannot answer."""
 
 import os
 import signal
@@ -10,8 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from streamjobs.process import ENDED_AFTER
 from tests.layers.imports import CHECKOUT
 
+# A process with the handlers of a worker. `held` calls functions of the C library without releasing the interpreter's lock.
+HANDLED = """
+import ctypes, os, signal
+from streamjobs.process import exit_at_once_on_signals
+exit_at_once_on_signals()
+signal.signal(signal.SIGTERM, lambda *_: None)
+held = ctypes.PyDLL(None)
+stop = lambda: getattr(held, "raise")(signal.SIGTERM)
+"""
 SLOW_IMPORT = "import time\nprint('importing', flush=True)\ntime.sleep(60)\n"
 
 
@@ -72,3 +82,32 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == -signal.SIGTERM
+
+
+def handled(then: str) -> "subprocess.CompletedProcess[str]":
+    words = [sys.executable, "-c", HANDLED + then]
+    return subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels send no signal for a byte in a pipe")
+def test_the_kernel_ends_a_worker_that_never_releases_the_interpreters_lock() -> None:
+    timed = handled("stop(); print(held.alarm(0))")
+    assert 0 < int(timed.stdout) <= ENDED_AFTER
+    for_ever = "lock = (ctypes.c_long * 16)(); [held.pthread_mutex_lock(lock) for _ in range(2)]"
+    assert handled(f"stop(); held.alarm(0) and held.alarm(1); {for_ever}").returncode == -signal.SIGALRM  # sooner
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels send no signal for a byte in a pipe")
+def test_a_signal_to_a_forked_worker_does_not_end_its_parent() -> None:
+    fork = """
+if child := os.fork():
+    os.waitpid(child, 0)
+    print("parent", held.alarm(0))
+else:
+    exit_at_once_on_signals()
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    stop()
+    os.write(1, b"child %d\\n" % (held.alarm(0) > 0))
+    os._exit(0)
+"""
+    assert handled(fork).stdout == "child 1\nparent 0\n"
