@@ -8,6 +8,7 @@ What Faust 0.15.3 and aiokafka 0.14.0 do that loses or repeats records here, and
 - aiokafka takes an empty set of partitions for all of them: it is never passed on.
 - `commit` may return without committing: `commit_exactly` calls the consumer itself.
 - Faust asks aiokafka about partitions that another rebalance took meanwhile: `perform_seek` expects that.
+- Faust stops the thread's queue of calls and then waits for a rebalance that calls the thread: `on_thread_stop`.
 - Faust fixes `fetch_max_wait_ms` at 1,500: offset requests would wait behind an empty fetch on the same connection.
 """
 
@@ -86,6 +87,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         await super().on_start()
         coordinator = self._ensure_consumer()._coordinator
         coordinator._coordination_task.add_done_callback(self._on_coordination_ended)
+
+    async def on_thread_stop(self) -> None:
+        """Stop the consumer before Faust's queue of calls: it waits for a callback under way, which calls this thread."""
+        if self._consumer is not None:
+            await self._consumer.stop()
+        await super().on_thread_stop()
 
     def _on_coordination_ended(self, task: "asyncio.Task[None]") -> None:
         """Fail the worker: without this task the consumer never joins its group again, and the worker would idle."""

@@ -5,6 +5,7 @@ crash-after-STEP   SIGKILL right after a step of a checkpoint (outputs, changelo
 crash-after-removal  SIGKILL after the Nth step of a checkpoint from the one that removed the states of idle keys.
 stands            its event loop waits for a lock for ever after the outputs of the Nth checkpoint.
 holds             the same in a library that does not release the interpreter's lock, so that no other thread runs.
+stops-in-rebalance  gets SIGTERM when it is assigned partitions, and goes on with that when its consumer is closed.
 commits-first     commits an offset before its states are stored, and dies in between.
 forgets-offsets   a restored key does not know which records it has applied.
 forgets-parked    states that left for want of room before they were stored are not stored.
@@ -31,6 +32,7 @@ long-clock        its commits have a clock that earlier releases refuse.
 learner-fails     its learner raises for a sample that begins with FAILS, after having learned it.
 """
 
+import asyncio
 import ctypes
 import itertools
 import os
@@ -114,6 +116,22 @@ def holds(count: int) -> None:
     lock, libc = (ctypes.c_long * 16)(), ctypes.PyDLL(None)  # a mutex of C, which no signal interrupts
     libc.pthread_mutex_lock(lock)
     _stands(count, lambda: libc.pthread_mutex_lock(lock))
+
+
+def stops_in_rebalance(_: int) -> None:
+    real = consumer.Consumer.on_partitions_assigned
+
+    async def assigned(self: Any, *what: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        while not self._thread._consumer._closed:
+            await asyncio.sleep(0.01)
+        try:
+            await real(self, *what)
+        except asyncio.CancelledError:
+            os.write(2, b"the rebalance did not end\n")
+            raise
+
+    consumer.Consumer.on_partitions_assigned = assigned  # type: ignore[method-assign]
 
 
 def crashes_after_removal(count: int) -> None:
@@ -351,6 +369,7 @@ FAULTS: dict[str, Injection] = {
     "crash-after-removal": crashes_after_removal,
     "stands": stands,
     "holds": holds,
+    "stops-in-rebalance": stops_in_rebalance,
     "commits-first": commits_first,
     "forgets-offsets": forgets_offsets,
     "forgets-parked": forgets_parked,

@@ -287,6 +287,12 @@ def test_a_worker_with_an_instance_id_goes_on_after_its_session_was_over(make_jo
     assert states(job) == expected(job)
 
 
+def test_a_worker_asked_to_stop_while_it_is_assigned_partitions_ends_with_code_0(make_job: MakeJob) -> None:
+    """The rebalance calls the consumer's thread, which waits for the rebalance."""
+    job = make_job("signal-assigned", source={"dim": 3})
+    assert wait_for_exit(Worker(job, program=program("stops-in-rebalance"))) == (0, [])
+
+
 def standing(make_job: MakeJob, fork_server: ForkServer, fault: str) -> Worker:
     job = make_job(f"signal-{fault}", source={"dim": 3})
     job.produce([Sent(b"k", b'{"f0": 1, "f1": 2, "f2": 3}', 0, 1_700_000_000_000)])
