@@ -17,6 +17,7 @@ from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.times import EXCEL, seconds_since_1970, zone_of
+from streamjobs.settings.types import number_in
 
 Count = Callable[[Iterable[Mapping[str, Any]]], Iterable[Mapping[str, Any]]]
 LOOK_AT = 1_000_000  # rows of the file
@@ -106,8 +107,8 @@ def may_leave_out(guessed: Guess) -> bool:
 
 def left_out_of(guessed: Guess, why: Mapping[str, str]) -> Guess:
     """The guess without these fields."""
-    fields = [name for name in guessed.fields if name not in why]
-    return guessed._replace(fields=fields, left_out={**guessed.left_out, **why})
+    fields, lenient = ([name for name in names if name not in why] for names in (guessed.fields, guessed.lenient))
+    return guessed._replace(fields=fields, lenient=lenient, left_out={**guessed.left_out, **why})
 
 
 def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None = None) -> Profile:
@@ -148,7 +149,7 @@ def _pause(times: Array) -> float | None:
 
 def _by_key(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None) -> dict[Any, Array]:
     """(rows, 1 + fields) of each of the first keys: time and numbers, NaN for none."""
-    finds = [None if name is None else column_path(name).find for name in (guessed.time, *guessed.fields)]
+    finds = [None if name is None else _finder(guessed, name) for name in (guessed.time, *guessed.fields)]
     key = guessed.key or next(iter(guessed.candidates.get("key", ())), None)
     key_of = None if key is None or owners is not None else column_path(key).find
     kept: dict[Any, list[list[float]]] = {}
@@ -175,8 +176,21 @@ def moment_of(value: Any, form: str | None) -> float:
 
 def moments_of(guessed: Guess) -> Callable[[dict[str, Any]], float]:
     """A function of a row: its event time in seconds, NaN without one."""
-    time_of, second = column_path(guessed.time or "").find, 1.0 if guessed.written else SECONDS[guessed.time_unit]
+    time_of, second = _finder(guessed, guessed.time or ""), 1.0 if guessed.written else SECONDS[guessed.time_unit]
     return lambda row: second * moment_of(time_of(row), guessed.time_format)
+
+
+def _finder(guessed: Guess, name: str) -> Callable[[Any], Any]:
+    """A function of a row: what it has in a column, texts as numbers where the guess reads them so."""
+    find = column_path(name).find
+    if name not in guessed.lenient:
+        return find
+
+    def number_of(row: Any) -> Any:
+        value = find(row)
+        return number_in(value) if isinstance(value, str) else value
+
+    return number_of
 
 
 def _number(value: Any) -> float:

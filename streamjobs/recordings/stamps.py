@@ -6,19 +6,21 @@ from typing import Any
 
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.times import EXCEL, example_of, seconds_since_1970, zone_of
-from streamjobs.settings.types import AUTO, TIME_UNITS, UNIT_NAMES, unit_of
+from streamjobs.settings.types import AUTO, TIME_UNITS, UNIT_NAMES, number_in, unit_of
 
 
 def stamping(source: SourceSection) -> Callable[[Any], int | None]:
-    """`_milliseconds`, with time_unit = "auto" in the unit of the first number that tells it."""
-    decided = source
+    """`_milliseconds` of a time, or of the last one of a frame; time_unit = "auto": in the unit of the first number."""
+    decided, lenient = source, source.numbers == "lenient" and source.time_format is None
 
     def stamp_of(time: Any) -> int | None:
         nonlocal decided
+        time = time[-1] if isinstance(time, list) and time else time
+        if lenient and isinstance(time, str) and (number := number_in(time)) is not None:
+            time = number
         if decided.time_unit == AUTO:
-            last = time[-1] if isinstance(time, list) and time else time
-            unit = unit_of(last)
-            if unit is None and not isinstance(last, str):
+            unit = unit_of(time)
+            if unit is None and not isinstance(time, str):
                 return None
             decided = decided if unit is None else source.in_unit(unit)
         return _milliseconds(time, decided)
@@ -27,9 +29,7 @@ def stamping(source: SourceSection) -> Callable[[Any], int | None]:
 
 
 def _milliseconds(time: Any, source: SourceSection) -> int | None:
-    """A time as a record's timestamp, of a frame its last one; None where it is not a number."""
-    if isinstance(time, list) and time:
-        time = time[-1]
+    """A time as a record's timestamp; None where it is not a number."""
     if isinstance(time, str) or (source.time_format == EXCEL and isinstance(time, (int, float))):
         try:
             zone = None if source.time_zone is None else zone_of(source.time_zone)

@@ -23,6 +23,10 @@ SECONDS = {  # of a unit of durations (7d) and of rates (1/day)
 }
 Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it) of settings that contradict
 T = TypeVar("T")
+MOST_DIGITS = 64  # of a number that is a text
+_NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*")
+_NAN = float("nan")
+_TEXTS = {"": _NAN, "nan": _NAN, "true": 1.0, "false": 0.0}
 _SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 
@@ -200,6 +204,17 @@ def optional(description: str, **bounds: Any) -> Any:
 def secret(what: str) -> Any:
     """A setting that comes from the environment only and is never printed."""
     return Field(default=None, description=f"{what}; from the environment only", json_schema_extra={"secret": True})
+
+
+def number_in(text: str) -> float | None:
+    """The number that a text states ([source] numbers = "lenient"), NaN for one that states none is there; else None.
+
+    >>> number_in(" 21.5 "), number_in("true"), number_in("NaN"), number_in("21,5")
+    (21.5, 1.0, nan, None)
+    """
+    if len(text) > MOST_DIGITS:
+        return None
+    return float(text.strip()) if _NUMBER.fullmatch(text) else _TEXTS.get(text.strip().lower())
 
 
 def unit_of(number: object) -> str | None:

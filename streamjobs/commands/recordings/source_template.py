@@ -32,7 +32,7 @@ def lines_of_source(
         "x": x,
         "time": _time(guessed, zone),
         "label": _label(guessed),
-        "missing": _missing(guessed, missing) + _most(guessed) + _linger(guessed),
+        "missing": _missing(guessed, missing) + _lenient(guessed) + _most(guessed) + _linger(guessed),
         "left_out": _left_out(guessed),
     }
 
@@ -124,6 +124,13 @@ def _missing(guessed: "Guess | None", policy: str | None) -> str:
         return ""
     why = f"; {guessed.lacking:,} of {guessed.rows:,} rows lack a number" if guessed is not None and guessed.lacking else ""
     return f'missing = "{policy}"  # dlq | skip | hold | mean{why}\n'
+
+
+def _lenient(guessed: "Guess | None") -> str:
+    if guessed is None or not guessed.lenient:
+        return ""
+    names = one_line(", ".join(map(quoted, guessed.lenient)))
+    return f'numbers = "lenient"  # texts such as "21.5" are numbers too, here in {names}\n'
 
 
 def _most(guessed: "Guess | None") -> str:

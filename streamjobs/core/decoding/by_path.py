@@ -27,12 +27,12 @@ from streamjobs.core.decoding.samples import (
     rows_of,
     times_of,
 )
-from streamjobs.core.decoding.values import NAN, field_values, kind_of, number_in, reason_for, wrong_value
+from streamjobs.core.decoding.values import NAN, field_values, kind_of, reason_for, wrong_value
 from streamjobs.settings.paths import ABSENT
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.times import EXCEL, NoZone, example_of, seconds_since_1970, zone_of
-from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES
+from streamjobs.settings.types import TIME_UNITS, UNIT_NAMES, number_in
 
 _NUMBERS = {float, int}
 _LABELS = {type(None), str, int, float, bool, list}

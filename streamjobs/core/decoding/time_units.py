@@ -17,29 +17,31 @@ from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import Record, Unread
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.types import AUTO, unit_of
+from streamjobs.settings.types import AUTO, number_in, unit_of
 
 
 def time_judge(source: SourceSection) -> Callable[[Record], str | None]:
     """A function that says in which unit a record's time must be, None where it does not tell."""
     assert source.time is not None
-    field_of = field_reader(source, source.time)
+    field_of, lenient = field_reader(source, source.time), source.numbers == "lenient"
 
     def judge(record: Record) -> str | None:
         if isinstance(record, Unread):
             return None
         try:
-            return _unit_of(field_of(record))
+            return _unit_of(field_of(record), lenient)
         except Problem:
             return None
 
     return judge
 
 
-def _unit_of(time: Any) -> str | None:
+def _unit_of(time: Any, lenient: bool) -> str | None:
     if isinstance(time, bytes) and time and len(time) % 8 == 0:  # of a frame in MessagePack
         time = np.frombuffer(time, "<f8").tolist()
     numbers = time if isinstance(time, list) else [time]
+    if lenient:
+        numbers = [number_in(one) if isinstance(one, str) else one for one in numbers]
     return next((unit for one in numbers if (unit := unit_of(one)) is not None), None)
 
 

@@ -1,18 +1,15 @@
 """One value of a field to numbers: categories, texts that are numbers, and numbers that may be missing, which are NaN."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamjobs.core.decoding.samples import Problem
 from streamjobs.settings.paths import ABSENT
 from streamjobs.settings.source import SourceSection
+from streamjobs.settings.types import number_in
 
 NAN = float("nan")
-MOST_DIGITS = 64  # of a number that is a text
-_TEXTS = {"": NAN, "nan": NAN, "true": 1.0, "false": 0.0}
-_NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*")
 _KINDS = ((bool, "true or false"), (int, "a number"), (float, "a number"), (str, "a text"), (bytes, "bytes"))
 
 
@@ -68,13 +65,6 @@ class FieldValues:
                 return number
             raise Problem("missing_field", f"expected a number in field {self.name!r}, got an empty text or NaN")
         raise wrong_value("a number", self.name, value)
-
-
-def number_in(text: str) -> float | None:
-    """The number that a text states, NaN for one that states none is there; None where it is something else."""
-    if len(text) > MOST_DIGITS:
-        return None
-    return float(text.strip()) if _NUMBER.fullmatch(text) else _TEXTS.get(text.strip().lower())
 
 
 def wrong_value(expected: str, field: str, value: Any) -> Problem:

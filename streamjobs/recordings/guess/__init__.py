@@ -30,6 +30,7 @@ from streamjobs.recordings.exports import Exported
 from streamjobs.recordings.files import recordings_of, rows_of
 from streamjobs.recordings.guess.columns import Columns
 from streamjobs.recordings.guess.keys import names_id
+from streamjobs.recordings.guess.lenient import read_numbers
 from streamjobs.recordings.guess.result import NOTHING_CHOSEN, Chosen, Guess
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.tables import HOW, How, untold
@@ -132,6 +133,10 @@ def guess_rows(
     owners = None if owners is None else [owner for owner, row in zip(owners, rows, strict=True) if row]
     read, times = read_times([row for row in rows if row], chosen.time_format)
     columns = columns_of(read)
+    texts: list[str] = []
+    if preset is None:
+        read, texts = read_numbers(read, columns, (chosen.key, chosen.label))
+        columns = columns_of(read) if texts else columns
     if spread := _short_lists(columns, given):
         read = [_spread(row, spread) for row in read]
         columns = columns_of(read)
@@ -144,6 +149,7 @@ def guess_rows(
         require_names(where, columns)
     _require_chosen(where, columns, chosen)
     guessed = Columns(read, columns, times, chosen, preset, owners).guess()
+    guessed = guessed._replace(lenient=[name for name in texts if name in (guessed.time, *guessed.fields)])
     if len(read) == len(rows):
         return guessed
     broken = f"{len(rows) - len(read):,} of {len(rows):,} rows are not objects with fields; they would be dead letters"

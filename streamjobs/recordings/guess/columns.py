@@ -84,6 +84,9 @@ class Columns:
         categories = self._categories(x, key, rate, label)
         odd, lacking = oddities(self.rows, self.columns, [*x.fields, *categories], x.x)
         self.remarks += odd
+        there = {*x.fields, *categories, label and label.name}
+        if x.x is None and x.fields and (bare := sum(there.isdisjoint(row) for row in self.rows)):
+            self.remarks.append(f"{bare:,} of {len(self.rows):,} rows have none of the fields; they would be dead letters")
         largest = self._largest({*x.fields, x.x})
         if largest > MOST_USUAL:
             self.remarks.append(f"numbers up to {largest:.3g}: max_abs is set, beyond which a record is a dead letter")

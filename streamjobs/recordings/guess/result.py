@@ -50,6 +50,7 @@ class Guess(NamedTuple):
     mirror: Mirror | None = None  # of a sensor that is worn on either side: `survey`
     largest: float = 0.0  # absolute value of a number of x
     counts: Sequence[str] = ()  # fields that are never below 0, and often there
+    lenient: Sequence[str] = ()  # the time and fields that are numbers as texts
     categories: Mapping[str, Sequence[str]] = {}  # columns of texts that may predict the label, with their texts
 
 
