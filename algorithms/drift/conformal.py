@@ -4,7 +4,7 @@ Source: `ranked.py` says which; on one watched number.
 Symbols: p = p, f(p) = bet, R = scores, L = marks[BLOCK], s = shares, c = rows_between.
 Cost of a row: O(reference / L).  State: reference float32, and 47 numbers.
 Departs from the source: the reference is a window, L and s are estimated, and an alarm is not raised again while it is open.
-One-sided: a rise of the watched number is drift, a fall is not.
+One-sided: a rise of the watched number is drift; a fall is not, and what comes after it is the new reference.
 """
 
 from collections.abc import Iterable, Mapping
@@ -128,5 +128,7 @@ def _loop(work, slots, X, learn, features, rows_between, least, hold):
             ranked.forget(marks, sums, scores)
         elif is_open:
             opened[key] += 1
+        elif ranked.fell(reference, marks, sums, scores, levels, watched[key]):
+            watched[key] = 0
         else:
             ranked.look(reference, marks, sums, scores, levels, watched[key])

@@ -45,6 +45,7 @@ FAR, NEAR = 10.0, 3.0  # deviations at which values are cut for the levels, of c
 FARTHEST = 1e150  # of all values
 REACH = (1, 2, 4, 5, 7, 9)  # 2^k blocks in which each power comes from nothing to about 10,000, where p-values are its own
 COUNTED = 0.5  # of v - 1; chosen on seeds 0 to 9 of `papers drift_alarms`
+FALL_AFTER, FEWEST, FALLEN = 2048, 16, 8.0  # rows before a fall, block means before and after it, deviations of their ranks
 TIES = 1  # purpose of the draws; of chart k TIES + k
 CERTAIN = 1.5  # most that an open alarm's CUSUM remembers: 4.5 to 1
 HELD_OPEN = 16  # blocks, that an alarm may stay open at least
@@ -227,6 +228,41 @@ def look(reference: Array, marks: Array, sums: Array, scores: Array, levels: Arr
         forget(marks, sums, scores)
     if estimate > 0:
         marks[KNOWN] = 1
+
+
+@compiled
+def fell(reference: Array, marks: Array, sums: Array, scores: Array, levels: Array, rows: int) -> bool:
+    """The block means fell, which no detector of rises reports: the reference keeps those since, the variances start over.
+
+    Else the step would count as dependence: blocks would become LONGEST, and 20 of them take 10,000 rows. A level that
+    wanders falls too, so that a fall is one of FALLEN deviations of rank sums, and comes after FALL_AFTER rows without one.
+    """
+    held, oldest, newest, most, ranks = marks[HELD], marks[OLDEST], 0, FALLEN, 0.0
+    if rows % EVERY or rows < FALL_AFTER or marks[KNOWN] == 0 or not _lie_low(reference, held, oldest):
+        return False
+    ordered = np.sort(reference[:held])
+    for count in range(1, held - FEWEST + 1):
+        mean = reference[(oldest + held - count) % held]
+        ranks += 0.5 * (held - np.searchsorted(ordered, mean) - np.searchsorted(ordered, mean, side="right"))
+        deviations = ranks / np.sqrt(count * (held - count) * (held + 1) / 12.0)
+        if count >= FEWEST and deviations > most:
+            newest, most = count, deviations
+    if newest > 0:
+        _in_order(reference, marks)
+        reference[:newest] = reference[held - newest : held].copy()
+        marks[HELD] = newest
+        forget(marks, sums, scores)
+        forget_levels(levels)
+    return newest > 0
+
+
+@compiled
+def _lie_low(reference: Array, held: int, oldest: int) -> bool:
+    """Three of four of the newest block means are below the mean of all: else a look at all of them is not worth it."""
+    mean, low = mean_of(reference, held), 0
+    for count in range(1, min(FEWEST, held) + 1):
+        low += reference[(oldest + held - count) % held] < mean
+    return 4 * low >= 3 * FEWEST
 
 
 @compiled

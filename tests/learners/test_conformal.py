@@ -16,6 +16,7 @@ from algorithms.drift.report import (
     OF_COLUMN,
     OPEN,
     READY,
+    REFERENCE,
     SINCE,
     STATISTIC,
 )
@@ -47,6 +48,30 @@ def test_conformal_agrees_with_its_slow_reference(memory: float, hold: int) -> N
     got = watch(learner_from("conformal", {**SMALL, "hold": hold}), values)
     assert expected[:, ALARM].any()
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_conformal_agrees_with_its_slow_reference_after_a_fall() -> None:
+    values = np.abs(np.random.default_rng(4).standard_normal((2800, 1)))
+    values[2480:] *= 0.1
+    values[2700:] *= 10.0
+    settings = SMALL | {"reference": 300, "rows_between": 1e5}
+    expected = reference.conformal(values[:, 0], **settings)
+    got = watch(learner_from("conformal", settings), values)
+    (alarm,) = np.flatnonzero(expected[:, ALARM])
+    assert 2700 <= alarm < 2720 and expected[alarm, REFERENCE] < 250, "of the rows since the fall"
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("level", [0.2, 5.0])
+def test_errors_that_fell_for_good_are_the_new_reference(level: float) -> None:
+    """Blocks grew to 512 rows: 10,240 rows without a verdict, where the learner had become better, or a fault was over."""
+    values = level * np.abs(np.random.default_rng(3).standard_normal((6000, 1)))
+    values[3000:] *= 0.2
+    values[5500:] *= 3.0
+    told = watch(learner_from("conformal", {}), values)
+    assert (told[128:, READY] > 0).all()
+    assert not told[:5500, ALARM].any()
+    assert told[5500:5540, ALARM].any()
 
 
 @pytest.mark.slow

@@ -82,6 +82,28 @@ class Chart:
         if self.climb == 0:
             self.since = []
 
+    def fell(self) -> bool:
+        """At set times: the newest means are far below those before, by the rank sum of Mann and Whitney."""
+        rows, means = len(self.cut), self.reference
+        if rows < 2048 or rows % 256 or not self.known:
+            return False
+        if 4 * (np.array(means[-16:], np.float32) < np.mean(means)).sum() < 3 * 16:
+            return False
+        far = {n: self.lower(n) for n in range(16, len(means) - 15)}
+        newest = max(far, key=far.__getitem__, default=0)
+        if far.get(newest, 0.0) <= 8.0:
+            return False
+        self.begin()
+        self.reference = means[-newest:]
+        return True
+
+    def lower(self, newest: int) -> float:
+        """By how many deviations the ranks of so many means are below those of the means before."""
+        means = np.array(self.reference, np.float32)
+        old, new = means[:-newest], means[-newest:]
+        above = (old[:, None] > new).mean() + 0.5 * (old[:, None] == new).mean() - 0.5
+        return float(above * np.sqrt(12 * len(old) * len(new) / (len(means) + 1)))
+
     def look(self) -> None:
         """The length of blocks from which on neighbours are not correlated, at set times; for 16384 rows at most."""
         rows = len(self.cut)
@@ -149,7 +171,7 @@ class Charts:
                 chart.cut = chart.cut if self.before else []
             elif is_open and not still_open:
                 chart.forget()
-            elif not is_open:
+            elif not is_open and not (chart.of_errors and chart.fell()):
                 chart.look()
         if anew or (is_open and not still_open):
             self.opened, self.before = 0, 0 if anew else self.before + self.opened
