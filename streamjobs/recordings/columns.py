@@ -11,7 +11,9 @@ from streamjobs.settings.times import EXCEL, NoZone, seconds_since_1970, zone_of
 
 KEYS = (
     *("key", "person", "person_id", "user", "user_id", "subject", "subject_id", "patient", "patient_id", "participant"),
-    *("participant_id", "device", "device_id", "machine", "machine_id", "sensor", "sensor_id", "id"),
+    *("participant_id", "worker", "employee", "vehicle", "vehicle_id", "device", "device_id", "machine", "machine_id"),
+    *("schluessel", "proband", "probandin", "nutzer", "teilnehmer", "fahrzeug", "geraet", "geraete_id", "anlage"),
+    *("maschine", "maschinen_id", "sensor", "sensor_id", "id"),
 )
 TIMES = ("time", "timestamp", "ts", "t", "event_time", "datetime")
 LABELS = ("label", "labels", "activity", "class", "target", "y", "exercise")
@@ -30,6 +32,7 @@ MOST_UNREAD = 0.01  # of the texts of a column of times
 DEEPEST = 4  # objects inside one another that are looked into
 COUNTER_ROWS = 20  # rows from which a column that only rises is a time or a counter, not a signal
 _IN_BRACKETS = re.compile(r"\s*[(\[]([^)\]]*)[)\]]\s*$")
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 SERIALS = (36_526, 73_051)  # days of the years 2000 to 2099, as spreadsheets count them
 _WRITTEN = re.compile(
@@ -275,10 +278,11 @@ def _is_number(value: Any) -> bool:
 def plain_name(name: str) -> str:
     """A name as the lists of usual ones write it.
 
-    >>> plain_name("Time (s)"), plain_name("value.Device-ID"), plain_name("userId")
-    ('time', 'device_id', 'user_id')
+    >>> plain_name("Time (s)"), plain_name("value.Device-ID"), plain_name("userId"), plain_name("Geräte-ID")
+    ('time', 'device_id', 'user_id', 'geraete_id')
     """
-    return "_".join(_WORD.findall(_IN_BRACKETS.sub("", name).rstrip('"').rpartition(".")[2])).lower()
+    last = _IN_BRACKETS.sub("", name).rstrip('"').rpartition(".")[2]
+    return "_".join(_WORD.findall(last.translate(_UMLAUTS))).lower()
 
 
 def says_time(name: str) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from streamjobs.errors import ConfigError
 from streamjobs.job_files import load_job, read_table
 from tests.commands.jobs import START, command, jsonl, rows
-from tests.recordings.init_told import as_csv, noise, random, table
+from tests.recordings.init_told import N, as_csv, noise, random, table
 
 
 def test_plain_noise_is_x_and_key_time_and_label_are_left_to_the_user(tmp_path, printed):
@@ -304,3 +304,33 @@ def test_a_sample_decodes_under_the_job_file_made_of_it(tmp_path, printed, capsy
     assert command("check", found.file, "--sample", sample, "--key", "person", "--json") == 0
     taken = json.loads(capsys.readouterr().out)["sample"]
     assert (taken["samples"], taken["labelled"], taken["dead_letters"]) == (120, 120, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "is_key"),
+    [
+        ("Maschine", True),
+        ("Gerät", True),
+        ("Schlüssel", True),
+        ("worker", True),
+        ("Maschinenstunden", False),
+        ("Anlass", False),
+    ],
+)
+def test_a_column_is_the_key_by_its_name_in_german_and_english_also_if_keys_follow_each_other(
+    tmp_path, printed, name, is_key
+):
+    made = [{name: f"m{i // 20}", "t": 1_700_000_000 + i, "Druck": random(i), "Strom": random(i + 99)} for i in range(N)]
+    found = printed(as_csv(tmp_path / "werk.csv", made, ";"))
+    assert found.says(f"key {name};") == is_key, found.lines
+    assert found.source["fields"] == ["Druck", "Strom"]
+
+
+def test_of_texts_that_take_turns_the_one_with_the_name_of_a_key_is_it(tmp_path, printed):
+    kinds = ["food", "fuel", "web"]
+    made = [
+        {"card": f"c{i * 7 % 11}", "shop": kinds[i * i % 3], "t": 1_700_000_000 + 13 * i, "amount": random(i)}
+        for i in range(5 * N)
+    ]
+    found = printed(as_csv(tmp_path / "paid.csv", made))
+    assert found.says("key card;"), found.lines
