@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 SHORT, USUAL = 300, 1000  # rows of a key from which a detector can learn from few, and as usual
 BROKER = "kafka://localhost:9092"
+MIXED = (
+    "records of a key are up to {seconds} s out of order, because they are in several partitions; [source] lateness = "
+    '"{seconds}s" puts them in order, and every row waits that long'
+)
 TimeFormat = Annotated[
     str | None, typer.Option("--time-format", help="Format of times, such as '%d.%m.%Y %H:%M', or excel.")
 ]
@@ -260,9 +264,11 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
     """
     import dataclasses
 
-    from streamjobs.recordings.profile import profiled, profiled_rows
+    from streamjobs.commands.recordings.topic_sample import behind
+    from streamjobs.recordings.profile import moments_of, profiled, profiled_rows
     from streamjobs.recordings.survey import survey
     from streamjobs.recordings.tables import untold
+    from streamjobs.settings.paths import column_path
 
     whole = True
     if sample.path is not None:
@@ -272,6 +278,10 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
     elif sample.topic is not None:
         guessed, found = profiled_rows(sample.topic.rows, guessed, sample.topic.owners)
         whole = sample.topic.whole
+        if sample.topic.mixed and guessed.key is not None and guessed.time is not None:
+            keys, times = map(column_path(guessed.key).find, sample.topic.rows), map(moments_of(guessed), sample.topic.rows)
+            if seconds := math.ceil(behind(keys, times)):
+                guessed = guessed._replace(remarks=[*guessed.remarks, MIXED.format(seconds=seconds)])
     else:
         return guessed, 0, written
     short = found.most_rows if whole and found.keys > 1 and SHORT <= found.most_rows < USUAL else 0

@@ -7,8 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from streamjobs.commands.recordings.topic_sample import TopicSample
+from streamjobs.commands.recordings.trial_sample import Sample, records_to_try
 from streamjobs.core.messages import Stored
-from streamjobs.job_files import read_table
+from streamjobs.job_files import job_of, read_table
+from streamjobs.recordings.guess import guess_rows
+from streamjobs.recordings.tables import How
 from tests.commands.jobs import command, jsonl
 
 START, PAUSE, KEYS, BATCH = 1_795_000_000, 900, 40, 300  # seconds; a producer without keys changes the partition by batches
@@ -128,3 +132,22 @@ def test_keys_of_a_topic_that_was_filled_at_once_are_not_silent(tmp_path, of_top
     of_topic([one._replace(timestamp=(START + 15_000) * 1000) for one in without_label(pumps(1500))])
     assert command("init", tmp_path / "job.toml", "--from-topic", "air") == 0
     assert read_table(tmp_path / "job.toml")["alarms"] == {"stuck": True, "silent": "100s"}
+
+
+def test_records_of_a_key_in_several_partitions_are_tried_in_the_order_of_their_copy(tmp_path, capsys, of_topic) -> None:
+    """A producer that catches up fills one partition after the other; sorting by time would hide it."""
+    rng, found = np.random.default_rng(8), list[Stored]()
+    for row in range(500):
+        for key in range(4):
+            n = len(found)
+            value = {"ship": f"s{key}", "ts": START + row, "oil": round(rng.normal(), 3), "rpm": round(rng.normal(), 3)}
+            stamp = START * 1000 + n // 240  # of a moment in which both partitions got many records
+            found.append(Stored("air", n // 60 % 2, n, stamp, None, json.dumps(value).encode()))
+    of_topic(found)
+    assert command("init", tmp_path / "job.toml", "--from-topic", "air", "--records", 2000) == 0
+    err = capsys.readouterr().err
+    assert "s out of order, because they are in several partitions; [source] lateness" in err
+    settings, mixed = job_of(tmp_path / "job.toml").settings, found[60:] + found[:60]
+    rows = [json.loads(one.value or b"") for one in mixed]
+    tried = records_to_try(settings, Sample(None, How(), TopicSample(rows, "json", mixed, 0, 2)), guess_rows(rows, "air"))
+    assert [one.value for one in tried] == [one.value for one in mixed], "as read: `sample_of` has sorted it by timestamps"

@@ -58,7 +58,9 @@ def records_to_try(
         if sample.topic.owners is None:  # as `rekey` copies them
             records = [one._replace(key=key_bytes(key_of(row))) for row, one in zip(rows, records, strict=True)]
         given = list(zip(keys, rows, records, strict=True))
-        if guessed.time is not None:  # records of a producer that catches up have timestamps of one moment
+        # `rekey` copies several partitions by their timestamps. Else records of a key are in one partition, in order, and
+        # those of a producer that catches up have timestamps of one moment.
+        if guessed.time is not None and not sample.topic.mixed:
             given = [given[n] for n in order_of(records, list(map(moments_of(guessed), rows)))]
         tried = _of_first_keys(_measured(given, guessed, pauses), most)
         for number, record in enumerate(tried):
