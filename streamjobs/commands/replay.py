@@ -93,6 +93,7 @@ def replay(
     from streamjobs.replay.engine import Replay
     from streamjobs.replay.expect import from_files, from_topics
     from streamjobs.replay.progress import Progress
+    from streamjobs.replay.scoring import Scored
     from streamjobs.replay.summary import Figures
     from streamjobs.replay.writing import Writer
 
@@ -110,20 +111,24 @@ def replay(
         is_topics = expect == "topics"
         expected = from_topics(job.settings.broker, job.sinks) if is_topics else from_files(Path(expect), list(job.sinks))
     scores = scores_of(job) if score else None
+    scored_late = Scored(job)
+    late = scored_late if scored_late.is_late and not pool else None
     compile_loops(job)
     run, progress = Replay(job, pooled=pool), Progress(job.task)
     figures = Figures(run)
     with Writer(output_dir, list(job.sinks)) as writer, contextlib.closing(records):
-        takers = [one.take for one in (writer, figures, scores, expected) if one is not None]
+        takers = [one.take for one in (writer, figures, scores, expected, late) if one is not None]
 
         def take(output: "Output") -> None:
             for one in takers:
                 one(output)
 
-        tally = run.run(records, take, progress)
+        tally = run.run(records if late is None else late.passing(records), take, progress)
     if not as_json:
         progress.line(tally)
     summary, nothing = figures.summary(), figures.nothing_learned()
+    if late is not None:
+        summary |= late.figures()
     if scores is not None and nothing is None:
         summary["scored"] = scored(scores, output_dir, as_json)
     if expected is not None:
@@ -271,7 +276,8 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
 
 def _error(summary: dict[str, Any]) -> str:
     if summary["rmse"] is not None:
-        return f"root mean square error {summary['rmse']:.6g}"
+        after = f", after the first known label of a key ({summary['measured']:,} of them)" if "measured" in summary else ""
+        return f"root mean square error {summary['rmse']:.6g}{after}"
     if summary["wrong"] is None:
         return "none had a prediction in time"
     none = f", {summary['unpredicted']:,} had no prediction" if summary["unpredicted"] else ""

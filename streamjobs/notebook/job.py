@@ -18,6 +18,7 @@ from streamjobs.recordings.files import records_of, records_of_rows
 from streamjobs.recordings.tables import How
 from streamjobs.replay.engine import Replay
 from streamjobs.replay.learner_rows import learner_rows
+from streamjobs.replay.scoring import Scored
 from streamjobs.replay.summary import Figures
 from streamjobs.replay.warm_up import cannot_alarm_yet
 from streamjobs.replay.writing import line_of
@@ -190,14 +191,16 @@ class Job:
         lines: dict[str, list[bytes]] = {sink: [] for sink in SINKS if sink in self._job.sinks}
         self._job.compile()
         run = Replay(self._job)
-        figures = Figures(run)
+        figures, late = Figures(run), Scored(self._job)
 
         def take(output: Output) -> None:
             lines[output.sink].append(line_of(output))
             figures.take(output)
+            if late.is_late:
+                late.take(output)
 
-        run.run(self._records(data, key, key_is, time), take, lambda tally: None)
-        summary = figures.summary()
+        run.run(late.passing(self._records(data, key, key_is, time)), take, lambda tally: None)
+        summary = figures.summary() | late.figures()
         for sentence in _to_warn(figures, summary):
             warnings.warn(sentence, ReplayWarning, stacklevel=2)
         snapshots = {place[2]: snapshot for place, snapshot in run.snapshots().items()}

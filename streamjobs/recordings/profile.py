@@ -1,6 +1,7 @@
 """What the fields of a sample do over time, key by key: a field that trends or follows another makes a detector alarm."""
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -50,6 +51,8 @@ class Profile(NamedTuple):
     most_rows: int  # of a key
     keys: int  # of the file, at most KEYS
     apart: str | None = None  # what keys with samples at rates of their own need
+    wait: float = 0.0  # seconds until the last late label
+    waiting: int = 0  # rows of a key in this time
 
 
 def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) -> tuple[Guess, Profile]:
@@ -57,7 +60,12 @@ def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) ->
 
     count: passes the rows on, and may report how many there were.
     """
-    wanted = [*guessed.fields, *guessed.candidates.get("key", ()), *filter(None, (guessed.key, guessed.time))]
+    wanted = [
+        *guessed.fields,
+        *guessed.categories,
+        *guessed.candidates.get("key", ()),
+        *filter(None, (guessed.key, guessed.time, guessed.x)),
+    ]
     return profiled_rows(count(rows_of(path, how, wanted)), guessed)
 
 
@@ -74,6 +82,8 @@ def profiled_rows(
 def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     """Leaves out fields that cannot be watched, with the reason; names them where they were chosen, or predict a label."""
     guessed = guessed._replace(counts=[name for name in found.counts if name not in found.trending])
+    if guessed.wait is not None:
+        guessed = guessed._replace(wait=found.wait, waiting=found.waiting)
     left_out = dict.fromkeys(found.still, f"{NEVER} in the sample")
     left_out |= dict.fromkeys(found.names, "one whole number for each key, as its name")
     left_out |= {name: POSITION for name in guessed.fields if plain_name(name) in COORDINATES}
@@ -114,7 +124,7 @@ def left_out_of(guessed: Guess, why: Mapping[str, str]) -> Guess:
 def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None = None) -> Profile:
     """Of the first keys' rows. owners: the keys of the rows' records, where these have keys."""
     fields = guessed.fields
-    kept = _by_key(rows, guessed, owners)
+    kept, late = _by_key(rows, guessed, owners)
     of_keys = kept.values()
     keys = [key for key in of_keys if len(key) >= LEAST]
     numbers = [key[:, 1:] for key in keys]
@@ -139,7 +149,21 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     never, daily = [fields[n] for n in still if fields[n] not in names], [fields[n] for n in cycles]
     pauses = {who: _pause(key[:, 0]) for who, key in kept.items() if len(key) >= LEAST}
     apart = pauses_apart(pauses, second) if windowed(guessed.rate) else None
-    return Profile(never, trending, daily, following, counts, names, max(map(len, of_keys), default=0), len(of_keys), apart)
+    usual = [pause for pause in pauses.values() if pause]
+    waiting = math.ceil(late / min(usual)) if usual else 0
+    return Profile(
+        never,
+        trending,
+        daily,
+        following,
+        counts,
+        names,
+        max(map(len, of_keys), default=0),
+        len(of_keys),
+        apart,
+        second * late,
+        waiting,
+    )
 
 
 def _pause(times: Array) -> float | None:
@@ -147,12 +171,16 @@ def _pause(times: Array) -> float | None:
     return float(np.median(pauses[pauses > 0])) if (pauses > 0).any() else None
 
 
-def _by_key(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None) -> dict[Any, Array]:
-    """(rows, 1 + fields) of each of the first keys: time and numbers, NaN for none."""
+def _by_key(
+    rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None
+) -> tuple[dict[Any, Array], float]:
+    """(rows, 1 + fields) of each of the first keys: time and numbers, NaN for none. And how late labels come, at most."""
     finds = [None if name is None else _finder(guessed, name) for name in (guessed.time, *guessed.fields)]
     key = guessed.key or next(iter(guessed.candidates.get("key", ())), None)
     key_of = None if key is None or owners is not None else column_path(key).find
     kept: dict[Any, list[list[float]]] = {}
+    newest, late = dict[Any, float](), 0.0
+    of_sample = [column_path(name).find for name in (*guessed.fields, *guessed.categories, *filter(None, [guessed.x]))]
     room = NUMBERS // len(finds)
     for number, (row, owner) in enumerate(zip(rows, itertools.repeat(None) if owners is None else owners, strict=False)):
         if number >= LOOK_AT or not room:
@@ -161,9 +189,15 @@ def _by_key(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[
         if isinstance(key, (list, dict)) or (key not in kept and len(kept) >= KEYS):
             continue
         time, *numbers = [None if find is None else find(row) for find in finds]  # type: ignore[arg-type]
-        kept.setdefault(key, []).append([moment_of(time, guessed.time_format), *map(_number, numbers)])
+        moment = moment_of(time, guessed.time_format)
+        if guessed.wait is not None:
+            if all(absent(value := find(row)) or value is ABSENT for find in of_sample):  # type: ignore[arg-type]
+                late = max(late, newest.get(key, moment) - moment)
+                continue
+            newest[key] = max(newest.get(key, moment), moment)
+        kept.setdefault(key, []).append([moment, *map(_number, numbers)])
         room -= 1
-    return {key: np.array(found) for key, found in kept.items()}
+    return {key: np.array(found) for key, found in kept.items()}, late
 
 
 def moment_of(value: Any, form: str | None) -> float:

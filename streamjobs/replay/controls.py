@@ -2,7 +2,7 @@
 
 Of a class: the last label of the key, and its most frequent label so far. Of numbers: the last label (persistence).
 A label is known when the model learns it: once a row [labels] delay later was predicted. Rows before that are not judged.
-Labels that come in records of their own ([labels] wait) are not compared.
+Labels that come in records of their own ([labels] wait) are not compared here, but by `scoring`.
 """
 
 import math

@@ -1,18 +1,22 @@
 """A job's rows over recordings, each predicted before its label is learned, with their errors and those of controls."""
 
+import bisect
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
+from streamjobs.core.decoding.labels import class_name
+from streamjobs.core.decoding.time_units import job_decoder
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError
 from streamjobs.replay.controls import Known
 from streamjobs.replay.engine import Replay, Tally
 from streamjobs.settings.composition import Composition
+from streamjobs.stages.event_time import CLOSE
 
 
 class Row(NamedTuple):
@@ -20,6 +24,11 @@ class Row(NamedTuple):
     time: float
     said: Any
     label: Any  # None: the row has none
+    known: float | None = None  # time at which a label in a record of its own came; None: it came with the row
+
+
+def wrong(rows: Sequence[Row]) -> int:
+    return sum(bool(row.said != row.label) for row in rows)
 
 
 class Errors(NamedTuple):
@@ -35,28 +44,86 @@ def require_labels(job: Composition, command: str) -> None:
         raise ConfigError(
             f"{command} needs labels to score by; set [source] label, and a [head] or a learner that predicts."
         )
-    if job.settings.labels.wait:
-        raise ConfigError(
-            f"{command} scores only labels that arrive with their samples; set [labels] wait to 0, and "
-            "delay (or --delay) to how late they are."
-        )
 
 
 def predicted(
     job: Job, records: Sequence[Stored], progress: Callable[[Tally], None] = lambda tally: None
 ) -> tuple[list[Row], Replay]:
     """Every row of the recordings, and the replay with the final states."""
-    rows: list[Row] = []
-    answer = "class" if job.task == "classification" else "value" if job.composition.targets == 1 else "values"
+    replay, scored = Replay(job), Scored(job)
+    replay.run(scored.passing(records), scored.take, progress)
+    return scored.finish(), replay
 
-    def take(output: Output) -> None:
+
+class Scored:
+    """Collects the rows of a replay, and the records where labels come in records of their own."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.rows, self.records = job, list[Row](), list[Stored]()
+        self.answer = "class" if job.task == "classification" else "value" if job.composition.targets == 1 else "values"
+
+    @property
+    def is_late(self) -> bool:
+        """Whether labels are known after their rows: numbers before the first label are predicted as 0."""
+        labels = self.job.settings.labels
+        return bool(labels.wait or labels.delay) and self.job.composition.predicts and "predictions" in self.job.sinks
+
+    def passing(self, records: Iterable[Stored]) -> Iterator[Stored]:
+        for record in records:
+            if self.job.settings.labels.wait:
+                self.records.append(record)
+            yield record
+
+    def take(self, output: Output) -> None:
         if output.sink == "predictions" and output.value is not None:
             row = msgspec.json.decode(output.value)
-            rows.append(Row(row["key"], row["ts"], row[f"predicted_{answer}"], row[f"true_{answer}"]))
+            self.rows.append(Row(row["key"], row["ts"], row[f"predicted_{self.answer}"], row[f"true_{self.answer}"]))
 
-    replay = Replay(job)
-    replay.run(records, take, progress)
-    return rows, replay
+    def finish(self) -> list[Row]:
+        return _with_late_labels(self.job, self.rows, self.records) if self.records else self.rows
+
+    def figures(self) -> dict[str, Any]:
+        """Errors and controls for the summary of a replay, empty where labels come in time: both over the same labels."""
+        if not self.is_late:
+            return {}
+        rows, task, delay = self.finish(), self.job.task, self.job.settings.labels.delay
+        labelled = [row for row in rows if row.label is not None]
+        last, most = ([one for one in said if one.label is not None] for said in controls(task, rows, delay).values())
+        judged = [(own, *others) for own, *others in zip(labelled, last, most, strict=True) if others[0].said is not None]
+        found: dict[str, Any] = {"labels": len(labelled), "controls": {"judged": len(judged)} if judged else None}
+        own, last, most = map(list, zip(*judged, strict=True)) if judged else ([], [], [])
+        if task == "regression":
+            found |= {"rmse": error(task, own), "measured": len(own)}
+            return found | ({"controls": {"judged": len(own), "rmse_last_label": error(task, last)}} if judged else {})
+        there = [row for row in labelled if row.said is not None]
+        found |= {"wrong": wrong(there), "unpredicted": len(labelled) - len(there)}
+        without = {"judged": len(own), "wrong_last_label": wrong(last), "wrong_majority": wrong(most)}
+        return found | ({"controls": without} if judged else {})
+
+
+def _with_late_labels(job: Job, rows: list[Row], records: Sequence[Stored]) -> list[Row]:
+    """The rows with the labels that came later, in records of their own: each is that of the nearest row in time."""
+    decoded, labels = job_decoder(job.composition, job.settings.source)(records), job.settings.labels
+    assert job.steps.waiting is not None
+    within, of_key = job.steps.waiting.within, defaultdict[str, list[int]](list)
+    for number, row in enumerate(rows):
+        of_key[row.key].append(number)
+    found, newest = list(rows), dict[bytes, float]()
+    alone = decoded.alone if decoded.alone is not None else [False] * len(decoded.labels)
+    for owner, time, label, is_late in zip(decoded.owner, decoded.times.tolist(), decoded.labels, alone, strict=True):
+        key = records[owner].key or b""
+        if not is_late:
+            newest[key] = max(newest.get(key, time), time)
+            continue
+        own = of_key[key.decode("utf-8", "backslashreplace")]
+        at = bisect.bisect_left(own, time - within, key=lambda number: rows[number].time)
+        near = [number for number in own[at : at + 2] if abs(rows[number].time - time) <= within + CLOSE]
+        now = newest.get(key, time)
+        if near and now - time <= labels.wait:
+            nearest = min(near, key=lambda number: abs(rows[number].time - time))
+            name = class_name(label) if job.task == "classification" else label
+            found[nearest] = found[nearest]._replace(label=name, known=now)
+    return found
 
 
 def errors_of(task: str, rows: Sequence[Row], share: float, delay: float) -> Errors:
@@ -95,7 +162,7 @@ def known(rows: Sequence[Row], delay: float) -> list[tuple[Row, tuple[Any, Any]]
         key = keys[row.key]
         found.append((row, (key.last, key.most)))
         if row.label is not None:
-            key.waiting.append((row.time, row.label))
+            bisect.insort(key.waiting, (row.known or row.time, row.label), key=lambda one: one[0])
         key.learn(row.time - delay)
     return found
 
@@ -119,7 +186,7 @@ def error(task: str, rows: Sequence[Row]) -> float | None:
     if not rows:
         return None
     if task == "classification":
-        return sum(bool(row.said != row.label) for row in rows) / len(rows)
+        return wrong(rows) / len(rows)
     squares = []
     for row in rows:
         label = _numbers(row.label)

@@ -102,7 +102,6 @@ def test_the_time_is_kept(tmp_path, capsys, monkeypatch):
     ("old", "new", "said"),
     [
         ('label = "ring"', "", "tune needs labels to score by"),
-        ("[state]", '[labels]\nwait = "5s"\n[state]', "tune scores only labels that arrive with their samples"),
         ('label = "ring"', 'label = "ringg"', "tune needs labelled rows in both parts; got 0 and 0."),
     ],
 )

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 USUAL_NAME = "job"  # of a job file, which says nothing about the job
 USUAL_CLASSES = 16  # [head] max_classes without the setting
 ROOM = 4  # classes of a person, in addition to the population's
+SPARE = 1.25  # times the time, and the rows, that labels of the sample took
+USUAL_WAITING = 1000  # rows of a key that wait without the setting
 WINDOW_ROWS = 20  # of a proposed window, where samples are rows of their own
 
 
@@ -58,7 +60,7 @@ format = "{format}"  # json | msgpack | raw | avro | protobuf
 {label}
 {missing}late = "learn"  # learn | predict_only | drop | dlq; of samples with a time
 {left_out}{registry}
-{window}
+{labels}{window}
 
 {model}
 
@@ -156,6 +158,7 @@ def job_file_text(
         format=written.format,
         envelope=ENVELOPE if written.after_schema_id else "",
         **source,
+        labels=_labels(guessed),
         registry="" if written.registry is None else REGISTRY.format(url=quoted(written.registry)),
         window=_window_of(starter)
         if starter is not None
@@ -193,6 +196,24 @@ def job_file_text(
             many="; with many keys, state fewer" if alone < USUAL_LIMIT else "",
         ),
     )
+
+
+def _labels(guessed: "Guess | None") -> str:
+    """The section for labels that come in records of their own; a quarter more than the sample needs."""
+    if guessed is None or guessed.wait is None:
+        return ""
+    from streamjobs.recordings.guess.result import windowed
+    from streamjobs.settings.sections import MOST_WAITING
+
+    seconds = math.ceil(max(SPARE * guessed.wait, 1.0))
+    unit, of_unit = next(((name, one) for name, one in (("h", 3600), ("m", 60)) if seconds >= 10 * one), ("s", 1))
+    lines = [
+        "[labels]  # a record with the time and the label of an earlier sample, and no numbers, is its label",
+        f'wait = "{math.ceil(seconds / of_unit)}{unit}"  # in the sample, labels came up to {_span(guessed.wait)} later',
+    ]
+    if not windowed(guessed.rate) and (most := math.ceil(SPARE * guessed.waiting)) > USUAL_WAITING:
+        lines.append(f"most = {min(most, MOST_WAITING)}  # rows of a key that wait")
+    return "\n".join(lines) + "\n\n"
 
 
 def _window_of(starter: "Starter") -> str:

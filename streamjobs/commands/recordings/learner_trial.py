@@ -55,7 +55,9 @@ def best_learner(file: Path, sample: Sample, guessed: "Guess") -> Best | None:
     try:
         composition = made(table)
         settings, width = composition.settings, composition.width
-        if settings.window is not None and settings.source.time is not None:
+        if guessed.wait is not None:
+            late = ", of labels as late as in the sample"
+        elif settings.window is not None and settings.source.time is not None:
             delay = LATE * (settings.window.hop or settings.window.length)
             tables = {name: {**one, "labels": {"delay": delay}} for name, one in tables.items()}
             late = f", of labels {LATE} windows late"

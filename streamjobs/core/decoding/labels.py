@@ -15,7 +15,7 @@ def class_code(label: Any, names: list[str], most: int, declared: bool) -> float
     """
     if label is None:
         return math.nan
-    name = _class_name(label)
+    name = class_name(label)
     if name in names:
         return float(names.index(name))
     if declared:
@@ -30,7 +30,8 @@ def class_code(label: Any, names: list[str], most: int, declared: bool) -> float
     return float(len(names) - 1)
 
 
-def _class_name(label: Any) -> str:
+def class_name(label: Any) -> str:
+    """The name of the class that a label has; raises RecordError `bad_label`."""
     if isinstance(label, str) and 0 < len(label) <= 200:
         return label
     if isinstance(label, bool):

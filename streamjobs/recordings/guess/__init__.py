@@ -17,6 +17,7 @@ from streamjobs.recordings.columns import (
     LABELS,
     LISTS,
     Column,
+    Times,
     columns_of,
     columns_of_times,
     flattened,
@@ -30,6 +31,7 @@ from streamjobs.recordings.exports import Exported
 from streamjobs.recordings.files import recordings_of, rows_of
 from streamjobs.recordings.guess.columns import Columns
 from streamjobs.recordings.guess.keys import names_id
+from streamjobs.recordings.guess.late_labels import LateLabels, late_labels
 from streamjobs.recordings.guess.lenient import read_numbers
 from streamjobs.recordings.guess.result import NOTHING_CHOSEN, Chosen, Guess
 from streamjobs.recordings.guess.x import quoted_names
@@ -148,12 +150,28 @@ def guess_rows(
     if header:
         require_names(where, columns)
     _require_chosen(where, columns, chosen)
-    guessed = Columns(read, columns, times, chosen, preset, owners).guess()
+    if preset is None and (late := late_labels(read, owners, chosen.label)) is not None:
+        guessed = _with_late_labels(read, times, chosen, owners, late)
+    else:
+        guessed = Columns(read, columns, times, chosen, preset, owners).guess()
     guessed = guessed._replace(lenient=[name for name in texts if name in (guessed.time, *guessed.fields)])
     if len(read) == len(rows):
         return guessed
     broken = f"{len(rows) - len(read):,} of {len(rows):,} rows are not objects with fields; they would be dead letters"
     return guessed._replace(remarks=[broken, *guessed.remarks])
+
+
+def _with_late_labels(
+    rows: Sequence[dict[str, Any]], times: Times, chosen: Chosen, owners: Sequence[Any] | None, late: LateLabels
+) -> Guess:
+    """A guess from the samples alone; only the label is of all rows."""
+    samples = [row for row, alone in zip(rows, late.alone, strict=True) if not alone]
+    owners = None if owners is None else [one for one, alone in zip(owners, late.alone, strict=True) if not alone]
+    label = next(column for column in columns_of(rows) if column.name == late.label)
+    columns = [*(column for column in columns_of(samples) if column.name != label.name), label]
+    guessed = Columns(samples, columns, times, chosen._replace(label=label.name), None, owners).guess()
+    why = f"{sum(late.alone):,} of {len(rows):,} records have it with a time and no sample, as labels that come later"
+    return guessed._replace(wait=0.0, because={**guessed.because, "label": why})
 
 
 def _short_lists(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> list[str]:

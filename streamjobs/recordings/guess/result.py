@@ -52,6 +52,8 @@ class Guess(NamedTuple):
     counts: Sequence[str] = ()  # fields that are never below 0, and often there
     lenient: Sequence[str] = ()  # the time and fields that are numbers as texts
     categories: Mapping[str, Sequence[str]] = {}  # columns of texts that may predict the label, with their texts
+    wait: float | None = None  # seconds until labels in records of their own have come; None: they come with their samples
+    waiting: int = 0  # most rows of a key in this time
 
 
 def windowed(rate: float | None) -> bool:

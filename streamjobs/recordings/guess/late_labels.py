@@ -1,0 +1,65 @@
+"""Finds records that have only the label of an earlier sample, as a job with [labels] wait reads them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from streamjobs.recordings.columns import LABELS, absent, plain_name
+
+LEAST = 5  # rows of a kind: that have the same columns
+MOST = 0.5  # of the labels alone, at least, that repeat the time of a sample and follow a later one
+
+
+class LateLabels(NamedTuple):
+    label: str
+    alone: list[bool]  # whether a row has the label and no sample
+
+
+def late_labels(rows: Sequence[dict[str, Any]], owners: Sequence[Any] | None, chosen: str | None) -> LateLabels | None:
+    """The column that some rows have alone, next to what all rows have; None without such rows, or if several are possible.
+
+    owners: the keys of the rows' records. chosen: the label; "" for none.
+
+    >>> rows = [{"id": 1, "t": t, "a": 0.1 * t, "b": 0.2} for t in range(9)]
+    >>> later = [row for t in range(9) for row in (rows[t], {"id": 1, "t": t - 2, "grade": 5.0})]
+    >>> late_labels(later, None, None).label, late_labels(rows, None, None), late_labels(later, None, "a")
+    ('grade', None, None)
+    """
+    there = [frozenset(name for name, value in row.items() if not absent(value)) for row in rows]
+    kinds = [kind for kind, count in Counter(there).items() if count >= LEAST]
+    shared: frozenset[str] = frozenset.intersection(*kinds) if kinds else frozenset()
+    single = [name for kind in kinds if len(kind - shared) == 1 for name in kind - shared]
+    if len(kinds) < 2 or not single:
+        return None
+    named = [name for name in single if (name == chosen if chosen is not None else plain_name(name) in LABELS)]
+    if chosen is None and not named and len(single) == 1:
+        named = [name for name in single if _repeats(rows, there, owners, shared, name)]
+    return LateLabels(named[0], [kind - shared == {named[0]} for kind in there]) if len(named) == 1 else None
+
+
+def _repeats(
+    rows: Sequence[dict[str, Any]],
+    there: Sequence[frozenset[str]],
+    owners: Sequence[Any] | None,
+    shared: frozenset[str],
+    name: str,
+) -> bool:
+    """Whether rows with this column alone have the time of a sample, and come after a later sample of the same key."""
+    if any(name in kind and kind - shared != {name} for kind in there):
+        return False
+    for time in sorted(shared):
+        others, newest, seen, late = sorted(shared - {time}), dict[str, float](), set[tuple[str, float]](), list[bool]()
+        for number, row in enumerate(rows):
+            moment = row.get(time)
+            if isinstance(moment, bool) or not isinstance(moment, (int, float)):
+                break
+            key = repr([owners[number] if owners is not None else None, *map(row.get, others)])
+            if there[number] - shared == {name}:
+                late.append((key, moment) in seen and newest[key] > moment)
+                continue
+            seen.add((key, moment))
+            newest[key] = max(newest.get(key, moment), moment)
+        else:
+            if sum(late) >= MOST * len(late):
+                return True
+    return False

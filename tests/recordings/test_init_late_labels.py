@@ -1,0 +1,54 @@
+"""`init` of recordings whose labels come later, in records of their own: it writes [labels], and tries the learners."""
+
+import json
+import random
+
+import pytest
+
+from streamjobs.job_files import read_table
+from tests.commands.jobs import command, jsonl
+
+START, PAUSE, LATE = 1_770_000_000, 300, 5_400  # seconds; the laboratory needs an hour and a half
+
+
+def vats(rows: int = 260, keys: int = 3, label: str = "gravity") -> list[dict]:
+    """Vats with a number that follows two others, measured LATE seconds after its sample."""
+    rng, events = random.Random(41), list[tuple[int, int, dict]]()
+    for key in range(keys):
+        for row in range(rows):
+            time = START + PAUSE * row + 11 * key
+            warm, acid = round(18 + rng.gauss(0, 1), 3), round(4 + rng.gauss(0, 0.2), 3)
+            of = {"vat": f"v{key}", "ts": time}
+            value = round(1000 + 3 * warm - 20 * acid + rng.gauss(0, 0.3), 2)
+            events.append((time, 0, of | {"warm": warm, "acid": acid}))
+            events.append((time + LATE, 1, of | {label: value if label == "gravity" else value > 974}))
+    return [event for *_, event in sorted(events, key=lambda one: one[:2])]
+
+
+@pytest.mark.parametrize(("label", "task"), [("gravity", "regression"), ("foams", "classification")])
+def test_labels_in_records_of_their_own_are_waited_for_and_the_learners_tried_with_them(
+    tmp_path, printed, capsys, label, task
+):
+    sample = jsonl(tmp_path / "vats.jsonl", vats(label=label))
+    found = printed(sample)
+    table = read_table(found.file)
+    assert table["source"]["label"] == label and table["labels"] == {"wait": "113m"}, "a quarter more than 90 minutes"
+    assert table["source"]["fields"] == ["warm", "acid"] and "missing" not in table["source"]
+    assert found.says(f"label {label} ({task}") and "labels came up to 90m later" in found.text
+    assert "# rate = 0.0033" in found.text, "labels are no samples of a sensor"
+    assert found.says("of labels as late as in the sample: ", "rls") and not found.says("were not tried", "learners")
+
+    assert command("replay", found.file, "--input", sample, "--key", "vat", "--json") == 0
+    done = json.loads(capsys.readouterr().out)
+    assert done["labels"] == 3 * 260 and not done["dead_lettered"]
+    assert done["controls"]["judged"] > 600, "the error has its control next to it"
+    if task == "regression":
+        assert done["measured"] == done["controls"]["judged"] and done["rmse"] > 0, "both are of the same labels"
+    else:
+        assert done["wrong"] < 0.5 * done["controls"]["wrong_last_label"] and done["unpredicted"] > 0
+
+
+def test_a_second_sensor_with_records_of_its_own_is_no_label(tmp_path, printed):
+    events = [event if "gravity" not in event else event | {"ts": event["ts"] + LATE} for event in vats()]
+    found = printed(jsonl(tmp_path / "vats.jsonl", events))
+    assert "label" not in found.source and "labels" not in read_table(found.file)
