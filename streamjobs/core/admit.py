@@ -17,6 +17,7 @@ from streamjobs.core.decoding.labels import Code, class_code, number_code
 from streamjobs.core.decoding.records import Decoded
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
+from streamjobs.core.live.slots import shared
 from streamjobs.core.messages import Record, Report, record_key
 from streamjobs.errors import RecordError
 from streamjobs.stages.rows import Rows, picked
@@ -117,23 +118,21 @@ def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decode
     if None in live_slots or any(map(operator.ge, offsets, islice(offsets, 1, None))):
         return None
     slots: list[int] = live_slots  # type: ignore[assignment]
-    source, applied = (records[0].topic, records[0].partition), live.offsets
-    first = dict(zip(reversed(slots), reversed(offsets), strict=True))  # of each key
-    if any([offset <= applied[slot].get(source, -1) for slot, offset in first.items()]):
+    of_records = of_samples = np.array(slots, np.int64)
+    applied, last = live.offsets.of((records[0].topic, records[0].partition)), np.array(offsets, np.int64)
+    if (last <= applied[of_records]).any():
         return None
-    ttl = Ttl.of(job, live)
-    if ttl is not None and ttl.may_expire(list(first), decoded.times):
+    keys, ttl = set(slots), Ttl.of(job, live)
+    if ttl is not None and ttl.may_expire(list(keys), decoded.times):
         return None
-    of_samples = np.array(slots, np.int64)
     if n > len(slots):
-        of_samples = np.repeat(of_samples, np.diff(firsts, append=n))
+        of_samples = np.repeat(of_records, np.diff(firsts, append=n))
         slots = of_samples.tolist()
-    L = _all_codes(job, live, slots, first, decoded.labels)
+    L = _all_codes(job, live, slots, keys, decoded.labels)
     if L is None:
         return None
-    for slot, offset in dict(zip(live_slots, offsets, strict=True)).items():  # of each key the last one
-        applied[slot][source] = offset  # type: ignore[index]
-    live.dirty.update(first)
+    applied[of_records] = last  # of each key the last one
+    live.dirty |= keys
     live.touch(of_samples)
     return Rows(of_samples, decoded.times, decoded.X, L, owner, np.zeros(n, np.int8))
 
@@ -146,9 +145,9 @@ def _all_codes(job: Job, live: Live, slots: list[int], keys: Iterable[int], labe
         if job.task == "regression":
             return np.array([number_code(label, job.label_width) for label in labels])
         if live.pooled:
-            columns = repeat(_columns(tuple(live.names[0])))
+            columns = repeat(_columns(live.names[0]))
             return np.array([[of[label]] for of, label in zip(columns, labels, strict=False)])  # type: ignore[index]
-        of_key = {slot: _columns(tuple(live.names[slot])) for slot in keys}
+        of_key = {slot: _columns(live.names[slot]) for slot in keys}
         codes: Iterator[float] = map(operator.getitem, map(of_key.__getitem__, slots), labels)  # type: ignore[arg-type]
         return np.fromiter(codes, np.float64, len(labels)).reshape(-1, 1)
     except (RecordError, KeyError, TypeError):
@@ -177,8 +176,7 @@ def _one_by_one(
     coded: list[tuple[int, list[Code]]] = []  # (first sample, codes), of records with labels
     at = begin = firsts[0]
     touching: list[int] = []
-    source = (records[0].topic, records[0].partition)
-    ttl = Ttl.of(job, live)
+    source, ttl = (records[0].topic, records[0].partition), Ttl.of(job, live)
     for index, first, end in zip(owner[firsts].tolist(), firsts, [*firsts[1:], len(owner)], strict=True):
         record = records[index]
         key = record.key
@@ -196,12 +194,9 @@ def _one_by_one(
             taken.append(False)
             at = end
             continue
-        offsets = live.offsets[slot]
-        good = record.offset > offsets.get(source, -1)
-        if ttl is not None and good:
-            if ttl.must_split(slot, decoded.times[first]):
-                break
-            offsets = live.offsets[slot]
+        good = record.offset > live.offsets.of(source)[slot]
+        if ttl is not None and good and ttl.must_split(slot, decoded.times[first]):
+            break
         if not good:
             report.redelivered += 1
             report.applied_before.append(record.offset)
@@ -214,7 +209,7 @@ def _one_by_one(
                 letters.append((index, error))
                 good = False
             else:
-                offsets[source] = record.offset
+                live.offsets.of(source)[slot] = record.offset
                 live.dirty.add(slot)
                 if codes is not None:
                     coded.append((first - begin, codes))
@@ -245,13 +240,13 @@ def _one_by_one(
 
 def _pass(job: Job, live: Live, slot: int, record: Record, decoded: Decoded, part: slice, report: Report) -> None:
     """Report the samples of a record that its key has applied; none if its labels were refused."""
-    names = list(live.names[slot])
+    names = live.names[slot]
     try:
         _codes(job, live, slot, decoded.labels[part])
     except RecordError:
         return
     finally:
-        live.names[slot][:] = names
+        live.names[slot] = names
     times = decoded.times[part] if decoded.alone is None else decoded.times[part][~decoded.alone[part]]
     report.heard += [(record, time, True) for time in times.tolist()]
 
@@ -262,11 +257,12 @@ def _codes(job: Job, live: Live, slot: int, labels: list[object]) -> list[Code] 
         return None
     if job.task == "regression":
         return [number_code(label, job.label_width) for label in labels]
-    names = live.names[0 if live.pooled else slot]
+    slot = 0 if live.pooled else slot
+    names = live.names[slot]
     try:
         return [(math.nan if label is None else float(names.index(label)),) for label in labels]  # type: ignore[arg-type]
     except ValueError:  # a label that is new, or not the text of a class
         trial = list(names)
     codes: list[Code] = [(class_code(label, trial, job.targets, job.classes is not None),) for label in labels]
-    names[:] = trial
+    live.names[slot] = shared(trial)
     return codes

@@ -142,7 +142,7 @@ class _ClassNames:
         begins: dict[tuple[str, ...], int] = {}
         of_slot: dict[int, int] = {}
         for slot in set(slots):
-            names = tuple(live.names[0 if live.pooled else slot])
+            names = live.names[0 if live.pooled else slot]
             if names not in begins:
                 begins[names] = len(self._texts)
                 self._texts += [*names, None]  # of column -1, also for the first names: behind the last ones

@@ -10,7 +10,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-MAX_RECORDS = 20_000  # queued input records, and as many unacknowledged outputs
+MAX_RECORDS = 10_000  # queued input records, and as many unacknowledged outputs
 MAX_BYTES = 64 << 20  # of each
 TURN = 0.02  # seconds of calls of `advance` after which the event loop turns
 CALL = 0.15  # seconds of one call, which the number of its records follows; with 0.06 a sample of a frame costs 11 % more

@@ -19,7 +19,7 @@ from streamjobs.worker.idle_keys import Expiry, RecentBatches
 if TYPE_CHECKING:
     from streamjobs.worker.pace import Pace
 
-MAX_AT_ONCE = 5_000  # records taken from the queue together
+MAX_AT_ONCE = 2_000  # records taken from the queue together
 SLICE = 500  # most records of one call of `advance`: larger calls cost more per record
 LEAST_SLICE = 16
 HOLD = 0.25  # seconds of applying after which a waiting checkpoint gets its turn
@@ -268,6 +268,7 @@ class Partition:
                 self._recent.add(ended, self.live.now)
                 if self.pace is not None:
                     self.pace.applied.seconds += time.thread_time() - spent
+                    self.pace.applied.bytes += self.live.log.pack()  # objects would keep what batches free from the system
                     letters = report.set_aside or report.dead_lettered.get(ASIDE) or report.failures
                     self._write_all |= bool(letters or report.write_all)
                 self.newest = max(self.newest, report.newest_event or self.newest)
@@ -355,7 +356,6 @@ class Partition:
         """
         if self.pace is None:
             return [*self.live.snapshots()]
-        self.pace.applied.bytes += self.live.log.pack()
         whole, free = whole or self._write_all, 1.0 - self.live.nbytes / self._most_live
         live = self.live
         keys = self.pace.cut(self.next, list(live.changed()), live.parked, whole=whole, free=free, moment=live.moment)

@@ -219,8 +219,8 @@ def test_class_names_are_each_keys_own(job):
         record(3, b"a", x | {"ts": 3.0, "activity": "lie"}),
     ]
     outputs = worker.apply(stream)
-    assert worker.live.names[worker.live.slot_of[b"a"]] == ["run", "sit"]
-    assert worker.live.names[worker.live.slot_of[b"b"]] == ["sit"]
+    assert worker.live.names[worker.live.slot_of[b"a"]] == ("run", "sit")
+    assert worker.live.names[worker.live.slot_of[b"b"]] == ("sit",)
     assert dict(outputs[-1].headers)["streamjobs-error-reason"] == b"too_many_classes"
 
 

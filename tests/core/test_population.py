@@ -180,7 +180,7 @@ def test_classes_of_a_persons_own_stand_behind_the_populations():
     ]
     worker = Worker(job)
     said = predictions(worker.apply(stream))
-    assert worker.live.names[0] == [*NAMES, "hop"] and said[-1]["classes"] == 3
+    assert worker.live.names[0] == (*NAMES, "hop") and said[-1]["classes"] == 3
     assert said[0]["classes"] == 2 and {one["predicted_class"] for one in said[-40:]} == {"hop", "sit"}
 
 

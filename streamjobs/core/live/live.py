@@ -20,7 +20,7 @@ from streamjobs.core.live.forms import codec_of
 from streamjobs.core.live.live_stats import LiveStats, stats_of, worst_slots
 from streamjobs.core.live.log import Log, Model
 from streamjobs.core.live.new_keys import NewKeys
-from streamjobs.core.live.slots import FIRST_SLOTS, Slots
+from streamjobs.core.live.slots import FIRST_SLOTS, Slots, shared
 from streamjobs.core.live.stored import Decoded, decode_snapshot
 from streamjobs.core.live.writable import unwritable
 from streamjobs.core.messages import Advanced, ShownAlarm
@@ -183,7 +183,7 @@ class Live(Slots):
         if slot is None:
             data = self.parked.get(key) or self.read_many([key])[0]
             return None if data is None else (data, None)
-        return self.encode([slot])[0], (self.states(slot), list(self.names[slot]), dict(self.offsets[slot]))
+        return self.encode([slot])[0], (self.states(slot), list(self.names[slot]), self.offsets[slot])
 
     @property
     def moment(self) -> str:
@@ -269,12 +269,13 @@ class Live(Slots):
         if self.columns is not None:
             good, offsets, names = self.columns.decode(snapshots, slots, self.job.most_names, self.job.given_names)
             for at, slot in enumerate(slots):
-                self.offsets[slot], self.names[slot] = offsets[at], names[at]
+                self.offsets[slot], self.names[slot] = offsets[at], shared(names[at])
         for slot, data, done in zip(slots, snapshots, good, strict=True):
             if done:
                 continue
             try:
-                states, self.names[slot], self.offsets[slot] = decode_snapshot(self.job, data)
+                states, names_of_key, self.offsets[slot] = decode_snapshot(self.job, data)
+                self.names[slot] = shared(names_of_key)
                 self._put(slot, states)
             except ForeignStateError:
                 raise
@@ -305,8 +306,9 @@ class Live(Slots):
 
     def _begin(self, slots: list[int]) -> None:
         self.created += len(slots)
+        names = shared(self.job.names())
         for slot in slots:
-            self.names[slot], self.offsets[slot] = self.job.names(), Offsets()
+            self.names[slot], self.offsets[slot] = names, Offsets()
         if self.new_keys is not None and slots:
             self.new_keys.begin(self.work, slots, [self.job.seed_of(self.key_of[slot]) for slot in slots])
             return
@@ -368,7 +370,7 @@ class Live(Slots):
         """Snapshots of the keys in these slots."""
         if self.columns is not None:
             return self.columns.encode(slots, [self.offsets[slot] for slot in slots], [self.names[slot] for slot in slots])
-        return [self.job.encode(self.states(slot), self.names[slot], self.offsets[slot]) for slot in slots]
+        return [self.job.encode(self.states(slot), list(self.names[slot]), self.offsets[slot]) for slot in slots]
 
     def changed(self) -> Iterable[bytes]:
         """The live keys with changes that were not in `snapshots`; all others are parked."""
@@ -407,4 +409,4 @@ class Live(Slots):
         """
         slot = self.slot(POOLED if key is None else key)
         assert slot is not None, "what was learned here is not set aside"
-        return self.job.encode_model(self.states(slot), self.names[slot])
+        return self.job.encode_model(self.states(slot), list(self.names[slot]))

@@ -1,16 +1,28 @@
 """Which key has which slot of the workspaces, how many slots there may be, and which keys leave when room is needed."""
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from algorithms.common.head_rows import HeadRows
 from algorithms.common.protocol import Array
+from streamjobs.core.live.applied import Applied
 from streamjobs.core.live.live_stats import LatestBySlot
-from streamjobs.core.state.snapshot import Offsets
 
 FIRST_SLOTS = 16
 GROWS = 4  # room grows by a quarter: what is copied is little, what stays empty is memory
+
+
+def shared(names: Sequence[str]) -> tuple[str, ...]:
+    """The same object for the same names: most keys of a job have the same ones."""
+    return _same(tuple(names))
+
+
+@lru_cache(maxsize=4096)
+def _same(names: tuple[str, ...]) -> tuple[str, ...]:
+    return names
 
 
 class Slots:
@@ -32,8 +44,8 @@ class Slots:
         self.slot_of: dict[bytes, int] = {}
         self.key_of: list[bytes] = []
         self.text_of: list[str] = []  # the key as outputs show it
-        self.names: list[list[str]] = []  # class names, in the order of their columns
-        self.offsets: list[Offsets] = []
+        self.names: list[tuple[str, ...]] = []  # class names, in the order of their columns
+        self.offsets = Applied(FIRST_SLOTS)
         self.free: list[int] = []
         self.used = np.zeros(FIRST_SLOTS, np.int64)
         self.now = 0
@@ -107,10 +119,10 @@ class Slots:
                 work.grow(slots)
             self.used = np.concatenate([self.used, np.zeros(slots - slot, np.int64)])
             self.latest.grow(slots)
+            self.offsets.grow(slots)
         self.key_of.append(key)
         self.text_of.append(text)
-        self.names.append([])
-        self.offsets.append({})
+        self.names.append(())
         return slot
 
     def _make_room(self, wanted: int) -> None:

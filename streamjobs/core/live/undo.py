@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from streamjobs.core.live.live import POOLED, Live
 from streamjobs.core.live.log import Model
+from streamjobs.core.live.slots import shared
 from streamjobs.core.messages import Record
 
 
@@ -48,7 +49,7 @@ def put_back(live: Live, kept: Kept) -> None:
     if kept.model is not None:
         for name, stage in live.job.own.items():
             stage.load(live.work[name], 0, kept.model.states[name])
-        live.names[0][:] = kept.model.names
+        live.names[0] = shared(kept.model.names)
     live.created, live.left, live.expired = kept.counts
 
 

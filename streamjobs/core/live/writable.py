@@ -15,7 +15,7 @@ class LiveStates(Protocol):
 
     job: Job
     columns: Columns | Forms | None
-    names: list[list[str]]
+    names: list[tuple[str, ...]]
 
     def states(self, slot: int) -> dict[str, Any]: ...
 
@@ -33,7 +33,7 @@ def unwritable(live: LiveStates, slots: Sequence[int]) -> dict[int, str]:
     wrong = {}
     for slot in doubtful:
         try:
-            check_states(live.job, live.states(slot), live.names[slot])
+            check_states(live.job, live.states(slot), list(live.names[slot]))
         except SnapshotError as problem:
             wrong[slot] = str(problem)
     return wrong
