@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.core.interface import JobLike
 from streamjobs.core.messages import Unread
-from streamjobs.errors import SetupError
+from streamjobs.errors import SetupError, StreamjobsError
 from streamjobs.kafka import client, groups, layout, timeouts, topics
 from streamjobs.kafka.authorization import missing_rights
 from streamjobs.kafka.certificates import days_left
@@ -165,6 +165,13 @@ def _obstacles(settings: Settings, job: JobLike, admin: Any, counts: dict[str, i
     ids = [topics.writer_of(settings.job.name, number) for number in range(counts[settings.source.topic])]
     asking = client.for_aiokafka(broker)
     return missing_rights(admin, asking, _roles(settings, job), settings.job.name, ids, principal)
+
+
+def lacking(settings: Settings, job: JobLike) -> list[str]:
+    """A sentence for each topic and right that is missing now; [] also where the broker does not answer."""
+    with suppress(StreamjobsError, KafkaException, TimeoutError):
+        return _obstacles(settings, job, *topics.connect(settings.broker, _roles(settings, job)))
+    return []
 
 
 def _of_another_input(settings: Settings, admin: Any, counts: dict[str, int]) -> list[str]:

@@ -19,7 +19,7 @@ from streamjobs.errors import StreamjobsError
 # Errors of a transactional producer after another one with its id was opened, or its transaction was open for too long.
 FENCED = (ProducerFenced, InvalidProducerEpoch, UnknownProducerId, IllegalOperation, ProducerClosed)
 
-REFUSED = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)  # while reading
+REFUSED = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)  # while reading; see `Watchdog.cause_of`
 
 
 class DeliveryError(StreamjobsError):
@@ -41,11 +41,6 @@ def failure_line(error: BaseException) -> str:
     """
     if isinstance(error, StreamjobsError):
         return str(error)
-    if isinstance(error, REFUSED):
-        return (
-            f"the broker refused this worker ({error}): a right was taken from it. Nothing is lost: a restart continues "
-            "from the last checkpoint. 'streamjobs check JOB --online' names the right."
-        )
     text = f" ({error})" if isinstance(error, (KafkaError, OSError)) else ""
     return (
         f"the worker stopped on {with_place(error)}{text}. Nothing is lost: a restart continues from the last checkpoint. "

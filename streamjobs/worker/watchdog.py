@@ -20,6 +20,7 @@ from streamjobs.kafka.handshake import refusal
 from streamjobs.kafka.layout import require_same_count
 from streamjobs.kafka.patches.connections import LastAnswer, Refusals, UnknownTopic
 from streamjobs.kafka.patches.instances import TakenInstance
+from streamjobs.kafka.preflight import lacking
 from streamjobs.kafka.topic_id import (
     MISSING,
     Origin,
@@ -31,7 +32,7 @@ from streamjobs.kafka.topic_id import (
 )
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import NO_ORIGIN
-from streamjobs.worker.failures import DeliveryError
+from streamjobs.worker.failures import REFUSED, DeliveryError
 from streamjobs.worker.health import STALLED
 
 log = structlog.get_logger("streamjobs")
@@ -62,7 +63,7 @@ class Watchdog:
         self._delivery, self._metrics = delivery, metrics
         self._progress: tuple[Any, ...] = ()
         self._progress_at = self._ids_asked_at = time.monotonic()
-        self._broker, self._job, self._origin = settings.broker, settings.job.name, origin
+        self._settings, self._broker, self._job, self._origin = settings, settings.broker, settings.job.name, origin
         self._changelog = topics.changelog(settings)
         self._missing: dict[str, float] = {}  # topics that the newest answer lacks, since time.monotonic()
         self._source, self._partitions = settings.source.topic, partitions  # 0: not watched
@@ -167,11 +168,18 @@ class Watchdog:
                 raise SetupError(deleted_output(name, role))
 
     async def cause_of(self, failure: BaseException) -> BaseException:
-        """What a worker's failure comes from: a deleted or recreated topic, where there is one, or the failure itself."""
-        if not isinstance(failure, DeliveryError):
+        """What a worker's failure comes from: a topic that was deleted or recreated, a right, or the failure itself.
+
+        The first answer to a write may name neither: in a transaction it is InvalidTxnState.
+        """
+        if not isinstance(failure, (DeliveryError, *REFUSED)):
             return failure
+        ids = await self._ask_ids()
         try:
-            self._require_same_topics(await self._ask_ids(), math.inf)
+            self._require_same_topics(ids, math.inf)
         except SetupError as error:
             return error
-        return failure
+        missing = await asyncio.to_thread(lacking, self._settings, self._delivery.core.job) if any(ids.values()) else []
+        if not missing:
+            return failure
+        return DeliveryError(f"{missing[0]} Nothing is lost: a restart continues from the last checkpoint.")

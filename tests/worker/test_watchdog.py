@@ -215,12 +215,26 @@ def test_a_topic_that_a_client_misses_is_asked_after_within_seconds(monkeypatch:
     asyncio.run(look())
 
 
-@pytest.mark.parametrize(("answer", "says"), [("other", "state restore"), ("same", "refused"), ("", "refused")])
-def test_a_refused_snapshot_is_the_recreated_changelogs_fault_if_it_was(
-    monkeypatch: pytest.MonkeyPatch, answer: str, says: str
+RIGHT = "topic in.predictions: expected the right to Write."
+
+
+@pytest.mark.parametrize(
+    ("answer", "missing", "says"),
+    [
+        ("other", [], "state restore"),
+        ("other", [RIGHT], "state restore"),
+        ("same", [], "refused"),
+        ("same", [RIGHT], f"{RIGHT} Nothing is lost"),
+        ("", [], "refused"),
+    ],
+)
+def test_a_refusal_comes_from_a_recreated_changelog_or_a_right_if_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, answer: str, missing: list[str], says: str
 ) -> None:
     monkeypatch.setattr(watchdog, "present_ids", lambda broker, names: {"in": "same", CHANGELOG: answer})
-    one = Watchdog(SETTINGS, SimpleNamespace(topics={}), SimpleNamespace(), origin=Origin("in", "same", "same"))
+    monkeypatch.setattr(watchdog, "lacking", lambda settings, job: missing)
+    delivery = SimpleNamespace(topics={}, core=SimpleNamespace(job=None))
+    one = Watchdog(SETTINGS, delivery, SimpleNamespace(), origin=Origin("in", "same", "same"))
     assert says in str(asyncio.run(one.cause_of(DeliveryError("the broker refused snapshots"))))
 
 
