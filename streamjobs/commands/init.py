@@ -235,6 +235,8 @@ def _best(file: Path, sample: "Sample", guessed: "Guess", written: "Written") ->
     for way in ways:
         _write(file, job_file_text(way, file, written))
         found.append((way, best_learner(file, sample, way)))
+    if all(best is None for _, best in found):  # none was tried
+        return guessed, None
     guessed, best = min(found, key=lambda one: math.inf if one[1] is None else one[1].error)
     if not guessed.categories:
         _tell(f"left out of x: {name}: {reason}" for name, reason in why.items())

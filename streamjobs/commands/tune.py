@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -204,7 +205,9 @@ def drift_tune(
         return
     heads = ("watch", "false alarms", "promised", "a key and hour", "promised", "keys found", "delay, s")
     table(heads, [_row_of(one) for one in found], left=("watch",))
-    say(f"false alarms: before {quiet_until}; found: keys with an alarm after it, and the median time until the first")
+    quiet = datetime.fromtimestamp(until / 1000.0, UTC)
+    found_by = "found: keys with an alarm after it, and the median time until the first"
+    say(f"false alarms: before {quiet:%Y-%m-%d %H:%M:%S} UTC; {found_by}")
 
 
 def _row_of(result: "Judged") -> tuple[Any, ...]:

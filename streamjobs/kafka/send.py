@@ -82,11 +82,12 @@ class Sender:
             left = int(self.producer.flush(ANSWER_WITHIN))
         if left or self.problem is not None:
             why, sent = self.problem or f"no answer within {ANSWER_WITHIN:.0f} s", many(self.sent, "record")
-            raise SendError(
-                f"topic {self.topic}: {self.acknowledged:,} of {sent} acknowledged ({why.rstrip('.')}). "
-                "If you send the file again, samples that a key has already applied are late: [source] late = "
+            again = (
+                " If you send the file again, samples that a key has already applied are late: [source] late = "
                 "'drop' skips them; 'learn' without [window] learns them twice."
             )
+            said = f"topic {self.topic}: {self.acknowledged:,} of {sent} acknowledged ({why.rstrip('.')})."
+            raise SendError(said + (again if self.acknowledged else ""))
 
     def wait_until(self, moment: float) -> None:
         """Take acknowledgements until then, in the time of time.monotonic()."""

@@ -11,7 +11,7 @@ from streamjobs.core.messages import LETTER_HEADERS
 from streamjobs.demo.mock import PARTITIONS, MockBroker
 from streamjobs.job_files import broker_of, job_of, load_job
 from streamjobs.kafka.reader import topic_records
-from streamjobs.kafka.send import Retention, SendError
+from streamjobs.kafka.send import Retention, Sender, SendError
 from streamjobs.kafka.topics import changelog
 from tests.commands.jobs import JOB, command, job_file, jsonl, rows
 
@@ -114,7 +114,7 @@ def test_init_reads_a_live_topic_and_leaves_no_trace(mock, tmp_path, capsys):
     assert settings.window is not None and settings.window.rate == 10.0  # of a key, though three are mixed
     out, err = capsys.readouterr()
     assert "400 of 400 records have a key, 3 different ones" in err
-    assert out.endswith(f"streamjobs replay {file} --input topic\n")
+    assert out.endswith(f"replay {file} --input topic; streamjobs topics create {file}; streamjobs run {file}\n")
     assert command("replay", file, "--input", "topic") == 0
     assert "600 records of 3 keys" in capsys.readouterr().out
     consumer = Consumer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "group.id": "streamjobs-replay"})
@@ -275,3 +275,15 @@ def test_the_group_has_passed_what_its_outputs_have_though_states_are_written_la
     monkeypatch.setattr("streamjobs.kafka.preflight._commits", lambda *_: commits)
     assert command("check", job, "--online") == 0
     assert f"{made.settings.job.name} has passed {70 * PARTITIONS} of 300 offsets" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("acknowledged", [0, 2])
+def test_only_records_that_arrived_can_be_late_when_the_file_is_sent_again(acknowledged):
+    sender = object.__new__(Sender)
+    sender.topic, sender.sent, sender.acknowledged, sender.problem = "in", 3, acknowledged, "not allowed to write"
+    sender.producer = SimpleNamespace(flush=lambda seconds: 0)
+    with pytest.raises(SendError) as failed:
+        sender.send([], stamped=False, progress=lambda sent, acknowledged: None)
+    said = str(failed.value)
+    assert said.startswith(f"topic in: {acknowledged} of 3 records acknowledged (not allowed to write).")
+    assert ("If you send the file again" in said) == bool(acknowledged)

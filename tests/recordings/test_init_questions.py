@@ -14,7 +14,7 @@ N = 60
 
 @pytest.fixture
 def sample(tmp_path):
-    lines = ["Zeit;Anlage;Halle;Zustand;Druck;Temp"]
+    lines = ["Zeit;Band;Halle;Zustand;Druck;Temp"]
     for i in range(N):
         pressure = f"{150 + i % 7},25" if i % 9 else ""
         state = "auf" if i // 20 % 2 else "zu"
@@ -37,9 +37,9 @@ def test_it_asks_for_key_label_zone_and_gaps_and_takes_the_answers(monkeypatch, 
     assert done.exit_code == 0, done.output
     source, text = read_table(file)["source"], file.read_text()
     assert (source["label"], source["time_zone"], source["missing"]) == ("Zustand", "Europe/Berlin", "hold")
-    assert 'in the sample: column "Anlage" (as chosen)' in text and source["fields"] == ["Druck", "Temp"]
+    assert 'in the sample: column "Band" (as chosen)' in text and source["fields"] == ["Druck", "Temp"]
     assert '"Halle"' in text.partition("left out of x")[2]
-    assert command("check", file, "--sample", sample, "--key", "Anlage") == 0
+    assert command("check", file, "--sample", sample, "--key", "Band") == 0
 
 
 def test_an_answer_that_is_none_is_asked_again_and_empty_takes_the_proposal(monkeypatch, sample):
@@ -60,13 +60,13 @@ def test_yes_or_no_terminal_asks_nothing(monkeypatch, sample):
 
 def test_options_answer_questions_and_unknown_columns_are_one_sentence(sample, capsys):
     file = sample.with_name("a.toml")
-    words = ("--key", "Anlage", "--label", "Zustand", "--time-zone", "UTC", "--missing", "mean")
+    words = ("--key", "Band", "--label", "Zustand", "--time-zone", "UTC", "--missing", "mean")
     assert command("init", file, "--sample", sample, *words) == 0
     source = read_table(file)["source"]
     assert (source["label"], source["time_zone"], source["missing"]) == ("Zustand", "UTC", "mean")
     capsys.readouterr()
     assert command("init", file, "--sample", sample, "--key", "who", "--force") == 2
-    assert "no column is named 'who'; the columns are 'Anlage', 'Druck'" in capsys.readouterr().err
+    assert "no column is named 'who'; the columns are 'Band', 'Druck'" in capsys.readouterr().err
 
 
 def test_a_boolean_may_be_the_label_and_its_learners_are_tried(tmp_path, capsys):

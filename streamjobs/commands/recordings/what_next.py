@@ -47,7 +47,9 @@ def what_next(guessed: "Guess | None", file: Path, sample: Path | None, from_top
         words = replay[2 : replay.index("--key-is")] if "--key-is" in replay else replay[2:]  # the file's name by itself
         compare = f"; {shlex.join(['streamjobs', 'compare', *words, '--learners', 'job,rls,krls'])}"
     check = "" if taught else f"streamjobs check {shlex.quote(str(file))}; "  # which would miss the population's file
-    return f"wrote {file}. {first}: {check}{shlex.join(replay)}{compare}"
+    name = shlex.quote(str(file))
+    start = f"; streamjobs topics create {name}; streamjobs run {name}" if from_topic and not taught else ""
+    return f"wrote {file}. {first}: {check}{shlex.join(replay)}{compare}{start}"
 
 
 def _key_words(guessed: "Guess | None", sample: Path | None) -> list[str]:
