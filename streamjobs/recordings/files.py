@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from streamjobs.core.decoding.keys import key_bytes
 from streamjobs.core.messages import Headers, PlainRow, Stored
 from streamjobs.errors import ConfigError
+from streamjobs.recordings.columns import absent
 from streamjobs.recordings.encoding import UNENCODABLE, encoder
 from streamjobs.recordings.exports import Exported, columns_of_export, exported, exported_file, rows_of_export
 from streamjobs.recordings.places import KINDS, Place, places
@@ -272,7 +273,7 @@ class _Records:
         """begin: offset of the first record."""
         source, encode = self.source, encoder(self.source, self.side)
         for number, (text, row) in enumerate(itertools.chain(self.ahead, self.rows)):
-            value, headers = (text, ()) if text is not None else self._encoded(encode, number, row)
+            value, headers = (text, ()) if text is not None else self._encoded(encode, number, self._label_alone(row))
             moment, offset = self.time_of(row), begin + number
             stamp = self.stamp_of(moment)
             if stamp is None and self.stamped and row:  # a broken line is reported as broken
@@ -281,6 +282,15 @@ class _Records:
             if self.apart is not None and record_key is not None:
                 record_key += b"\0" + (_key(self.apart_of(row)) or b"")
             yield self.as_record(source.topic, 0, offset, offset if stamp is None else stamp, record_key, value, headers)
+
+    def _label_alone(self, row: Row) -> Row:
+        """The row; one of a table with a label and no numbers loses their columns, as the record of a late label."""
+        fields, label = self.source.fields, self.source.label
+        if not fields or self.source.missing != "dlq" or label is None or absent(row.get(label)):
+            return row
+        return (
+            row if any(not absent(row.get(name)) for name in fields) else {k: v for k, v in row.items() if k not in fields}
+        )
 
     def _encoded(self, encode: Any, number: int, row: Row) -> tuple[bytes, Headers]:
         try:

@@ -48,6 +48,17 @@ def test_labels_in_records_of_their_own_are_waited_for_and_the_learners_tried_wi
         assert done["wrong"] < 0.5 * done["controls"]["wrong_last_label"] and done["unpredicted"] > 0
 
 
+def test_in_a_table_a_label_without_numbers_is_a_late_label_too(tmp_path, printed, capsys):
+    sample, names = tmp_path / "vats.csv", ("vat", "ts", "warm", "acid", "gravity")
+    lines = [",".join(str(row.get(name, "")) for name in names) for row in vats()]
+    sample.write_text("\n".join([",".join(names), *lines]) + "\n")
+    found = printed(sample)
+    assert read_table(found.file)["labels"] == {"wait": "113m"} and not found.says("were not tried", "learners")
+    assert command("replay", found.file, "--input", sample, "--key", "vat", "--json") == 0
+    done = json.loads(capsys.readouterr().out)
+    assert done["labels"] == 3 * 260 and not done["dead_lettered"]
+
+
 def test_a_second_sensor_with_records_of_its_own_is_no_label(tmp_path, printed):
     events = [event if "gravity" not in event else event | {"ts": event["ts"] + LATE} for event in vats()]
     found = printed(jsonl(tmp_path / "vats.jsonl", events))
