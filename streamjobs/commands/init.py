@@ -321,11 +321,14 @@ def _topic(
 def _completed(written: "Written", guessed: "Guess", asks: bool) -> "tuple[Guess, Written]":
     """With what is asked, or proposed, next to the columns. A known zone is not asked for again."""
     from streamjobs.commands.recordings import questions
+    from streamjobs.recordings.profile import without_gaps
 
     zone, missing = written.time_zone, written.missing
     if zone is None and asks and "time_zone" in guessed.choose:
         zone = questions.zone_asked(guessed.choose["time_zone"])
-    if missing is None and guessed.lacking:
+    if missing is None and not asks:
+        guessed = without_gaps(guessed)
+    if missing is None and guessed.gaps.lacking:
         missing = questions.missing_asked(guessed) if asks else questions.proposed(guessed)
     if zone is not None:
         guessed = guessed._replace(choose={what: why for what, why in guessed.choose.items() if what != "time_zone"})
@@ -358,7 +361,7 @@ def _said(guessed: "Guess", missing: str | None) -> Iterator[str]:
         yield one_line(f"not guessed, choose: {what}: {why}")
     for remark in guessed.remarks:
         yield one_line(remark)
-    if guessed.lacking and missing is not None:
+    if guessed.gaps.lacking and missing is not None:
         yield f"proposed: missing = {missing!r}"
     for name, why in list(guessed.left_out.items())[:MOST_LEFT_OUT]:
         yield one_line(f"left out of x: {name}: {why}")

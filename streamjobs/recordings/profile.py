@@ -12,8 +12,8 @@ import numpy as np
 from streamjobs.recordings.arrays import Array
 from streamjobs.recordings.columns import absent, plain_name
 from streamjobs.recordings.files import SECONDS, rows_of
-from streamjobs.recordings.guess.result import Guess, windowed
-from streamjobs.recordings.guess.rows import APART, NEVER, pauses_apart, stands_still
+from streamjobs.recordings.guess.result import Gaps, Guess, windowed
+from streamjobs.recordings.guess.rows import APART, DECIDES, NEVER, pauses_apart, stands_still
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
@@ -33,6 +33,7 @@ MOVED = 0.5  # smallest way from the first part to the last, in deviations of th
 OFTEN = 0.01  # least share of rows at 0, of a field that cannot be below
 MOST_KEYS = 2 / 3  # of the keys, that show it
 SAME = 0.999  # smallest correlation of a field that follows another
+MOST_GAPS = 0.25  # of the rows, that skipping those without one field's number may cost
 COORDINATES = {"lat", "latitude", "lon", "lng", "long", "longitude"}
 POSITION = "a position, which each journey changes"
 WAYS = "rises", "falls", "rises and starts over"
@@ -53,6 +54,7 @@ class Profile(NamedTuple):
     apart: str | None = None  # what keys with samples at rates of their own need
     wait: float = 0.0  # seconds until the last late label
     waiting: int = 0  # rows of a key in this time
+    gaps: Gaps = Gaps()
 
 
 def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) -> tuple[Guess, Profile]:
@@ -81,6 +83,8 @@ def profiled_rows(
 
 def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     """Leaves out fields that cannot be watched, with the reason; names them where they were chosen, or predict a label."""
+    if found.gaps.lacking:  # of more rows than were looked at before
+        guessed = guessed._replace(gaps=found.gaps)
     guessed = guessed._replace(counts=[name for name in found.counts if name not in found.trending])
     if guessed.wait is not None:
         guessed = guessed._replace(wait=found.wait, waiting=found.waiting)
@@ -119,6 +123,18 @@ def left_out_of(guessed: Guess, why: Mapping[str, str]) -> Guess:
     """The guess without these fields."""
     fields, lenient = ([name for name in names if name not in why] for names in (guessed.fields, guessed.lenient))
     return guessed._replace(fields=fields, lenient=lenient, left_out={**guessed.left_out, **why})
+
+
+def without_gaps(guessed: Guess) -> Guess:
+    """Leaves out fields that many rows lack, where these rows would be skipped."""
+    rows, _, often, others = guessed.gaps
+    often = {name: count for name, count in often.items() if name in guessed.fields}
+    if not often or len(often) == len(guessed.fields) or not may_leave_out(guessed):
+        return guessed
+    why = {name: f"empty in {count:,} of {rows:,} rows, which would be skipped" for name, count in often.items()}
+    remarks = [one for one in guessed.remarks if DECIDES not in one]
+    remarks += [f"{others:,} of {rows:,} rows lack a number of another field; {DECIDES}"] if others else []
+    return left_out_of(guessed, why)._replace(gaps=Gaps(rows, others), remarks=remarks)
 
 
 def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None = None) -> Profile:
@@ -163,7 +179,18 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         apart,
         second * late,
         waiting,
+        _gaps(fields, of_keys),
     )
+
+
+def _gaps(fields: Sequence[str], of_keys: Iterable[Array]) -> Gaps:
+    """Of the rows that have any of the fields."""
+    absent = ~np.isfinite(np.concatenate([np.empty((0, len(fields))), *(key[:, 1:] for key in of_keys)]))
+    absent = absent[~absent.all(axis=1)]
+    each = absent.sum(axis=0)
+    often = each > MOST_GAPS * len(absent)
+    named = {name: int(count) for name, count, one in zip(fields, each, often, strict=True) if one and not often.all()}
+    return Gaps(len(absent), int(absent.any(axis=1).sum()), named, int(absent[:, ~often].any(axis=1).sum()))
 
 
 def _pause(times: Array) -> float | None:

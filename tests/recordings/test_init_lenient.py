@@ -1,4 +1,4 @@
-"""Numbers as texts, and records without any field: what `init --sample` writes and prints."""
+"""Numbers as texts, and records that lack numbers: what `init --sample` writes and prints."""
 
 from streamjobs.job_files import read_table
 from streamjobs.recordings.files import records_of
@@ -37,3 +37,26 @@ def test_records_without_any_field_are_counted(tmp_path, printed):
     rows = [{"pump": f"p{i % 3}", "flow": random(i)} if i % 10 else {"pump": "p0", "alive": True} for i in range(100)]
     found = printed(jsonl(tmp_path / "sample.jsonl", rows))
     assert found.says("10 of 100 rows have none of the fields; they would be dead letters")
+
+
+def charger(i, empty):
+    return {"station": f"s{i % 4}", "kw": random(i), "temp": random(i % 997), "charge": None if empty else random(i % 89)}
+
+
+def test_a_field_that_many_rows_of_the_whole_sample_lack_is_left_out(tmp_path, printed):
+    rows = [charger(i, i > 1500 and i % 2) for i in range(4000)]  # the first rows have it
+    rows[7]["kw"] = None
+    sample = jsonl(tmp_path / "sample.jsonl", rows)
+    found = printed(sample)
+    assert found.source["fields"] == ["kw", "temp"] and found.source["missing"] == "skip"
+    assert found.says("left out of x: charge: empty in 1,250 of 4,000 rows, which would be skipped")
+    assert "# dlq | skip | hold | mean; 1 of 4,000 rows lack a number" in found.text
+    held = tmp_path / "held.toml"
+    assert command("init", held, "--sample", sample, "--missing", "hold") == 0
+    assert read_table(held)["source"]["fields"] == ["kw", "temp", "charge"]
+
+
+def test_rows_with_one_field_each_hold_the_others(tmp_path, printed):
+    rows = [{"station": f"s{i // 2 % 3}", ("kw" if i % 2 else "temp"): random(i)} for i in range(600)]
+    found = printed(jsonl(tmp_path / "sample.jsonl", rows))
+    assert found.source["fields"] == ["temp", "kw"] and found.source["missing"] == "hold"

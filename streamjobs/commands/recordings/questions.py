@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 POLICIES = ("dlq", "skip", "hold", "mean")
 LACKING = "skip"  # proposal for rows that lack a number
-MOST_SKIPPED, WIDE = 0.1, 8  # largest share of the rows, and least fields of a table of which it would skip more
+MOST_SKIPPED, WIDE = 0.1, 8  # largest share of the rows that it skips of a table with so many fields
+MOST_OF_FEW = 0.5  # the same with fewer fields
 
 
 def at_a_terminal() -> bool:
@@ -47,15 +48,16 @@ def zone_asked(why: str) -> str | None:
 
 
 def proposed(guessed: "Guess") -> str:
-    """[source] missing: a wide table with a few gaps in each column would lose most of its rows by `LACKING`."""
-    return "hold" if guessed.lacking > MOST_SKIPPED * guessed.rows and len(guessed.fields) >= WIDE else LACKING
+    """[source] missing: `LACKING`, or hold where that costs too many rows, as of a wide table with gaps in each column."""
+    gaps, wide = guessed.gaps, len(guessed.fields) >= WIDE
+    return "hold" if gaps.lacking > (MOST_SKIPPED if wide else MOST_OF_FEW) * gaps.rows else LACKING
 
 
 def missing_asked(guessed: "Guess") -> str:
     """What [source] missing should be."""
     question = (
-        f"{guessed.lacking:,} of {guessed.rows:,} rows lack a number of x\n  dlq: dead letter, skip: leave the sample out, "
-        "hold: the newest number of the key, mean: its mean"
+        f"{guessed.gaps.lacking:,} of {guessed.gaps.rows:,} rows lack a number of x\n  dlq: dead letter, skip: leave the "
+        "sample out, hold: the newest number of the key, mean: its mean"
     )
     while True:
         answer = str(typer.prompt(question, default=proposed(guessed), err=True)).strip()

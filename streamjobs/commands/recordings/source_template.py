@@ -122,7 +122,8 @@ def _label(guessed: "Guess | None") -> str:
 def _missing(guessed: "Guess | None", policy: str | None) -> str:
     if policy is None:
         return ""
-    why = f"; {guessed.lacking:,} of {guessed.rows:,} rows lack a number" if guessed is not None and guessed.lacking else ""
+    gaps = None if guessed is None else guessed.gaps
+    why = f"; {gaps.lacking:,} of {gaps.rows:,} rows lack a number" if gaps is not None and gaps.lacking else ""
     return f'missing = "{policy}"  # dlq | skip | hold | mean{why}\n'
 
 

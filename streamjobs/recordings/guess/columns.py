@@ -24,7 +24,7 @@ from streamjobs.recordings.exports import TIME
 from streamjobs.recordings.files import SECONDS
 from streamjobs.recordings.guess.categories import OTHER_WORDS, categories_of
 from streamjobs.recordings.guess.keys import is_whole, key_by_turns
-from streamjobs.recordings.guess.result import Chosen, Guess, windowed
+from streamjobs.recordings.guess.result import Chosen, Gaps, Guess, windowed
 from streamjobs.recordings.guess.rows import oddities, parts_of_times, rates_apart, rises
 from streamjobs.recordings.guess.x import X, quoted_names, x_of
 from streamjobs.settings.presets import Preset
@@ -110,7 +110,7 @@ class Columns:
             because=self.because,
             remarks=self.remarks,
             preset=self.preset,
-            lacking=lacking,
+            gaps=Gaps(len(self.rows), lacking),
             pause=self.pause,
             time_format=next(iter(self.formats.get(time or "", ())), None),
             largest=largest,

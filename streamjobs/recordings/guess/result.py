@@ -21,6 +21,15 @@ NOTHING_CHOSEN = Chosen()
 LEAST_RATE = 5.0  # Hz, for windows
 
 
+class Gaps(NamedTuple):
+    """Rows that lack a number of x."""
+
+    rows: int = 0  # looked at
+    lacking: int = 0  # of these
+    often: Mapping[str, int] = {}  # fields that many of these rows lack, not all fields: how many
+    others: int = 0  # rows that lack a number of another field
+
+
 class Guess(NamedTuple):
     rows: int  # looked at
     fields: list[str]  # columns of numbers that make up x; candidates where `choose` has "fields"
@@ -42,7 +51,7 @@ class Guess(NamedTuple):
     remarks: list[str]
     preset: Preset | None = None  # the tool that the sample is of
     files: int = 1  # recordings in the sample
-    lacking: int = 0  # rows that lack a number of x
+    gaps: Gaps = Gaps()
     time_format: str | None = None  # where it is not ISO 8601
     people: int = 0  # different keys with a label in the whole sample: `survey`
     pause: float | None = None  # seconds between two samples of a key, the median

@@ -13,6 +13,7 @@ STEADY_APART = 1.5  # the same, of many samples at the rate of a sensor
 MOST_FALLS = 0.1  # of the rows: a signal falls in half of them
 MOST_STATES = 8  # different texts of a state
 MOST_PAUSE = 1.5  # times the usual one, between two rows of one device
+DECIDES = "[source] missing decides what happens to such a record"
 NEVER, APART = "never changes", "keys have rates of their own"
 Rows = Sequence[dict[str, Any]]
 
@@ -121,10 +122,7 @@ def oddities(rows: Rows, columns: Sequence[Column], fields: Sequence[str], x: st
     gaps = [column.name for column in own if column.missing]
     lacking = sum(any(absent(row.get(name)) for name in gaps) for row in rows)
     if gaps:
-        said.append(
-            f"{lacking:,} of {len(rows):,} rows lack a number in {quoted_names(gaps)}; [source] missing decides what "
-            "happens to such a record"
-        )
+        said.append(f"{lacking:,} of {len(rows):,} rows lack a number in {quoted_names(gaps)}; {DECIDES}")
     if x is not None and (without := sum(absent(row.get(x)) for row in rows)):
         said.append(f"{without:,} of {len(rows):,} rows lack the list {x!r}; they would be dead letters")
     return said, lacking
