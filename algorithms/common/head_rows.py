@@ -76,10 +76,14 @@ class HeadRows:
             self._more(len(wanted) - len(self.free))
         rows = np.array([self.free.pop() for _ in wanted], np.int64)
         self.row_of[wanted] = rows
-        if blank or not len(rows):
+        if not len(rows):
             return
-        for array in self.rows.arrays:
-            array[rows] = array[0]
+        constant = self.head.constant(self.start)
+        for name, array in zip(self.rows.names, self.rows.arrays, strict=True):
+            if not blank or name in constant:
+                array[rows] = array[0]
+        if blank:
+            return
         self.rows["seen"][rows] = self.seen.arrays[0][wanted]
 
     def _more(self, rows: int) -> None:

@@ -138,6 +138,10 @@ class Stage:
         """Rows n of each symmetric matrix: the state holds its lower triangle, n (n + 1) / 2, a workspace the whole."""
         return {}
 
+    def constant(self, state: State) -> tuple[str, ...]:
+        """Fields that stay as they were of a new key, which snapshots leave out."""
+        return ()
+
     @property
     def bounded(self) -> bool:
         return None not in map(self.room, self.stored)

@@ -41,6 +41,37 @@ def learn(weights, bias, P, x, y, prediction, z, u, gain, along, forgetting, del
 
 
 @compiled
+def learn_apart(weights, P, x, along, u, forgetting, delta):
+    """The same with P (n, n) of the first n - 1 inputs alone, its last number the variance of each of the other inputs.
+
+    That becomes the mean of what their variances would be. The constant input keeps its weights. along: y - prediction.
+    """
+    joint = len(P) - 1
+    rest = 0.0
+    for i in range(joint, x.size):
+        rest += x[i] * x[i]
+    spread = _product(P[:joint, :joint], x[:joint], u[:joint])
+    if not (spread >= 0.0 and P[joint, joint] >= 0.0):  # rounding left P indefinite
+        _restart(P, delta)
+        spread = _product(P[:joint, :joint], x[:joint], u[:joint])
+    variance = P[joint, joint]
+    total = forgetting + spread + variance * rest
+    gain = max(largest(u[:joint]), variance * largest(x)) / total
+    if not (largest(along) * gain < LARGEST_STEP and total < LARGEST_STEP * LARGEST_STEP):
+        return False
+    for i in range(x.size):
+        gain = (u[i] if i < joint else variance * x[i]) / total
+        for t in range(along.size):
+            weights[i, t] += gain * along[t]
+    for i in range(joint):
+        u[i] /= np.sqrt(total)
+    left = variance * (1.0 - variance * rest / total / (x.size - joint))
+    P[joint, joint] = left / forgetting if left <= WIND_UP * delta * forgetting else left
+    _downdate(P[:joint, :joint], u[:joint], forgetting, delta)
+    return True
+
+
+@compiled
 def move_on(weights, bias, P, transition, noise, delta):
     """After a row of a Kalman filter: w = transition w, P = transition^2 P + noise I; noise pauses as forgetting does."""
     for t in range(bias.size):

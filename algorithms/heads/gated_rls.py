@@ -5,6 +5,9 @@ the person's labels with the population's P made `boost` times larger, so that a
 Symbols: P = inverse correlation matrix, lambda = forgetting, delta = start of P.
 Cost of a row: O(d targets), of a label O(d^2 + d targets) more.  State: 3 (d + 1) targets + n (n + 1) / 2 + targets + 4
 numbers; n = d, one more with the intercept.
+With `joint`, where all inputs have the same spread in the population and do not go together there: P of the first `joint`
+inputs alone, one variance for each of the others, and weights in float32. O(joint^2 + d targets), n = joint + 1; the
+constant input keeps the population's weights.
 Readings: labels come late and in blocks. Therefore a label is usually equal to the label before, and a head that has just
 learned this label would always be right. For this reason the adapted head votes with `held`, its weights at the beginning
 of the present run of equal labels. Votes are right answers, discounted by `discount` a label;
@@ -15,6 +18,8 @@ If the person has no label of a class, the adapted head has only learned what th
 of this that counts, in the votes too.
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -40,7 +45,7 @@ class GatedRlsState(NamedTuple):
     frozen_bias: Array  # (targets,)
     held: Array  # (dim, targets) the adapted head as the present run of equal labels began
     held_bias: Array  # (targets,)
-    P: Array  # (n (n + 1) / 2,) lower triangle by rows; the constant input comes last
+    P: Array  # (n (n + 1) / 2,) lower triangle by rows; last the constant input, or with `joint` what all others have
     votes: Array  # (2,) discounted right answers of the frozen and of the adapted head
     latest: Array  # (targets,) the last label learned; with `unlabelled` below 1 also EARLIER and FIRST
     labels: int  # labels learned so far
@@ -98,18 +103,28 @@ class GatedRls(CovarianceHead):
         one, none = np.zeros((dim, targets)), np.zeros(targets)
         return GatedRlsState(one, none, one.copy(), none.copy(), one.copy(), none.copy(), P, np.zeros(2), none.copy(), 0, 0)
 
-    def from_population(self, population: State) -> GatedRlsState:
+    def from_population(self, population: State, joint: int = 0) -> GatedRlsState:
         """The state a new person starts with; `population` is a state of `rls` or `gated_rls` that learned from others.
 
         Settings `forgetting`, `delta` and `intercept` of both must agree; a P of another length is refused when used.
+        joint: inputs of which P has the covariances; 0, or too many to save anything: all. Others have a mean square of 1.
         """
         dim, targets = population.weights.shape
         start: GatedRlsState = self.init(dim=dim, targets=targets, seed=0)
+        small = 0 < joint < dim - 1
+        kind = np.float32 if small else np.float64
         return start._replace(
-            **{name: population.weights.copy() for name in ("weights", "frozen", "held")},
-            **{name: population.bias.copy() for name in ("bias", "frozen_bias", "held_bias")},
-            P=self.boost * population.P,
+            **{name: population.weights.astype(kind) for name in ("weights", "frozen", "held")},
+            **{name: population.bias.astype(kind) for name in ("bias", "frozen_bias", "held_bias")},
+            P=packed(self.boost / population.seen * np.eye(joint + 1)) if small else self.boost * population.P,
         )
+
+    def constant(self, state: GatedRlsState) -> tuple[str, ...]:
+        return ("frozen", "frozen_bias") if state.weights.dtype == np.float32 else ()
+
+    def squares(self, state: GatedRlsState) -> Mapping[str, int]:
+        whole = len(state.weights) + self.intercept
+        return {"P": min(whole, (math.isqrt(8 * len(state.P) + 1) - 1) // 2) if state.weights.dtype == np.float32 else whole}
 
     def adapted_share(self, out: Outputs) -> Array:
         return out.features[:, 0]
@@ -187,8 +202,13 @@ def _loop(work, slots, X, Y, learn, out, basis, forgetting, delta, gating, falls
                     labels[key] += 1
 
                     # Adapt.
-                    rls.learn(weights, bias, P, x, y, adapted, z, u, gain, along, forgetting, delta)
-        if basis.moved.size > 0 and basis.moved[n] != 0:
+                    if size < x.size:
+                        for t in range(targets):
+                            along[t] = y[t] - adapted[t]
+                        rls.learn_apart(weights, P, x, along, u, forgetting, delta)
+                    else:
+                        rls.learn(weights, bias, P, x, y, adapted, z, u, gain, along, forgetting, delta)
+        if basis.moved.size > 0 and basis.moved[n] != 0 and size >= x.size:  # no map of a population moves
             for turned in (weights, all_frozen[key], all_held[key]):
                 carry(basis, n, turned)
             rls.carry_covariance(basis.transfer[n], P, delta)

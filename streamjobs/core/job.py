@@ -253,7 +253,8 @@ class Job(NamedTuple):
         if self.untaught is None or self.start is None:
             return self.untaught is not None
         arrays = [array for name, state in self.init_from(0).items() for array in snapshot.flatten(state)]
-        return any(isinstance(array, LeftOut) for array in self.untaught.without(arrays))
+        kept = self.untaught.without(arrays)
+        return len(self.untaught.left_out) == sum(isinstance(array, LeftOut) for array in kept)
 
     @property
     def state_bytes(self) -> int:
@@ -261,7 +262,8 @@ class Job(NamedTuple):
         states = self.template
         arrays = sum(snapshot.array_counts(states.values()))
         heads = 256 + 20 * arrays + len(json.dumps(self.described))
-        return heads + sum([stage.bytes_of(states[name]) for name, stage in self.own.items()])
+        left_out = 0 if self.untaught is None else self.untaught.constant_nbytes
+        return heads + sum([stage.bytes_of(states[name]) for name, stage in self.own.items()]) - left_out
 
     def encode(self, states: dict[str, Any], names: list[str], offsets: snapshot.Offsets) -> bytes:
         arrays = [array for name in self.own for array in snapshot.flatten(states[name])]

@@ -13,6 +13,7 @@ import numpy as np
 
 from algorithms.common.blas import ONE_THREAD
 from algorithms.common.protocol import Array
+from algorithms.heads.gated_rls import GatedRls
 from streamjobs.fit import directions as directions_of
 from streamjobs.fit.inner import Inner, served
 from streamjobs.fit.learning import Learned, Recipe, convolved, scaling_from
@@ -20,13 +21,13 @@ from streamjobs.fit.least_squares import head_of, sums_of
 from streamjobs.fit.recordings import Recordings, shuffled, worth
 from streamjobs.fit.transitions import corrected, filtered, learn_transitions
 from streamjobs.stages import statistics
-from streamjobs.stages.population.directions import Directions
+from streamjobs.stages.population.directions import Directions, joint_of
 from streamjobs.stages.smoothing import Smoothing
 
 CONVOLUTIONS = 200
 PROTOTYPES = {"name": "random_prototypes", "budget": 300}
 SMOOTH = 0.3
-FEW = (200, 128, 64)  # directions, for maps of more than twice as many as the second: states of about 200, 90 and 35 KB
+FEW = (200, 128, 64)  # directions, for maps of more than twice as many as the second: states of about 16, 12 and 8 KB
 STRONG = 0.01  # `delta` compared with the job's for a linear head: few people teach many numbers better with a larger ridge
 CLOSE = 0.01  # of accuracy: the cheapest candidate may be this far below the best
 FILTERS = ("smooth", "hmm")
@@ -108,7 +109,7 @@ def choose(
                 widths[one] = width
             progress()
     for one, people in scores.items():
-        size = recipe.head.state_bytes(widths[one], len(data.names))
+        size = _state_bytes(recipe.head, widths[one], len(data.names), joint_of(one.directions))
         for follows in FILTERS:
             every, half, fresh = np.array(_figures(people, follows, switch)).T
             judged.append(Judged(one._replace(filter=follows), every, half, fresh, widths[one], size))
@@ -126,6 +127,12 @@ def _chosen(judged: list[Judged]) -> Choice:
     estimate = np.array([every[which, person] for person, which in enumerate(by_others)])
     fresh = np.array([judged[which].fresh[person] for person, which in enumerate(by_others)])
     return Choice(judged, best, cheapest, estimate, fresh)
+
+
+def _state_bytes(head: GatedRls, width: int, classes: int, joint: int) -> int:
+    """Of a person with labels, without the population's weights where snapshots leave them out."""
+    state = head.from_population(head.init(dim=width, targets=classes, seed=0)._replace(seen=1), joint)
+    return head.bytes_of(state) - sum([int(getattr(state, field).nbytes) for field in head.constant(state)])
 
 
 def _best(every: Array) -> int:
@@ -167,11 +174,12 @@ def _left_out(
         for count in counts:
             part = sums.of(columns)
             if count:
-                part = sums.of(columns).through(Directions(all_.matrix[:, :count], all_.offset[:count]))
+                kept = Directions(all_.matrix[:, :count], all_.offset[:count])
+                part = sums.of(columns).through(kept)
                 stream = own._replace(X=np.ascontiguousarray(turned[:, :count]))
             for delta in deltas if name == "linear" and not count else deltas[:1]:
                 ridge = replace(recipe, head=replace(recipe.head, delta=delta or recipe.head.delta))
-                learned = Learned(scaling, None, head_of(ridge.teacher, [part]), others.people)
+                learned = Learned(scaling, None, head_of(ridge.teacher, [part]), others.people, joint=joint_of(count))
                 served_ = served(ridge, "gated", learned, stream, person)
                 found.append((name, count, delta, served_, count or len(columns)))
     return found

@@ -95,7 +95,7 @@ def filter_learned(data: Recordings, recipe: Recipe, learned: Learned, late: int
     """The recipe with the numbers of its filter; learned: from all people of `data`."""
     if recipe.filter is None:
         return recipe
-    learned = learned._replace(directions=None)  # they know labels: of the people left out here too
+    learned = learned._replace(directions=None, joint=0)  # they know labels: of the people left out here too
     inner = list(left_out(data, recipe, learned, features(learned, recipe, data.X), late, start))
     return replace(recipe, filter=learn_transitions(inner, recipe.filter.switch))
 

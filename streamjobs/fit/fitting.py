@@ -371,7 +371,8 @@ def population_of(data: Recordings, composition: Composition, recipe: Recipe, le
         head=learned.head,
         directions=learned.directions,
     )
-    return made._replace(transitions=recipe.filter, boost=BOOST * learned.people if recipe.boosts else None)
+    boost = BOOST * learned.people if recipe.boosts else None
+    return made._replace(transitions=recipe.filter, boost=boost, joint=learned.joint)
 
 
 def write(path: Path, data: bytes) -> None:

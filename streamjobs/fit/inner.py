@@ -56,7 +56,8 @@ def left_out(
 def served(recipe: Recipe, start: Start, learned: Learned, own: Stream, person: int) -> Inner:
     """A person by the head of the others; own: with what the head sees for windows."""
     head, state = start_head(recipe, start, learned)
-    if head.forgetting == 1 and len(own.X) < min(WINDOWS * own.X.shape[1], MOST_WINDOWS) and start == "gated":
+    few = len(own.X) < min(WINDOWS * own.X.shape[1], MOST_WINDOWS)
+    if head.forgetting == 1 and few and start == "gated" and not learned.joint:
         with contextlib.suppress(np.linalg.LinAlgError):  # rounding, with a ridge next to nothing
             scores, labelled = _at_once(head, state, own)
             return Inner(scores, own, person, labelled)

@@ -15,7 +15,7 @@ from streamjobs.fit.least_squares import head_of, sums_of
 from streamjobs.fit.recordings import Recordings, Stream, arriving
 from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.names import CLASS_COUNTS, REFUTED, SMOOTHING
-from streamjobs.stages.population.directions import Directions
+from streamjobs.stages.population.directions import Directions, joint_of
 from streamjobs.stages.smoothing import Refuted, Smoothing, Transitions
 from streamjobs.stages.stage import Shape
 
@@ -75,6 +75,7 @@ class Learned(NamedTuple):
     head: RlsState
     people: int = 0  # who taught
     directions: Directions | None = None
+    joint: int = 0  # of the numbers that the head sees, those of which a person's P has the covariances; 0: all
 
 
 def convolved(data: Recordings, teaches: Array, convolving: Convolving | None) -> tuple[Recordings, Convolved | None]:
@@ -127,10 +128,11 @@ def learned_from(others: Stream, recipe: Recipe, classes: int) -> Learned:
         Z = found.rows(Z)
     teacher = recipe.teacher
     if teacher.forgetting == 1:
-        return Learned(scaling, state, head_of(teacher, [sums_of(Z, others.activity, classes)]), others.people, found)
-    begin = teacher.init(dim=Z.shape[1], targets=classes, seed=0)
-    head, _ = teacher.run(begin, Z, targets_of(others.activity.astype(float), classes))
-    return Learned(scaling, state, head, others.people, found)
+        head = head_of(teacher, [sums_of(Z, others.activity, classes)])
+    else:
+        begin = teacher.init(dim=Z.shape[1], targets=classes, seed=0)
+        head, _ = teacher.run(begin, Z, targets_of(others.activity.astype(float), classes))
+    return Learned(scaling, state, head, others.people, found, joint_of(recipe.directions))
 
 
 def features(learned: Learned, recipe: Recipe, X: Array) -> Array:
@@ -215,4 +217,4 @@ def start_head(recipe: Recipe, start: Start, learned: Learned) -> tuple[GatedRls
     if start == "cold":
         dim, targets = learned.head.weights.shape
         return head, head.init(dim=dim, targets=targets, seed=0)
-    return head, head.from_population(learned.head)
+    return head, head.from_population(learned.head, learned.joint)

@@ -103,8 +103,10 @@ def details_of(job: Job, entry: Entry, states: dict[str, Any], names: list[str],
     mean = ls_error(job, states)
     labelled = states[CLASS_COUNTS].labelled
     stored = fields(states)
-    if job.untaught is not None and snapshot.leaves_out(entry.data):
-        stored = [one._replace(bytes=0) if at in job.untaught.left_out else one for at, one in enumerate(stored)]
+    if job.untaught is not None:
+        kept = snapshot.decode(entry.data).arrays
+        left_out = {at for at, array in enumerate(kept) if isinstance(array, snapshot.LeftOut)}
+        stored = [one._replace(bytes=0) if at in left_out else one for at, one in enumerate(stored)]
     more: dict[str, Any] = {}
     if job.steps.forecasts is not None:
         from streamjobs.core.events.forecasts import outlook

@@ -11,6 +11,7 @@ from streamjobs.core.state.population import Population, encode
 from streamjobs.settings.composition import composition_of
 from streamjobs.settings.sections import ScalingSection, Settings
 from streamjobs.stages.class_counts import targets_of
+from streamjobs.stages.population.directions import Directions, joint_of
 from streamjobs.stages.smoothing import Changes, Transitions
 from tests.core.streams import START, record, samples, settings
 
@@ -28,6 +29,14 @@ def of_people(**sections) -> Settings:
         "head": {"name": "rls", "boost": 10.0, "smooth": 0.3, "fallback": "last_label"},
     }
     return settings(**(table | sections))
+
+
+# A head on 40 directions, of which P has the covariances of 32.
+COMPACT: dict[str, dict[str, object]] = {
+    "window": {"length": "1s", "hop": "500ms", "rate": 10.0, "statistics": "rich"},
+    "population": {"file": FILE, "directions": 40},
+    "learner": {"name": "ald", "above": 0.1, "budget": 20, "freeze": True, "input": True},
+}
 
 
 def late_labels(records: list[Stored], after: float = 3.0) -> list[Stored]:
@@ -81,10 +90,17 @@ def population_of(job_settings: Settings, records: list[Stored] = OTHERS) -> Pop
         mapping, _ = parts.map.run(parts.map.init(dim=parts.width, targets=0, seed=0), X)
         mapped = parts.map.transform(mapping, X)
         X = np.hstack([X, mapped]) if parts.keeps_input else mapped
+    few = None
+    if job_settings.population is not None and (count := job_settings.population.directions):
+        few = Directions(np.linalg.qr(np.random.default_rng(3).normal(size=(X.shape[1], count)))[0], np.zeros(count))
+        X = few.rows(X)
     teacher = parts.teacher
     head, _ = teacher.run(teacher.init(dim=X.shape[1], targets=len(NAMES), seed=0), X, targets_of(codes, len(NAMES)))
     labels = np.bincount(codes.astype(int), minlength=len(NAMES))
-    made = Population.from_composition(parts, names=NAMES, labels=labels, people=4, scaling=scaling, map=mapping, head=head)
+    figures = {"names": NAMES, "labels": labels, "people": 4, "scaling": scaling, "map": mapping, "head": head}
+    made = Population.from_composition(parts, **figures, directions=few)
+    if few is not None:
+        made = made._replace(joint=joint_of(len(few.offset)))
     filters = parts.smoothing is not None and parts.smoothing.probabilities
     changes = Changes((3.0, 1.0, 3.0), 2.0, -1.0)
     return made._replace(transitions=Transitions(sharpness=5.0, switch=0.1, changes=changes), boost=5.0) if filters else made

@@ -14,9 +14,11 @@ from streamjobs.fit.learning import Recipe, features, learned_from
 from streamjobs.fit.least_squares import sums_of
 from streamjobs.fit.recordings import Recordings, shuffled
 from streamjobs.job_files import job_of
+from streamjobs.stages.population.directions import JOINT
 from tests.fit.people import JOB, as_csv, command, job_file, rows
 
 RECIPE = Recipe(learner_from("scaling", {"clip": 5.0}), None, GatedRls(intercept=True))
+JOINT_P = (JOINT + 1) * (JOINT + 2)
 DIRECTED = JOB.replace('file = "{file}"', 'file = "{file}"\ndirections = 5')
 
 
@@ -58,18 +60,28 @@ def test_any_split_of_rows_gives_the_same_bits():
     assert np.isnan(learned.rows(np.full((1, 30), np.nan))).all()
 
 
-def test_a_file_keeps_them_and_refuses_others(tmp_path):
+@pytest.mark.parametrize("count", [5, 36])
+def test_a_file_keeps_them_and_refuses_others(tmp_path, count):
     recordings = as_csv(tmp_path / "people.csv", list(rows()))
-    assert command("fit", job_file(tmp_path, DIRECTED), "--input", recordings, "--no-report") == 0
+    directed = DIRECTED.replace("directions = 5", f"directions = {count}").replace("= 20", "= 20\ninput = true")
+    assert command("fit", job_file(tmp_path, directed), "--input", recordings, "--no-report") == 0
     stored = (tmp_path / "population.state").read_bytes()
     population = decode(stored)
-    assert stored[2] == 6 and encode(population) == stored and population.directions is not None
+    assert stored[2] == (6 if count == 5 else 8) and encode(population) == stored and population.directions is not None
     job = job_of(tmp_path / "job.toml")
-    assert job.template["learner"].weights.shape[0] == 5
+    head = job.template["learner"]
+    assert head.weights.shape[0] == count and len(head.P) == (6 * 7 if count == 5 else JOINT_P) // 2
+    if count > 5:  # as earlier releases learned it, with all covariances
+        before = encode(population._replace(joint=0))
+        (tmp_path / "population.state").write_bytes(before)
+        assert before[2] == 6 and len(job_of(tmp_path / "job.toml").template["learner"].P) == (count + 1) * (count + 2) // 2
+    for joint in (-1, count - 1, count + 100):
+        with pytest.raises(SnapshotError, match="covariances"):
+            decode(encode(population._replace(joint=joint)))
     for wrong in (population.directions.matrix[:-1], np.nan * population.directions.matrix):
         with pytest.raises(SnapshotError, match="directions"):
             decode(encode(population._replace(directions=population.directions._replace(matrix=wrong))))
-    with pytest.raises(ConfigError, match="directions 5; this job has directions none"):
+    with pytest.raises(ConfigError, match=r"directions \d+.* this job has .*directions none"):
         job_of(job_file(tmp_path, JOB))
 
 

@@ -68,6 +68,46 @@ def test_the_head_agrees_with_its_slow_reference(forgetting: float, turned: bool
     assert state.frozen.tobytes() == population.weights.tobytes()
 
 
+@pytest.mark.parametrize("forgetting", [1.0, 0.99])
+@pytest.mark.parametrize("joint", [1, 3])
+def test_covariances_of_some_inputs_alone_agree_with_the_slow_reference(forgetting: float, joint: int) -> None:
+    X, Y = stream(300, seed=2, turned=True, block=10)
+    Y[::4] = np.nan
+    settings = {"boost": 10.0, "rate": 0.3, "discount": 0.98, "forgetting": forgetting}
+    population, learner = others(), head(**settings)
+    start = learner.from_population(population, joint)
+    assert {array.dtype for array in start[:6]} == {np.dtype(np.float32)} and len(start.P) == (joint + 1) * (joint + 2) // 2
+    state, out = learner.run(start, X, Y)
+    W, P = start.frozen.astype(float), np.eye(DIM) / population.seen
+    predictions, shares, weights, _ = slow(X, Y, W, P, **settings, joint=joint)
+    np.testing.assert_allclose(out.prediction, predictions, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(out.features[:, 0], shares, rtol=1e-9)
+    np.testing.assert_allclose(state.weights, weights, rtol=1e-4, atol=1e-5)
+    assert all(getattr(state, field).tobytes() == getattr(start, field).tobytes() for field in learner.constant(start))
+
+
+def test_covariances_that_would_save_nothing_are_whole() -> None:
+    population, learner = others(), head()
+    for joint in (0, DIM - 1, DIM + 7):
+        same_state(learner.from_population(population, joint), learner.from_population(population), f"{joint} of {DIM}")
+
+
+def test_covariances_of_some_inputs_survive_100_000_labels_and_a_state_is_the_workspace() -> None:
+    """In float32: a state that is stored and read on the way gives the same bits."""
+    learner, random = head(forgetting=0.999), np.random.default_rng(5)
+    X, Y = (
+        np.repeat(stream(100, seed=6, turned=True)[0], 1000, axis=0),
+        np.repeat(np.eye(3)[random.integers(3, size=100)], 1000, axis=0),
+    )
+    X[:, 2] = 0.0  # an input that is idle
+    once, _ = learner.run(learner.from_population(others(), 3), X, Y)
+    half, _ = learner.run(learner.from_population(others(), 3), X[:33_333], Y[:33_333])
+    twice, _ = learner.run(half, X[33_333:], Y[33_333:])
+    same_state(once, twice, "in two parts")
+    assert np.isfinite(once.weights).all() and np.abs(once.weights).max() < 10.0
+    assert np.linalg.eigvalsh(unpacked(once.P, 4)).min() > 0.0
+
+
 def test_a_new_person_gets_what_the_population_says() -> None:
     X, _ = stream(50, seed=3)
     population, learner = others(), head()

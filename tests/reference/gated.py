@@ -16,9 +16,11 @@ def gated(
     discount: float,
     forgetting: float,
     unlabelled: float = 1.0,
+    joint: int = 0,
 ) -> tuple[Array, Array, Array, Array]:
     """Rows of one person in the order they are learned, one-hot Y (NaN: only predicted), from the population's W and P.
 
+    joint: P has the covariances of the first inputs alone, and the others one variance in common.
     Gives the predictions made before each row, the adapted head's share in them, its weights and the votes at the end.
     """
     frozen, adapted, held, P = W.copy(), W.copy(), W.copy(), boost * P
@@ -42,4 +44,7 @@ def gated(
         gain = P @ x / (forgetting + x @ P @ x)
         adapted = adapted + np.outer(gain, y - adapted.T @ x)
         P = (P - np.outer(gain, x @ P)) / forgetting
+        if joint:
+            mean = np.diag(P)[joint:].mean() * np.eye(len(P) - joint)
+            P = np.block([[P[:joint, :joint], np.zeros((joint, len(mean)))], [np.zeros((len(mean), joint)), mean]])
     return np.array(predictions), np.array(shares), adapted, votes

@@ -68,9 +68,11 @@ class Decoded(NamedTuple):
 class Columns:
     """The arrays of a job's snapshots in their order. `begins`: what its snapshots begin with, the first where it writes."""
 
-    def __init__(self, begins: tuple[bytes, ...], leaves: Sequence[Leaf]) -> None:
+    def __init__(self, begins: tuple[bytes, ...], leaves: Sequence[Leaf], left_out: Sequence[str] = ()) -> None:
+        """left_out: fields of heads that the snapshots do not have."""
         self.begins, self.begin, self.leaves = begins, begins[0], leaves
-        self.columns = [Column(leaf, at) for leaf in leaves for at in range(len(leaf.like))]
+        columns = [Column(leaf, at) for leaf in leaves for at in range(len(leaf.like))]
+        self.columns = [one for one in columns if one.leaf.heads is None or one.field not in left_out]
         self.layouts = np.array([column.layout for column in self.columns], np.int64)
         self.headers = np.array([column.header for column in self.columns], np.int64)
         self.rooms = np.array([column.room for column in self.columns], np.int64)
@@ -84,7 +86,12 @@ class Columns:
 
     @classmethod
     def of(
-        cls, begins: tuple[bytes, ...], stages: dict[str, JobStage], work: dict[str, Any], likes: dict[str, Any]
+        cls,
+        begins: tuple[bytes, ...],
+        stages: dict[str, JobStage],
+        work: dict[str, Any],
+        likes: dict[str, Any],
+        left_out: Sequence[str] = (),
     ) -> "Columns | None":
         leaves: list[Leaf] = []
         for name, stage in stages.items():
@@ -94,7 +101,7 @@ class Columns:
                 return None
             if any(np.asarray(value).ndim > loops.MOST_DIMENSIONS for value in leaf.like):
                 return None
-        return cls(begins, leaves)
+        return cls(begins, leaves, left_out)
 
     def look(self) -> None:
         """Take the workspaces' arrays as they are now, so that the ones before are free."""

@@ -16,7 +16,7 @@ from streamjobs.stages.names import LEARNER
 
 
 class Forms:
-    """As `Columns`: whole snapshots, and those without a head."""
+    """As `Columns`: snapshots of keys with a label, and those without a head."""
 
     def __init__(self, whole: Columns, without: Columns, heads: HeadRows) -> None:
         self.whole, self.without, self.heads = whole, without, heads
@@ -69,7 +69,11 @@ class Forms:
 
 def codec_of(job: Job, work: dict[str, Any]) -> "Columns | Forms | None":
     """How snapshots enter and leave these workspaces; None: one by one."""
-    whole, heads = Columns.of(job.snapshot_heads(), job.own, work, job.template), work[LEARNER]
+    heads, constant = work[LEARNER], {} if job.untaught is None else job.untaught.constant
+    if constant and not isinstance(heads, HeadRows):
+        return None
+    fields = job.learner.constant(job.template[LEARNER]) if constant else ()
+    whole = Columns.of(job.snapshot_heads(constant), job.own, work, job.template, fields)
     if whole is None or not isinstance(heads, HeadRows):
         return whole
     assert job.untaught is not None, "else its heads have no rows"

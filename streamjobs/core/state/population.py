@@ -7,15 +7,15 @@ Layout, little-endian:
         where [head] reject is stated its share and threshold, and whether it has measures, and where [drift] has its
         reference its rows from one false alarm to the next; boost where the job leaves it to the population, and
         where [head] filter is stated its two numbers; where windows have convolutions the samples and channels of one;
-        where the head sees directions their number
+        where the head sees directions their number, and how many of them P has the covariances of (absent: all)
     arrays: u16 count, then each as in a snapshot: of labels, scaling, map and head in turn, the measures of reject, what
         [drift] compares with, the convolutions, and the directions
     crc32 of all before it
 
 Version 2 is that of a file with measures, 3 of one with a reference, 4 of one with boost or a filter, 5 of one with
-convolutions, 6 of one with directions, 7 of one with changes of a filter; all others are of version 1, as earlier
-releases wrote them. Every setting of a learner is in its table, so that a later release's defaults change nothing. Never
-pickle.
+convolutions, 6 of one with directions, 7 of one with changes of a filter, 8 of one with a P of some directions; all others
+are of version 1, as earlier releases wrote them. Every setting of a learner is in its table, so that a later release's
+defaults change nothing. Never pickle.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from streamjobs.stages.population.directions import Directions
     from streamjobs.stages.statistics.convolutions import Convolutions
 
-MAGIC, VERSION, MEASURED, WATCHED, BOOSTED, CONVOLVED, DIRECTED, CHANGING = b"SP", 1, 2, 3, 4, 5, 6, 7
+MAGIC, VERSION, MEASURED, WATCHED, BOOSTED, CONVOLVED, DIRECTED, CHANGING, JOINT = b"SP", 1, 2, 3, 4, 5, 6, 7, 8
 INPUT = "input"  # the fact of a population that has a head for rows and features
 MOST_BOOST = 1e6  # as `gated_rls` takes it
 MOST_BYTES = 1 << 30  # of a file
@@ -85,6 +85,7 @@ class Population(NamedTuple):
     boost: float | None = None  # where the job states none; None: as `gated_rls` has it
     convolutions: "Convolved | None" = None  # where windows have some
     directions: "Directions | None" = None  # where the head sees combinations of what it would see
+    joint: int = 0  # directions of which a person's P has the covariances; 0: all, as earlier releases learned
 
     @classmethod
     def from_composition(
@@ -153,6 +154,7 @@ def encode(population: Population) -> bytes:
             **({"boost": population.boost} if population.boost is not None else {}),
             **({"convolutions": population.convolutions[:2]} if population.convolutions is not None else {}),
             **({"directions": len(population.directions.offset)} if population.directions is not None else {}),
+            **({"joint": population.joint} if population.joint else {}),
         },
         sort_keys=True,
     ).encode()
@@ -167,6 +169,8 @@ def encode(population: Population) -> bytes:
         version = DIRECTED
     if population.has_changes:
         version = CHANGING
+    if population.joint:
+        version = JOINT
     parts = [HEAD.pack(MAGIC, version, 0, len(header)), header, _U16.pack(len(arrays))]
     for array in arrays:
         parts += (array_header(array.dtype, array.shape), array.tobytes())
@@ -187,7 +191,7 @@ def begin_head(population: Population, head: Any, targets: int, boosts: bool = F
         weights = np.ascontiguousarray(np.pad(state.weights, ((0, 0), (0, more))))
         state = state._replace(weights=weights, bias=np.pad(state.bias, (0, more)))
     with np.errstate(over="ignore"):
-        made = head.from_population(state)
+        made = head.from_population(state, population.joint)
     if not all(np.isfinite(array).all() for array in flatten(made)):
         raise ConfigError(f"[head]: boost = {head.boost:g} makes the population's head leave the finite numbers; lower it.")
     return made
@@ -259,6 +263,8 @@ def checked(population: Population) -> Population:
             width += population.width
         if part == "head" and population.directions is not None:
             width = _check_directions(population.directions, width)
+            if population.joint and not (0 < population.joint < width - 1 and state.seen > 0):
+                raise ValueError(f"expected covariances of fewer directions than {width - 1}, got {population.joint!r:.200}")
         if learner.dim(state) != width:
             raise ValueError(f"{part} takes {learner.dim(state)} numbers, what comes before it gives {width}")
         if part == "head" and learner.targets(state) != len(names):

@@ -10,10 +10,10 @@ import numpy as np
 from algorithms import Learner, SettingError, learner_from
 from algorithms.common.protocol import Array
 from streamjobs.core.state.population import (
-    CHANGING,
     CRC,
     HEAD,
     INPUT,
+    JOINT,
     MAGIC,
     MOST_BOOST,
     VERSION,
@@ -53,6 +53,7 @@ class _Header(NamedTuple):
     boost: float | None
     convolved: tuple[int, int] | None  # samples and channels of a window
     directions: int | None
+    joint: int
 
 
 def decode(data: bytes, composition: Composition | None = None, file: str = "") -> Population:
@@ -63,9 +64,9 @@ def decode(data: bytes, composition: Composition | None = None, file: str = "") 
     """
     if len(data) < HEAD.size + 4 or data[:2] != MAGIC:
         raise SnapshotError(f"expected a population of 'streamjobs fit', got {len(data)} bytes that begin otherwise.")
-    if not VERSION <= data[2] <= CHANGING:
+    if not VERSION <= data[2] <= JOINT:
         raise SnapshotError(
-            f"population version {data[2]} is unknown to this release, which reads versions {VERSION} to {CHANGING}."
+            f"population version {data[2]} is unknown to this release, which reads versions {VERSION} to {JOINT}."
         )
     if zlib.crc32(data[:-4]) != CRC.unpack_from(data, len(data) - 4)[0]:
         raise SnapshotError("the population is damaged: its checksum does not fit its bytes.")
@@ -154,7 +155,8 @@ def _read_header(table: dict[str, Any]) -> _Header:
         samples, dim = table["convolutions"]
         convolved = int(samples), int(dim)
     numbers = int(table["width"]), people, learners, reject, measured, between, transitions, boost, convolved
-    return _Header(facts, names, *numbers, int(table["directions"]) if "directions" in table else None)
+    few = int(table["directions"]) if "directions" in table else None, int(table.get("joint", 0))
+    return _Header(facts, names, *numbers, *few)
 
 
 def _population(header: _Header, arrays: list[Array]) -> Population:
@@ -211,4 +213,5 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
         header.boost,
         convolutions,
         directions,
+        header.joint,
     )

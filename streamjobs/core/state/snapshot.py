@@ -133,11 +133,6 @@ def decode(data: bytes, last: int | None = None) -> Snapshot:
         raise SnapshotError(f"snapshot is damaged although its checksum fits: {problem}.") from problem
 
 
-def leaves_out(data: bytes) -> bool:
-    """Whether the snapshot leaves out arrays."""
-    return data[2] == LEAVES_OUT
-
-
 def described_by(data: bytes) -> dict[str, Any]:
     """What ran when a snapshot was written, by name; raises SnapshotError as `decode` does."""
     return table_of(decode(data).description)

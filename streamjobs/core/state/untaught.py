@@ -1,4 +1,6 @@
-"""The head of a key that has had no label, which its snapshot leaves out: see `algorithms.common.head_rows`."""
+"""What snapshots leave out: the head of a key that has had no label, see `algorithms.common.head_rows`, and what labels
+do not change of a head.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -31,6 +33,7 @@ class Untaught(NamedTuple):
     first: int  # place of the first among the arrays of a snapshot
     arrays: list[Array]
     left_out: dict[int, LeftOut]  # by place
+    constant: dict[int, LeftOut]  # those that a label does not change either
 
     @classmethod
     def of(cls, own: Mapping[str, JobStage], template: Mapping[str, Any]) -> "Untaught | None":
@@ -43,15 +46,22 @@ class Untaught(NamedTuple):
             if name == LEARNER:
                 break
             first += len(flatten(template[name]))
-        return cls(first, arrays, {first + n: LeftOut.of(array) for n, array in enumerate(arrays)})
+        left_out = {first + n: LeftOut.of(array) for n, array in enumerate(arrays)}
+        fields = template[LEARNER]._fields
+        stays = [first + fields.index(field) for field in own[LEARNER].codec.constant(template[LEARNER])]
+        return cls(first, arrays, left_out, {at: left_out[at] for at in sorted(stays)})
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.arrays)
+        """What a first label adds to a snapshot."""
+        return sum(array.nbytes for array in self.arrays) - self.constant_nbytes
+
+    @property
+    def constant_nbytes(self) -> int:
+        return sum(self.arrays[at - self.first].nbytes for at in self.constant)
 
     def without(self, arrays: list[Any]) -> list[Any]:
-        """The arrays of a snapshot, without those of a head that is a new key's."""
-        end = self.first + len(self.arrays)
-        if any(one.tobytes() != other.tobytes() for one, other in zip(arrays[self.first : end], self.arrays, strict=True)):
-            return arrays
-        return [*arrays[: self.first], *self.left_out.values(), *arrays[end:]]
+        """The arrays of a snapshot, without those of a head that are a new key's."""
+        equal = {at for at, own in enumerate(self.arrays, self.first) if arrays[at].tobytes() == own.tobytes()}
+        left = self.left_out if len(equal) == len(self.arrays) else self.constant if equal >= self.constant.keys() else {}
+        return [left.get(at, array) for at, array in enumerate(arrays)]

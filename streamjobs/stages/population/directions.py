@@ -11,6 +11,13 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.protocol import Array
 
+JOINT = 32  # first directions of which a person's P has the covariances
+
+
+def joint_of(count: int) -> int:
+    """Of so many directions, those that the heads of a new population learn together; 0: all."""
+    return JOINT if count - 1 > JOINT else 0
+
 
 class Directions(NamedTuple):
     """From `width` numbers to `count`."""
