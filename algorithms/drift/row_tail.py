@@ -9,6 +9,9 @@ P(value > u + y) = share (1 + xi y / sigma)^(-1 / xi), and an alarm is what exce
 Cost of a row: O(d), and every EVERY rows O(kept).  State: 2 d + 10 numbers, and kept float32.
 Departs from the source: the shape is LEAST_SHAPE or more, because fifty exceedances do not show that a tail is light.
 A row beyond the limit enters the latest rows as the limit, so that one wild row hides no other and many are learned.
+A wild row raises no alarm where OFTEN alike came in c rows: its chance is above 1 / c. The largest |x_i| of each is at least
+1 / LARGER of its largest, and at most SMALLER times its |x_i| of that column. Notes of the NOTED latest are behind the
+ring, as negative numbers, which earlier releases overwrite.
 """
 
 from collections.abc import Iterator
@@ -42,13 +45,15 @@ TINY = 1e-300  # least size to divide by, and least chance of a row
 LEAST = 1e-37  # smaller values count as 0: float32, as which they are kept, has no room for them
 EVERY = 50  # rows from one fit to the next
 LEAST_NAMED = 0.84  # of the first column's size, for another to be named
+OFTEN, LARGER, SMALLER = 3, 1.5, 12.0  # alike rows that make one normal; how much larger it may be, and its column smaller
+NOTED, SIZE, WHEN, WHERE, NOTE = 8, 0, 1, 2, 3  # wild rows that are noted, each by -|x_i|, -(seen + 1), -(column + 1)
 FARTHEST = 1e30  # largest |x|: what is kept is float32
 
 
 class RowTailState(NamedTuple):
     usual: Array  # (dim, 2) about the sizes that a column exceeds in a share EXCEEDED of the rows
-    latest: Array  # (kept,) float32 values of rows, the first `held`; a ring when full
-    held: int
+    latest: Array  # (kept,) float32 values of rows, the first `held`; a ring when full, with the notes behind it
+    held: int  # kept, when full
     oldest: int
     tail: Array  # (4,) level, size, shape, share of the latest rows above the level
     quiet: int  # rows until an open alarm ends; 0: none is open
@@ -110,9 +115,12 @@ def _loop(work, slots, X, learn, features, rows_between, least, ends, hold, most
         key, x = slots[n], X[n]
         if missing(x):
             continue
-        usual, latest, tail, value, ready = all_usual[key], all_latest[key], all_tail[key], 0.0, held[key] >= least
+        usual, latest, tail, room = all_usual[key], all_latest[key], all_tail[key], _room(all_latest)
+        value, column, ready, learned = 0.0, 0, held[key] >= least, min(held[key], room)
         for i in range(x.size):
-            value = max(value, _evened(min(abs(x[i]), FARTHEST), usual[i]))
+            size = _evened(min(abs(x[i]), FARTHEST), usual[i])
+            if size > value:
+                value, column = size, i
         value = value if value > LEAST else 0.0
 
         # Judge the row by the tail of those before it.
@@ -120,6 +128,9 @@ def _loop(work, slots, X, learn, features, rows_between, least, ends, hold, most
         if ready:
             chance, limit = _chance(tail, value), _limit(tail, rows_between)
         wild = value > limit
+        begins = wild and not is_open
+        if begins and _comes_often(latest[room:], x, abs(x[column]), seen[key], rows_between):
+            wild, chance = False, max(chance, OFTEN / rows_between)
         alarm = wild and not is_open
         still_open = alarm or (is_open and opened[key] < hold and (wild or quiet[key] > 1))
         statistic = 0.0
@@ -128,9 +139,9 @@ def _loop(work, slots, X, learn, features, rows_between, least, ends, hold, most
         elif ready:
             statistic = max(1.0, 1.0 / (chance * rows_between)) if alarm else min(1.0, 1.0 / (chance * rows_between))
         report(features[n], statistic, alarm, np.nan, value if alarm else np.nan)
-        report_more(features[n], 1.0 if alarm else np.nan, still_open, ready, chance, held[key] if alarm else np.nan)
+        report_more(features[n], 1.0 if alarm else np.nan, still_open, ready, chance, learned if alarm else np.nan)
         if alarm:
-            features[n, 2] = _mean(latest, held[key])
+            features[n, 2] = _mean(latest, learned)
             for place in range(name_columns(x, LEAST_NAMED, features[n])):
                 at = FIRST_COLUMN + OF_COLUMN * place
                 features[n, at + USUAL], features[n, at + SPREAD] = 0.0, 1.0
@@ -139,15 +150,17 @@ def _loop(work, slots, X, learn, features, rows_between, least, ends, hold, most
         if not learn[n] & 1:
             continue
         seen[key] += 1
+        if begins:
+            _note(latest[room:], min(abs(x[column]), FARTHEST), column, seen[key])
         for i in range(x.size):
             for k in range(2):
                 step = (1.0 if abs(x[i]) > usual[i, k] else 0.0) - EXCEEDED[k]
                 usual[i, k] = min(max(usual[i, k] * (1.0 + RATES[k] * step), LEAST_USUAL), FARTHEST)
         if is_open and opened[key] >= hold:
             held[key], oldest[key] = 0, 0
-        _remember(latest, held, oldest, key, min(value, limit))
-        if held[key] >= least and (wild or seen[key] % EVERY == 0 or held[key] == least):
-            _fit(latest, held[key], top, tail)
+        _remember(latest, room, held, oldest, key, min(value, limit))
+        if held[key] >= least and (value > limit or seen[key] % EVERY == 0 or held[key] == least):
+            _fit(latest, min(held[key], room), top, tail)
         opened[key] = opened[key] + 1 if still_open else 0
         quiet[key] = 0 if not still_open else ends if wild else quiet[key] - 1
 
@@ -176,13 +189,44 @@ def _limit(tail, rows_between):
 
 
 @compiled
-def _remember(latest, held, oldest, key, value):
-    if held[key] < latest.size:
+def _room(latest):
+    """Places for values of rows: all, or those before the notes."""
+    kept = latest.shape[-1]
+    return kept if kept < 10 * NOTED * NOTE else kept - NOTED * NOTE
+
+
+@compiled
+def _comes_often(notes, x, size, seen, rows_between):
+    count = 0
+    for at in range(0, notes.size, NOTE):
+        noted, age, column = -notes[at + SIZE], seen + 1 + notes[at + WHEN], int(-notes[at + WHERE]) - 1
+        if notes[at + WHEN] < 0.0 and age <= rows_between and LARGER * noted >= size and 0 <= column < x.size:
+            count += SMALLER * abs(x[column]) >= noted
+    return count >= OFTEN
+
+
+@compiled
+def _note(notes, size, column, seen):
+    """In the place of the oldest; values of rows that an earlier release left there are older."""
+    oldest = 0
+    for at in range(NOTE, notes.size, NOTE):
+        if notes[at + WHEN] > notes[oldest + WHEN]:
+            oldest = at
+    if notes.size:
+        notes[oldest + SIZE], notes[oldest + WHEN], notes[oldest + WHERE] = -size, -seen, -(column + 1)
+
+
+@compiled
+def _remember(latest, room, held, oldest, key, value):
+    if held[key] < room:
         latest[held[key]] = value
         held[key] += 1
     else:
-        latest[oldest[key]] = value
-        oldest[key] = oldest[key] + 1 if oldest[key] + 1 < latest.size else 0
+        at = oldest[key] if oldest[key] < room else 0
+        latest[at] = value
+        oldest[key] = at + 1 if at + 1 < room else 0
+    if held[key] >= room:
+        held[key] = latest.size
 
 
 @compiled

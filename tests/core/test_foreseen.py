@@ -12,6 +12,7 @@ from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
 from streamjobs.settings.composition import composition_of
 from tests.core.streams import START, Worker, record, settings, values
+from tests.reference.foreseen import row_tail
 
 THREE = {"watch": ["columns", "innovations", "rows"], "false_alarms": "1 per 10000 rows"}
 PLAIN = {"window": None, "head": None, "learner": {"name": "okfeb", "rank": 1, "budget": 5}}
@@ -185,6 +186,35 @@ def test_ten_thousand_wild_rows_are_few_alarms() -> None:
     lasts = np.diff(np.flatnonzero(np.diff(np.r_[0, told[:, OPEN], 0])))[::2]
     assert lasts.max() <= 501
     assert np.isfinite(told[:, STATISTIC]).all()
+
+
+def charged(n: int = 20_000, every: int = 840) -> Array:
+    """A battery that is charged every so many rows, and a temperature."""
+    random = np.random.default_rng(12)
+    return np.c_[100.0 - 0.1 * (np.arange(n) % every) + 0.02 * random.normal(size=n), wandering(n, 1)]
+
+
+def test_jumps_that_come_again_and_again_are_three_alarms_and_others_are_still_found() -> None:
+    X = charged()
+    X[15_000, 1] += 20.0
+    X[16_000, 0] -= 400.0
+    starts = [one["start"] - START for one in told_of(X, watch=["rows"]) if one["open"]]
+    assert starts == [840, 2520, 3360, 15_000, 16_000], "without notes, most of 23 jumps are alarms"
+
+
+def test_notes_of_wild_rows_agree_with_the_slow_reference_and_go_on_from_a_state_without_them() -> None:
+    settings = {"rows_between": 3000.0, "kept": 300, "least": 100, "ends": 3, "hold": 50}
+    X = np.random.default_rng(6).normal(size=(6000, 2))
+    X[300::400, 0] += 20.0
+    X[500::400, 1] += 30.0
+    detector, expected = learner_from("row_tail", settings), row_tail(X, **settings)
+    state, out = detector.run(detector.init(dim=2, targets=0, seed=0), X)
+    np.testing.assert_allclose(out.features, expected, rtol=1e-5, atol=1e-6)
+    assert expected[:1500, ALARM].sum() >= 6 and not expected[2500:, ALARM].any()
+    assert (state.latest[276:] < 0).all() and (state.latest[:276] >= 0).all()
+    before = state._replace(latest=np.abs(state.latest), oldest=290)  # as of an earlier release: a ring of 300 values
+    after = detector.run(before, X[:600])[1].features
+    assert after[[300, 500], ALARM].all()
 
 
 def test_the_first_step_of_a_sensor_that_stood_still_is_an_alarm_with_evidence() -> None:

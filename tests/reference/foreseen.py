@@ -66,17 +66,25 @@ def row_tail(X: Array, *, rows_between: float, kept: int, least: int, ends: int,
     """(n, 22) as of `column_chart`."""
     told = np.full((len(X), 22), np.nan)
     latest: list[float] = []
+    notes: list[tuple[float, int, int]] = []  # of the last eight that began: size, row, column
+    room = kept if kept < 240 else kept - 24
     level = size = shape = share = 0.0
     usual, opened, quiet = np.tile([1.96, 2.58], (X.shape[1], 1)), 0, 0
     for n, x in enumerate(X):
         ratio = np.abs(x) / usual[:, 1]
         power = np.minimum(1, 0.33 / np.maximum(np.log(usual[:, 1] / usual[:, 0]), 0.05))
-        value = float(np.where(ratio > 1, ratio**power, ratio).max())
+        evened = np.where(ratio > 1, ratio**power, ratio)
+        value, column = float(evened.max()), int(evened.argmax())
         ready, limit, p = len(latest) >= least, np.inf, 1.0
         if ready:
             limit = level + size / shape * max(0.0, (share * rows_between) ** shape - 1)
             p = 0.5 if value <= level else share * (1 + shape * (value - level) / size) ** (-1 / shape)
-        wild, is_open = value > limit, opened > 0
+        beyond, is_open = value > limit, opened > 0
+        alike = [
+            1.5 * size >= abs(x[column]) and n + 1 - row <= rows_between and 12 * abs(x[i]) >= size for size, row, i in notes
+        ]
+        wild = beyond and (is_open or kept < 240 or sum(alike) < 3)
+        p = max(p, 3 / rows_between) if beyond and not wild else p
         alarm = wild and not is_open
         stays = alarm or (is_open and opened < hold and (wild or quiet > 1))
         statistic = (1.0 if wild else (quiet - 1) / ends) if is_open else 1 / (p * rows_between) if ready else 0.0
@@ -91,8 +99,9 @@ def row_tail(X: Array, *, rows_between: float, kept: int, least: int, ends: int,
             usual[i] = np.maximum(usual[i] * (1 + np.array([0.01, 0.02]) * steps), 1.0)
         if is_open and opened >= hold:
             latest = []
-        latest = [*latest, np.float32(min(value, limit))][-kept:]
-        if len(latest) >= least and (wild or (n + 1) % 50 == 0 or len(latest) == least):
+        notes = [*notes, (float(np.float32(abs(x[column]))), n + 1, column)][-8:] if beyond and not is_open else notes
+        latest = [*latest, np.float32(min(value, limit))][-room:]
+        if len(latest) >= least and (beyond or (n + 1) % 50 == 0 or len(latest) == least):
             many = max(int(0.05 * len(latest)), 15)
             top = np.sort(np.array(latest, np.float64))[::-1]
             over, level, share = top[:many] - top[many], float(top[many]), many / len(latest)
