@@ -8,7 +8,7 @@ import numpy as np
 
 from algorithms.common.head_rows import HeadRows
 from algorithms.common.protocol import Array
-from streamjobs.core.live.applied import Applied
+from streamjobs.core.live.last_offsets import LastOffsets
 from streamjobs.core.live.live_stats import LatestBySlot
 
 FIRST_SLOTS = 16
@@ -45,7 +45,7 @@ class Slots:
         self.key_of: list[bytes] = []
         self.text_of: list[str] = []  # the key as outputs show it
         self.names: list[tuple[str, ...]] = []  # class names, in the order of their columns
-        self.offsets = Applied(FIRST_SLOTS)
+        self.offsets = LastOffsets(FIRST_SLOTS)
         self.free: list[int] = []
         self.used = np.zeros(FIRST_SLOTS, np.int64)
         self.now = 0

@@ -2,14 +2,14 @@
 
 import random
 
-from streamjobs.core.live.applied import Applied
+from streamjobs.core.live.last_offsets import LastOffsets
 
 NOW, OLD, OTHER = ("imu", 3), ("imu.v1", 3), ("imu", 7)
 
 
 def test_offsets_are_those_of_a_dict_for_each_key_in_its_order():
     rnd, slots = random.Random(7), 4
-    applied, expected = Applied(slots), [{} for _ in range(slots)]
+    applied, expected = LastOffsets(slots), [{} for _ in range(slots)]
     for _ in range(3_000):
         slot, source = rnd.randrange(slots), rnd.choice((NOW, NOW, NOW, OLD, OTHER))
         match rnd.randrange(8):
@@ -31,7 +31,7 @@ def test_offsets_are_those_of_a_dict_for_each_key_in_its_order():
 
 
 def test_a_key_of_one_source_keeps_no_object():
-    applied = Applied(2)
+    applied = LastOffsets(2)
     applied[0], applied[1] = {NOW: 5}, {OLD: 3, NOW: 4}
     applied.of(NOW)[0] = 6
     assert applied[0] == {NOW: 6} and list(applied[1].items()) == [(OLD, 3), (NOW, 4)]

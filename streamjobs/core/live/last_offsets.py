@@ -8,7 +8,7 @@ from streamjobs.core.state.snapshot import Offsets
 NONE = np.iinfo(np.int64).min
 
 
-class Applied:
+class LastOffsets:
     """Offsets by slot. Those of the partition that records come from are in an array.
 
     A dict and a number for each key would lie between the objects of a batch, and keep their memory from the system.
