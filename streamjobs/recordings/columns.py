@@ -285,6 +285,12 @@ def plain_name(name: str) -> str:
     return "_".join(_WORD.findall(last.translate(_UMLAUTS))).lower()
 
 
+def rank_of(name: str, usual: Sequence[str]) -> int:
+    """The place of a name in a list of usual ones; behind all of them for another."""
+    plain = plain_name(name)
+    return usual.index(plain) if plain in usual else len(usual)
+
+
 def says_time(name: str) -> bool:
     """Whether a name is that of a time, a date or a duration.
 

@@ -116,6 +116,15 @@ def test_a_time_is_known_by_its_values_although_keys_and_partitions_take_turns()
     assert guess_rows(signal, "topic").time is None
 
 
+def test_a_column_called_t_that_does_not_count_is_a_signal() -> None:
+    rows = [{"house": i % 6, "t": 20 + random(i), "ts": START + i} for i in range(240)]
+    found = guess_rows(rows, "topic")
+    assert (found.time, found.fields) == ("ts", ["t"])
+    assert guess_rows([{"house": "ab"[i % 2], "t": 20 + random(i)} for i in range(240)], "topic").fields == ["t"]
+    clocks = [{"house": i % 6, "t": 50 * (i % 6) + i // 6, "watt": random(i)} for i in range(240)]  # each has its own
+    assert (guess_rows(clocks, "topic").fields, guess_rows(clocks, "topic").start_time) == (["watt"], "t")
+
+
 @pytest.mark.parametrize("name", ["wind_ms", "latency_ms", "lap_ns"])
 def test_a_speed_or_a_duration_is_a_signal(tmp_path, printed, name):
     found = printed(as_csv(tmp_path / "a.csv", table(N, ts=lambda i: START + i, **{name: random})))

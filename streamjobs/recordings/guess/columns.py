@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from streamjobs.recordings.clocks import flat, unit_since_1970, usual_pause
@@ -15,6 +15,7 @@ from streamjobs.recordings.columns import (
     Column,
     Times,
     plain_name,
+    rank_of,
     says_duration,
     says_time,
     unit_of_name,
@@ -25,7 +26,7 @@ from streamjobs.recordings.files import SECONDS
 from streamjobs.recordings.guess.categories import OTHER_WORDS, categories_of
 from streamjobs.recordings.guess.keys import is_whole, key_by_turns
 from streamjobs.recordings.guess.result import Chosen, Gaps, Guess, windowed
-from streamjobs.recordings.guess.rows import oddities, parts_of_times, rates_apart, rises
+from streamjobs.recordings.guess.rows import MOST_FALLS, oddities, parts_of_times, rates_apart, rises
 from streamjobs.recordings.guess.x import X, quoted_names, x_of
 from streamjobs.settings.presets import Preset
 from streamjobs.settings.source import MOST_USUAL
@@ -157,7 +158,7 @@ class Columns:
             )
             return None, None, None
         if dated:
-            time = min(dated, key=lambda name: (name != TIME, "." in name, _rank(name, TIMES)))
+            time = min(dated, key=lambda name: (name != TIME, "." in name, rank_of(name, TIMES)))
             self.left_out |= dict.fromkeys([c.name for c in named], f"a time, {by}; {time!r} is read")
             self.left_out.pop(time)
             unit = dated[time]
@@ -170,7 +171,7 @@ class Columns:
             self.because["time"] = "as chosen" if self.chosen.time else form
             return time, None, unit
         if numeric:
-            first = min(numeric, key=lambda column: _rank(column.name, TIMES))
+            first = min(numeric, key=lambda column: rank_of(column.name, TIMES))
             self.choose["time"] = (
                 f"{first.name!r} begins at {flat(first.values)[0]:.16g}, so it does not count from 1970; without time, the "
                 "records' own timestamps are used"
@@ -209,14 +210,21 @@ class Columns:
         """Whether numbers never fall, or seldom by key: without a name of a time, values may still be times."""
         if column.kind != "number" or column.missing or column.distinct < 2 or len(self.rows) < COUNTER_ROWS:
             return False
-        owners = [[row.get(one.name) for row in self.rows] for one in self.columns if one.kind == "text"]
-        return plain_name(column.name) not in (*KEYS, *LABELS) and rises(column.values, [*owners, self.owners or ()])
+        return plain_name(column.name) not in (*KEYS, *LABELS) and self._rises(column, lambda _: False)
+
+    def _rises(self, column: Column, may_own: Callable[[Column], bool]) -> bool:
+        """As `rises`, by key: of texts, or of the columns that may own the rows."""
+        keys = [one.name for one in self.columns if one.kind == "text" or (one is not column and may_own(one))]
+        return rises(column.values, [*([row.get(name) for row in self.rows] for name in keys), self.owners or ()])
 
     def _varies(self, column: Column) -> bool:
-        """Whether a column with the name of a duration is a signal: its numbers do not count on."""
-        if not says_duration(column.name) or column.kind != "number" or column.name == self.chosen.time:
+        """Whether a column called t, or with the name of a duration, is a signal: its numbers do not count on."""
+        if column.kind != "number" or column.name == self.chosen.time or unit_since_1970(column) is not None:
             return False
-        return unit_since_1970(column) is None and any(a > b for a, b in itertools.pairwise(column.values))
+        falls = sum(a > b for a, b in itertools.pairwise(column.values))
+        if plain_name(column.name) == "t":
+            return falls > MOST_FALLS * len(column.values) and not self._rises(column, is_whole)
+        return falls > 0 and says_duration(column.name)
 
     def _unsure(self, what: str, candidates: list[str], why: str) -> None:
         self.choose[what], self.candidates[what] = why, candidates
@@ -226,7 +234,7 @@ class Columns:
             (self.because if self.chosen.key else self.choose)["key"] = "as chosen" if self.chosen.key else "none was chosen"
             return self.chosen.key or None
         found: list[Column] = []
-        for column in sorted(self._unused(KEYS), key=lambda column: _rank(column.name, KEYS)):
+        for column in sorted(self._unused(KEYS), key=lambda column: rank_of(column.name, KEYS)):
             if column.kind != "text" and not is_whole(column):
                 continue
             if column.distinct == len(self.rows) >= COUNTER_ROWS:
@@ -389,8 +397,3 @@ class Columns:
 def _is_bad(name: str) -> bool:
     """Whether no path leads there: quotation marks that path_of takes are its own."""
     return bool(_NO_NAME.search(name.replace('"', "") if '."' in name or '".' in name else name))
-
-
-def _rank(name: str, usual: Sequence[str]) -> int:
-    plain = plain_name(name)
-    return usual.index(plain) if plain in usual else len(usual)
