@@ -182,4 +182,6 @@ class Watchdog:
         missing = await asyncio.to_thread(lacking, self._settings, self._delivery.core.job) if any(ids.values()) else []
         if not missing:
             return failure
-        return DeliveryError(f"{missing[0]} Nothing is lost: a restart continues from the last checkpoint.")
+        named = DeliveryError(f"{missing[0]} Nothing is lost: a restart continues from the last checkpoint.")
+        named.__cause__ = failure  # for --debug
+        return named
