@@ -1,6 +1,7 @@
 """A job's rows over recordings, each predicted before its label is learned, with their errors and those of controls."""
 
 import bisect
+import contextlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,15 +9,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streamjobs.core.decoding.labels import class_name
+from streamjobs.core.decoding.labels import class_name, number_code
 from streamjobs.core.decoding.time_units import job_decoder
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Stored
-from streamjobs.errors import ConfigError
+from streamjobs.errors import ConfigError, RecordError
 from streamjobs.replay.controls import Known
 from streamjobs.replay.engine import Replay, Tally
 from streamjobs.settings.composition import Composition
 from streamjobs.stages.event_time import CLOSE
+
+AT_ONCE = 2000  # records that are decoded together for late labels
 
 
 class Row(NamedTuple):
@@ -56,10 +59,10 @@ def predicted(
 
 
 class Scored:
-    """Collects the rows of a replay, and the records where labels come in records of their own."""
+    """Collects the rows of a replay, and labels in records of their own."""
 
     def __init__(self, job: Job) -> None:
-        self.job, self.rows, self.records = job, list[Row](), list[Stored]()
+        self.job, self.rows, self.late = job, list[Row](), _LateLabels(job) if job.settings.labels.wait else None
         self.answer = "class" if job.task == "classification" else "value" if job.composition.targets == 1 else "values"
 
     @property
@@ -70,8 +73,8 @@ class Scored:
 
     def passing(self, records: Iterable[Stored]) -> Iterator[Stored]:
         for record in records:
-            if self.job.settings.labels.wait:
-                self.records.append(record)
+            if self.late is not None:
+                self.late.add(record)
             yield record
 
     def take(self, output: Output) -> None:
@@ -80,7 +83,7 @@ class Scored:
             self.rows.append(Row(row["key"], row["ts"], row[f"predicted_{self.answer}"], row[f"true_{self.answer}"]))
 
     def finish(self) -> list[Row]:
-        return _with_late_labels(self.job, self.rows, self.records) if self.records else self.rows
+        return self.rows if self.late is None else self.late.put_into(self.rows)
 
     def figures(self) -> dict[str, Any]:
         """Errors and controls for the summary of a replay, empty where labels come in time: both over the same labels."""
@@ -101,29 +104,67 @@ class Scored:
         return found | ({"controls": without} if judged else {})
 
 
-def _with_late_labels(job: Job, rows: list[Row], records: Sequence[Stored]) -> list[Row]:
-    """The rows with the labels that came later, in records of their own: each is that of the nearest row in time."""
-    decoded, labels = job_decoder(job.composition, job.settings.source)(records), job.settings.labels
-    assert job.steps.waiting is not None
-    within, of_key = job.steps.waiting.within, defaultdict[str, list[int]](list)
-    for number, row in enumerate(rows):
-        of_key[row.key].append(number)
-    found, newest = list(rows), dict[bytes, float]()
-    alone = decoded.alone if decoded.alone is not None else [False] * len(decoded.labels)
-    for owner, time, label, is_late in zip(decoded.owner, decoded.times.tolist(), decoded.labels, alone, strict=True):
-        key = records[owner].key or b""
-        if not is_late:
-            newest[key] = max(newest.get(key, time), time)
-            continue
-        own = of_key[key.decode("utf-8", "backslashreplace")]
-        at = bisect.bisect_left(own, time - within, key=lambda number: rows[number].time)
-        near = [number for number in own[at : at + 2] if abs(rows[number].time - time) <= within + CLOSE]
-        now = newest.get(key, time)
-        if near and now - time <= labels.wait:
-            nearest = min(near, key=lambda number: abs(rows[number].time - time))
-            name = class_name(label) if job.task == "classification" else label
-            found[nearest] = found[nearest]._replace(label=name, known=now)
-    return found
+class _Late(NamedTuple):
+    """A label in a record of its own."""
+
+    key: str
+    time: float
+    label: Any
+    known: float  # newest time of the key when it came
+
+
+class _LateLabels:
+    """Collects the labels in records of their own from all records, which are not kept."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.found, self._records, self._newest = job, list[_Late](), list[Stored](), dict[bytes, float]()
+        self._decode = job_decoder(job.composition, job.settings.source)
+
+    def add(self, record: Stored) -> None:
+        self._records.append(record)
+        if len(self._records) == AT_ONCE:
+            self._decoded()
+
+    def _decoded(self) -> None:
+        decoded, newest = self._decode(self._records), self._newest
+        alone = decoded.alone if decoded.alone is not None else [False] * len(decoded.labels)
+        for owner, time, label, is_late in zip(decoded.owner, decoded.times.tolist(), decoded.labels, alone, strict=True):
+            key = self._records[owner].key or b""
+            if not is_late:
+                newest[key] = max(newest.get(key, time), time)
+                continue
+            with contextlib.suppress(RecordError):  # a dead letter
+                label = self._label(label)
+                self.found.append(_Late(key.decode("utf-8", "backslashreplace"), time, label, newest.get(key, time)))
+        self._records.clear()
+
+    def _label(self, label: Any) -> Any:
+        if self.job.task == "classification":
+            return class_name(label)
+        number_code(label, self.job.label_width)
+        return label
+
+    def put_into(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows with these labels: each is that of the nearest row in time."""
+        if self._records:
+            self._decoded()
+        assert self.job.steps.waiting is not None
+        within, wait, of_key = (
+            self.job.steps.waiting.within,
+            self.job.settings.labels.wait,
+            defaultdict[str, list[int]](list),
+        )
+        for number, row in enumerate(rows):
+            of_key[row.key].append(number)
+        labelled = list(rows)
+        for key, time, label, now in self.found:
+            own = of_key[key]
+            at = bisect.bisect_left(own, time - within, key=lambda number: rows[number].time)
+            near = [number for number in own[at : at + 2] if abs(rows[number].time - time) <= within + CLOSE]
+            if near and now - time <= wait:
+                nearest = min(near, key=lambda number: abs(rows[number].time - time))
+                labelled[nearest] = labelled[nearest]._replace(label=label, known=now)
+        return labelled
 
 
 def errors_of(task: str, rows: Sequence[Row], share: float, delay: float) -> Errors:
