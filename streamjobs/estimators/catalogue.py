@@ -27,8 +27,9 @@ SPELLED = {  # as the papers write it, where that is not the name of the class
     "skegd": "SkeGD",
     "sparse_speed": "SparseSPEED",
 }
-# Their libraries have their own ways to these: one class against the rest, a bandwidth chosen from the first rows.
-LEFT_OUT = ("auto_bandwidth", "one_vs_rest")
+# Their libraries have their own ways to the first two: one class against the rest, a bandwidth chosen from the first rows.
+# Innovations are errors of forecasts from the rows before: `transform` takes rows in any order.
+LEFT_OUT = ("auto_bandwidth", "one_vs_rest", "innovations")
 SUFFIXES = {"features": "Features", "regression": "Regressor", "classification": "Classifier"}
 WITHOUT_HEAD = {"head": "none"}  # of a learner that brings one, where only its features are wanted
 # Defaults of regressors that differ from those in jobs: with them only BOGD may lose to the mean on standardised data.
