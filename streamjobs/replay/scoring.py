@@ -62,14 +62,12 @@ class Scored:
     """Collects the rows of a replay, and labels in records of their own."""
 
     def __init__(self, job: Job) -> None:
-        self.job, self.rows, self.late = job, list[Row](), _LateLabels(job) if job.settings.labels.wait else None
+        labels, there = job.settings.labels, job.composition.predicts and "predictions" in job.sinks
+        # Whether labels are known after their rows: numbers before the first label are predicted as 0.
+        self.is_late = bool(labels.wait or labels.delay) and there
+        self.job, self.rows = job, list[Row]()
+        self.late = _LateLabels(job) if labels.wait and there else None
         self.answer = "class" if job.task == "classification" else "value" if job.composition.targets == 1 else "values"
-
-    @property
-    def is_late(self) -> bool:
-        """Whether labels are known after their rows: numbers before the first label are predicted as 0."""
-        labels = self.job.settings.labels
-        return bool(labels.wait or labels.delay) and self.job.composition.predicts and "predictions" in self.job.sinks
 
     def passing(self, records: Iterable[Stored]) -> Iterator[Stored]:
         for record in records:
