@@ -298,20 +298,21 @@ class _Worker:
 
     async def _stop(self, app: Any, failed: BaseException | None) -> None:
         """Stop the app, then raise what it failed on, before or while stopping; TimeoutAtStop when that takes too long."""
-        within, late = STOP_WITHIN if failed is None else FAIL_WITHIN, False
+        within = STOP_WITHIN if failed is None else FAIL_WITHIN
         self.end_within(within + GIVE_UP)
-        try:
-            await asyncio.wait_for(app.stop(), within)
-        except TimeoutError:
-            late = True
-        failed = failed or app.delivery.failed
-        if failed is not None:
-            raise failed
-        if late:
-            raise TimeoutAtStop(
-                f"the last checkpoint did not finish within {STOP_WITHIN:.0f} s; check that the brokers are up. What is not "
-                "acknowledged is read again at the next start."
+        stopping = asyncio.ensure_future(app.stop())
+        if not (await asyncio.wait({stopping}, timeout=within))[0]:
+            app.delivery.fail(  # before its tasks are cancelled
+                TimeoutAtStop(
+                    f"the last checkpoint did not finish within {within:.0f} s; check that the brokers are up. What is not "
+                    "acknowledged is read again at the next start."
+                )
             )
+            stopping.cancel()
+        with suppress(asyncio.CancelledError):
+            await stopping
+        if failed := failed or app.delivery.failed:
+            raise failed
 
     def end_within(self, seconds: float) -> None:
         """If the process hangs, end it hard, unless an earlier call does; what is acknowledged is stored."""
