@@ -8,13 +8,13 @@ constant column - scales to 0; spread below 10^-10 of the column's mean is round
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, missing
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
 
 
 class ScalingState(NamedTuple):
@@ -38,13 +38,8 @@ class Scaling(Learner):
 
     method: Literal["standard", "none"] = "standard"  # none: only clip and unit_norm
     unit_norm: bool = False  # bring every scaled x to length 1; a zero stays zero
-    freeze_after: int = 0  # rows after which mean and variance stand still; 0: never
-    clip: float = 0.0  # cut scaled values at +-clip; 0: off
-
-    def __post_init__(self) -> None:
-        require(self, "method", self.method in ("standard", "none"), "standard or none")
-        require(self, "freeze_after", self.freeze_after >= 0, "0 or more")
-        require(self, "clip", 0 <= self.clip < np.inf, "0 or more")
+    freeze_after: Annotated[int, "0 or more"] = 0  # rows after which mean and variance stand still; 0: never
+    clip: Annotated[float, "0 or more"] = 0.0  # cut scaled values at +-clip; 0: off
 
     def width_for(self, dim: int) -> int:
         return dim

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from algorithms import LEARNERS, Learner, SettingError, learner_from
 from algorithms.common.kernels import Kernel, table_of
+from algorithms.common.ranges import ranges as stated_ranges
 from streamjobs.errors import ConfigError
 
 HEADINGS = {  # of a learner's file -> name in JSON
@@ -167,9 +168,10 @@ def _toml_value(value: Any) -> Any:
 
 @functools.cache
 def _comments_and_ranges(name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """For each setting, the comment behind it and the range that the error for a refused value has; also of its bases."""
+    """For each setting, the comment behind it, and the range that its type or the error for a refused value states."""
     comments: dict[str, str] = {}
-    ranges: dict[str, str] = {}
+    stated = stated_ranges(LEARNERS[name])  # type: ignore[arg-type]
+    ranges = {setting: one.expected for setting, one in stated.items()}
     for cls in reversed(LEARNERS[name].__mro__[: LEARNERS[name].__mro__.index(Learner)]):
         try:
             source = textwrap.dedent(inspect.getsource(cls))
@@ -187,7 +189,7 @@ def _comments_and_ranges(name: str) -> tuple[dict[str, str], dict[str, str]]:
                 lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
                 said = " ".join(by_line[line] for line in lines if line in by_line)
                 comments[node.target.id] = said or comments.get(node.target.id, "")
-            if isinstance(node, ast.FunctionDef) and node.name == "__post_init__":
+            if isinstance(node, ast.FunctionDef) and node.name in ("check", "__post_init__"):
                 for setting, expected in _ranges(node, sys.modules[cls.__module__]):
                     ranges[setting] = f"{ranges[setting]}; {expected}" if setting in ranges else expected
     return comments, ranges
@@ -214,5 +216,6 @@ def _expected_value(node: ast.expr, module: Any) -> str:
         if isinstance(part, ast.Constant):
             words += str(part.value)
         elif isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.Name):
-            words += str(getattr(module, part.value.id, ""))
+            number = getattr(module, part.value.id, "")
+            words += str(number) if isinstance(number, int) else ""  # a local variable may be called like a function
     return re.sub(r" \(\)", "", words)  # "1 to budget ({self.budget})"

@@ -19,7 +19,7 @@ inv(K + lambda I), that of a filter at rest.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from algorithms.common.gram_factor import (
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, put, remove_row
 from algorithms.common.losses import evaluate
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs
 from algorithms.common.workspace import Slot
 
 JITTER = 1e-8  # on the diagonal of the gram matrix where its inverse decides which sample leaves
@@ -73,18 +73,11 @@ class Exkrls(Learner):
     may_be_empty: ClassVar[tuple[str, ...]] = ("Q",)
 
     kernel: Kernel = field(default_factory=Kernel)
-    transition: float = 1.0  # in (0, 1]; f fades by this factor a row
-    forgetting: float = 1.0  # in (0, 1]; weight of a row after n more rows is forgetting^n
-    state_noise: float = 1e-4  # 0 or more; variance that f gains a row
-    ridge: float = 0.1  # above 0; 1 / variance of f at the start
-    budget: int = 0  # most stored samples; 0: unlimited, which jobs refuse
-
-    def __post_init__(self) -> None:
-        require(self, "transition", 0 < self.transition <= 1, "in (0, 1]")
-        require(self, "forgetting", 0 < self.forgetting <= 1, "in (0, 1]")
-        require(self, "state_noise", 0 <= self.state_noise < np.inf, "0 or more")
-        require(self, "ridge", 0 < self.ridge < np.inf, "above 0")
-        require(self, "budget", self.budget >= 0, "0 or more")
+    transition: Annotated[float, "in (0, 1]"] = 1.0  # f fades by this factor a row
+    forgetting: Annotated[float, "in (0, 1]"] = 1.0  # weight of a row after n more rows is forgetting^n
+    state_noise: Annotated[float, "0 or more"] = 1e-4  # variance that f gains a row
+    ridge: Annotated[float, "above 0"] = 0.1  # 1 / variance of f at the start
+    budget: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse
 
     def room(self, field: str) -> int | None:
         most = self.budget + 1  # a new sample enters before one leaves

@@ -10,14 +10,12 @@ which is the same function. Without a budget (0) nothing leaves and the state gr
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Annotated, Any, ClassVar
 
 from algorithms.adaptive.expansion import KernelFilter
 from algorithms.adaptive.klms_loop import klms_loop
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Array, Basis, Outputs, require
+from algorithms.common.protocol import Array, Basis, Outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +32,8 @@ class Klms(KernelFilter):
     persisted_name: ClassVar[str] = "Klms"
 
     kernel: Kernel = field(default_factory=Kernel)
-    step_size: float = 0.2  # above 0; share of the error that a step closes at x itself, where kappa(x, x) = 1
-    budget: int = 0  # most stored samples; 0: unlimited, which jobs refuse
-
-    def __post_init__(self) -> None:
-        require(self, "step_size", 0 < self.step_size < np.inf, "above 0")
-        require(self, "budget", self.budget >= 0, "0 or more")
+    step_size: Annotated[float, "above 0"] = 0.2  # share of the error that a step closes at x itself, where kappa(x, x) = 1
+    budget: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         quantum = 0.0 if self.budget else -1.0

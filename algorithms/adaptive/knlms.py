@@ -12,7 +12,7 @@ the dictionary finite, so jobs refuse it.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing, norm2
 from algorithms.common.losses import evaluate
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +39,11 @@ class Knlms(KernelFilter):
     binary_targets: ClassVar[bool] = True  # with loss = "hinge", several targets are binary problems on one dictionary
 
     kernel: Kernel = field(default_factory=Kernel)
-    step_size: float = 0.2  # in (0, 2); share of the error that a step closes
-    coherence_below: float = 0.5  # 0 to 1; x is stored up to this coherence with what is stored
-    ridge: float = 0.01  # 0 or more; added to |h|^2
+    step_size: Annotated[float, "in (0, 2)"] = 0.2  # share of the error that a step closes
+    coherence_below: Annotated[float, "0 to 1"] = 0.5  # x is stored up to this coherence with what is stored
+    ridge: Annotated[float, "0 or more"] = 0.01  # added to |h|^2
     loss: Literal["squared", "hinge"] = "squared"  # hinge: targets are -1/+1 or 0/1, one column per class
-    budget: int = 0  # most stored samples; 0: unlimited, which jobs refuse
-
-    def __post_init__(self) -> None:
-        require(self, "step_size", 0 < self.step_size < 2, "in (0, 2)")
-        require(self, "coherence_below", 0 <= self.coherence_below <= 1, "0 to 1")
-        require(self, "ridge", 0 <= self.ridge < np.inf, "0 or more")
-        require(self, "loss", self.loss in ("squared", "hinge"), "squared or hinge")
-        require(self, "budget", self.budget >= 0, "0 or more")
+    budget: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse
 
     @property
     def kind(self) -> str:  # type: ignore[override]

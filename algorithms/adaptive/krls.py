@@ -14,7 +14,7 @@ by hand) it is I. Without a budget (0) a state grows with the square of its dict
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from algorithms.common.gram_factor import (
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, norm2, put, remove_row
 from algorithms.common.losses import evaluate
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs
 from algorithms.common.workspace import Slot
 
 WIND_UP = 1e4  # most growth of P's trace, in units of its size
@@ -65,14 +65,9 @@ class Krls(Learner):
     may_be_empty: ClassVar[tuple[str, ...]] = ("P",)
 
     kernel: Kernel = field(default_factory=Kernel)
-    ald_above: float = 0.01  # above 0; residual from which x is stored, on the scale of kappa(x, x)
-    forgetting: float = 1.0  # in (0, 1]; weight of a row after n more rows is forgetting^n
-    budget: int = 0  # most stored samples; 0: unlimited, which jobs refuse
-
-    def __post_init__(self) -> None:
-        require(self, "ald_above", 0 < self.ald_above < np.inf, "above 0")
-        require(self, "forgetting", 0 < self.forgetting <= 1, "in (0, 1]")
-        require(self, "budget", self.budget >= 0, "0 or more")
+    ald_above: Annotated[float, "above 0"] = 0.01  # residual from which x is stored, on the scale of kappa(x, x)
+    forgetting: Annotated[float, "in (0, 1]"] = 1.0  # weight of a row after n more rows is forgetting^n
+    budget: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse
 
     def room(self, field: str) -> int | None:
         most = self.budget + 1  # a new sample enters before one leaves

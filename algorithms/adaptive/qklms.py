@@ -9,14 +9,12 @@ Without a budget (0) nothing leaves: inputs that keep moving on grow the state, 
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Annotated, Any, ClassVar
 
 from algorithms.adaptive.expansion import KernelFilter
 from algorithms.adaptive.klms_loop import klms_loop
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Array, Basis, Outputs, require
+from algorithms.common.protocol import Array, Basis, Outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +32,9 @@ class Qklms(KernelFilter):
     persisted_name: ClassVar[str] = "Qklms"
 
     kernel: Kernel = field(default_factory=Kernel)
-    step_size: float = 0.2  # above 0; share of the error that a step closes at x itself, where kappa(x, x) = 1
-    quantum: float = 0.1  # 0 or more; squared distance within which x counts as stored
-    budget: int = 0  # most stored samples; 0: unlimited, which jobs refuse
-
-    def __post_init__(self) -> None:
-        require(self, "step_size", 0 < self.step_size < np.inf, "above 0")
-        require(self, "quantum", 0 <= self.quantum < np.inf, "0 or more")
-        require(self, "budget", self.budget >= 0, "0 or more")
+    step_size: Annotated[float, "above 0"] = 0.2  # share of the error that a step closes at x itself, where kappa(x, x) = 1
+    quantum: Annotated[float, "0 or more"] = 0.1  # squared distance within which x counts as stored
+    budget: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         step_size, quantum = float(self.step_size), float(self.quantum)

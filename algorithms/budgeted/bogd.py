@@ -13,15 +13,13 @@ paper.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
-
-import numpy as np
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from algorithms.budgeted.family import SupportLearner, state_arrays
 from algorithms.budgeted.gradient_learner import ANY, Rule, gradient_loop
 from algorithms.common.kernels import Kernel
 from algorithms.common.losses import LOSSES, check_steps, kind_of
-from algorithms.common.protocol import Array, Basis, Outputs, require
+from algorithms.common.protocol import Array, Basis, Outputs
 
 
 class BogdState(NamedTuple):
@@ -48,13 +46,11 @@ class Bogd(SupportLearner):
     step_size: float = 0.2  # above 0
     ridge: float = 1e-4  # 0 or more, below 1 / step_size; f decays by step_size ridge a row
     loss: Literal["hinge", "squared", "logistic"] = "hinge"
-    budget: int = 100  # most stored samples
-    coefficient_cap: float = 10.0  # 1 or more; most |weight|, in steps
+    budget: Annotated[int, "2 or more"] = 100  # most stored samples
+    coefficient_cap: Annotated[float, "1 or more"] = 10.0  # most |weight|, in steps
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         check_steps(self)
-        require(self, "budget", self.budget >= 2, "2 or more")
-        require(self, "coefficient_cap", 1 <= self.coefficient_cap < np.inf, "1 or more")
 
     @property
     def kind(self) -> str:  # type: ignore[override]

@@ -10,7 +10,7 @@ which is the best weight. Ties: the oldest. Of several targets the costs are add
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import LARGEST_STEP, largest, missing, put
 from algorithms.common.losses import evaluate, side
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +36,8 @@ class Bpas(SupportLearner):
     persisted_name: ClassVar[str] = "Bpas"
 
     kernel: Kernel = field(default_factory=Kernel)
-    budget: int = 100  # most stored samples
-    aggressiveness: float = 1.0  # above 0; the longest step, C
-
-    def __post_init__(self) -> None:
-        require(self, "budget", self.budget >= 1, "1 or more")
-        require(self, "aggressiveness", 0 < self.aggressiveness < np.inf, "above 0")
+    budget: Annotated[int, "1 or more"] = 100  # most stored samples
+    aggressiveness: Annotated[float, "above 0"] = 1.0  # the longest step, C
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         aggressiveness = float(self.aggressiveness)

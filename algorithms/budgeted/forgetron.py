@@ -14,7 +14,7 @@ above 1 and makes the weights grow (151-fold once on svmguide3, where both err o
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import missing, put
 from algorithms.common.losses import evaluate, side
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs
 
 SHARE = 15.0 / 32.0  # of a mistake's worth that removals may cost
 
@@ -50,10 +50,7 @@ class Forgetron(SupportLearner):
     persisted_name: ClassVar[str] = "Forgetron"
 
     kernel: Kernel = field(default_factory=Kernel)
-    budget: int = 100  # most stored samples
-
-    def __post_init__(self) -> None:
-        require(self, "budget", self.budget >= 1, "1 or more")
+    budget: Annotated[int, "1 or more"] = 100  # most stored samples
 
     def init(self, *, dim: int, targets: int, seed: int) -> ForgetronState:
         return ForgetronState(*state_arrays(dim, targets), np.zeros(targets, np.int64), np.zeros(targets), 0)

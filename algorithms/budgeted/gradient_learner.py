@@ -13,7 +13,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import LARGEST_STEP, largest, missing, put
 from algorithms.common.losses import LOSSES, check_steps, evaluate, kind_of, steps
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs
 from algorithms.common.randomness import uniform
 
 OLDEST, ANY = 0, 1  # who leaves
@@ -100,9 +100,8 @@ class GradientLearner(SupportLearner, abstract=True):
     loss: str
     max_terms: int
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         check_steps(self)
-        require(self, "max_terms", self.max_terms >= 0, "0 or more")
 
     @property
     def kind(self) -> str:  # type: ignore[override]

@@ -11,7 +11,7 @@ it.
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from algorithms.budgeted.gradient_learner import GradientLearner
 from algorithms.common.kernels import Kernel
@@ -34,4 +34,4 @@ class Kogd(GradientLearner):
     step_size: float = 0.2  # above 0
     ridge: float = 0.0  # 0 or more, below 1 / step_size; f decays by step_size ridge a row
     loss: Literal["hinge", "squared", "logistic"] = "hinge"
-    max_terms: int = 0  # most stored samples; 0: unlimited, which jobs refuse
+    max_terms: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse

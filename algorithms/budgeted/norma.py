@@ -10,7 +10,7 @@ kappa(x, x) < 2. Without max_terms (0) the state grows with the stream: jobs ref
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from algorithms.budgeted.gradient_learner import GradientLearner
 from algorithms.common.kernels import Kernel
@@ -33,4 +33,4 @@ class Norma(GradientLearner):
     step_size: float = 0.2  # above 0
     ridge: float = 1e-3  # 0 or more, below 1 / step_size; f decays by step_size ridge a row
     loss: Literal["hinge", "squared", "logistic"] = "hinge"
-    max_terms: int = 0  # most stored samples; 0: unlimited, which jobs refuse
+    max_terms: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse

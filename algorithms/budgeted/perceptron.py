@@ -11,13 +11,13 @@ it.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from algorithms.budgeted.family import SupportLearner
 from algorithms.budgeted.gradient_learner import OLDEST, Rule, gradient_loop
 from algorithms.common.kernels import Kernel
 from algorithms.common.losses import MISTAKES
-from algorithms.common.protocol import Array, Basis, Outputs, require
+from algorithms.common.protocol import Array, Basis, Outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +34,7 @@ class Perceptron(SupportLearner):
     persisted_name: ClassVar[str] = "Perceptron"
 
     kernel: Kernel = field(default_factory=Kernel)
-    max_terms: int = 0  # most stored samples; 0: unlimited, which jobs refuse
-
-    def __post_init__(self) -> None:
-        require(self, "max_terms", self.max_terms >= 0, "0 or more")
+    max_terms: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         support, weights, seen, counts = work

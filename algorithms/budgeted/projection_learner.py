@@ -16,7 +16,7 @@ from algorithms.common.gram_factor import LOST, extend, factor, unwhiten, whiten
 from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import LARGEST_STEP, largest, missing, norm2, put
 from algorithms.common.losses import evaluate, side
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, State, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, State
 from algorithms.common.workspace import Slot
 
 
@@ -106,9 +106,6 @@ class ProjectionLearner(SupportLearner, abstract=True):
     __slots__ = ()
     kernel: Kernel
     budget: int
-
-    def __post_init__(self) -> None:
-        require(self, "budget", self.budget >= 1, "1 or more")
 
     @property
     def caution(self) -> float:

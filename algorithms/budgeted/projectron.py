@@ -12,7 +12,7 @@ hinge loss, steps go by mistakes alone.
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from algorithms.budgeted.projection_learner import ProjectionLearner
 from algorithms.common.kernels import Kernel
@@ -32,4 +32,4 @@ class Projectron(ProjectionLearner):
     persisted_name: ClassVar[str] = "Projectron"
 
     kernel: Kernel = field(default_factory=Kernel)
-    budget: int = 100  # most stored samples
+    budget: Annotated[int, "1 or more"] = 100  # most stored samples

@@ -12,7 +12,7 @@ k'd* - 2 U sqrt(delta)) >= 0, also while there is room; such a row is never stor
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from algorithms.budgeted.projection_learner import ProjectionLearner
 from algorithms.common.kernels import Kernel
@@ -32,7 +32,7 @@ class ProjectronPp(ProjectionLearner):
     persisted_name: ClassVar[str] = "ProjectronPp"
 
     kernel: Kernel = field(default_factory=Kernel)
-    budget: int = 100  # most stored samples
+    budget: Annotated[int, "1 or more"] = 100  # most stored samples
 
     @property
     def caution(self) -> float:

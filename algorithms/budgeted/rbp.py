@@ -8,13 +8,13 @@ stored; the draw is a function of (seed, seen), so a replay repeats it. `loss` i
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from algorithms.budgeted.family import SupportLearner, state_arrays
 from algorithms.budgeted.gradient_learner import ANY, Rule, gradient_loop
 from algorithms.common.kernels import Kernel
 from algorithms.common.losses import MISTAKES
-from algorithms.common.protocol import Array, Basis, Outputs, require
+from algorithms.common.protocol import Array, Basis, Outputs
 
 
 class RbpState(NamedTuple):
@@ -38,10 +38,7 @@ class Rbp(SupportLearner):
     persisted_name: ClassVar[str] = "Rbp"
 
     kernel: Kernel = field(default_factory=Kernel)
-    budget: int = 100  # most stored samples
-
-    def __post_init__(self) -> None:
-        require(self, "budget", self.budget >= 1, "1 or more")
+    budget: Annotated[int, "1 or more"] = 100  # most stored samples
 
     def init(self, *, dim: int, targets: int, seed: int) -> RbpState:
         return RbpState(*state_arrays(dim, targets), 0, seed)

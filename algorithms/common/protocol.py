@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from algorithms.common.blas import ONE_THREAD
 from algorithms.common.compiled import compiled_in_place
-from algorithms.common.triangle import packed, unpacked
-from algorithms.common.workspace import Slot, Workspace
+from algorithms.common.ranges import out_of_range
+from algorithms.common.workspace import Slot, Workspace, packed, unpacked
 
 Array = NDArray[Any]
 State = Any  # a NamedTuple of arrays, ints, floats and nested states
@@ -260,6 +260,14 @@ class Learner(Stage, abstract=True):
     falls_back: ClassVar[bool] = False  # meant to say the last label while a row has no scores
     foresees: ClassVar[bool] = False  # its features are errors of forecasts of x, in deviations, then the forecasts
     label_taught: ClassVar[bool] = False  # alone, a row without a label changes `seen` and nothing else; `seen` comes last
+
+    def __post_init__(self) -> None:
+        for setting, expected in out_of_range(self):
+            reject(self, setting, expected, getattr(self, setting))
+        self.check()
+
+    def check(self) -> None:
+        """Raise SettingError for what the annotations of the settings cannot state: limits that depend on other settings."""
 
     @property
     def headless(self) -> "Learner":

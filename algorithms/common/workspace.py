@@ -1,4 +1,7 @@
-"""States of many keys side by side: every field of a state is an array with a leading slot axis."""
+"""States of many keys side by side: every field of a state is an array with a leading slot axis.
+
+Symmetric matrices are whole in a workspace, and in a state their lower triangle by rows: half the numbers.
+"""
 
 import functools
 import math
@@ -8,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from algorithms.common.compiled import compiled
 
 Array = NDArray[Any]
 Work = tuple[Array, ...]
@@ -136,3 +141,28 @@ class Slot:
 
     def set_rows(self, field: str, rows: int) -> None:
         self["counts"][self.work.stored.index(field)] = rows
+
+
+@compiled
+def packed(P: Array) -> Array:
+    """The lower triangle of a symmetric matrix by rows."""
+    triangle = np.empty(len(P) * (len(P) + 1) // 2)
+    at = 0
+    for i in range(len(P)):
+        for j in range(i + 1):
+            triangle[at] = P[i, j]
+            at += 1
+    return triangle
+
+
+@compiled
+def unpacked(triangle: Array, size: int) -> Array:
+    """The symmetric matrix of a lower triangle by rows."""
+    P = np.empty((size, size))
+    at = 0
+    for i in range(size):
+        for j in range(i + 1):
+            P[i, j] = triangle[at]
+            P[j, i] = triangle[at]
+            at += 1
+    return P

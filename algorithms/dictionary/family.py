@@ -200,18 +200,12 @@ class DictionaryLearner(Learner, abstract=True):
     budget: int
     evict: str
 
-    def check_settings(self) -> None:
-        require(self, "atoms", self.atoms >= 1, "1 or more")
-        require(self, "l1", 0 <= self.l1 < np.inf, "0 or more")
-        require(self, "l2", 0 <= self.l2 < np.inf, "0 or more")
-        require(self, "step_size", 0 < self.step_size < np.inf, "above 0")
+    def check(self) -> None:
         for pull in ("ridge", "nu"):
             require(self, pull, 0 <= getattr(self, pull, 0.0) * self.step_size <= 1, "0 to 1 / step_size")
-        require(self, "step_decay", 0 < self.step_decay < np.inf, "above 0")
         require(self, "step_freeze", self.step_freeze >= -1, "-1 (never) or more")
         holds = self.budget == 0 or self.budget >= self.atoms
         require(self, "budget", holds, f"0 (no limit), or atoms ({self.atoms}) or more")
-        require(self, "evict", self.evict in EVICTIONS, "one of " + ", ".join(EVICTIONS))
 
     @property
     def width(self) -> int:

@@ -14,7 +14,7 @@ none did, makes the shortest atom start over: else atoms that the stream has lef
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from algorithms.common.kernels import Kernel
 from algorithms.dictionary.family import DictionaryLearner
@@ -36,15 +36,12 @@ class Okdl(DictionaryLearner):
     persisted_name: ClassVar[str] = "Okdl"
 
     kernel: Kernel = field(default_factory=Kernel)
-    atoms: int = 20  # 1 to budget
-    l1: float = 0.01  # 0 or more, on the scale of kappa(x, x); the larger, the fewer atoms a row has
-    l2: float = 0.0  # 0 or more; shares a row among atoms that are alike
+    atoms: Annotated[int, "1 or more"] = 20  # 1 to budget
+    l1: Annotated[float, "0 or more"] = 0.01  # on the scale of kappa(x, x); the larger, the fewer atoms a row has
+    l2: Annotated[float, "0 or more"] = 0.0  # shares a row among atoms that are alike
     ridge: float = 0.01  # 0 to 1 / step_size; pulls the atoms to 0
-    step_size: float = 0.1  # above 0
-    step_decay: float = 1000.0  # above 0; rows after which steps are half as long
+    step_size: Annotated[float, "above 0"] = 0.1
+    step_decay: Annotated[float, "above 0"] = 1000.0  # rows after which steps are half as long
     step_freeze: int = 2000  # rows after which steps stay as long as they are; 0: all are alike, -1: never
     budget: int = 100  # most stored samples; 0: unlimited, which jobs refuse
     evict: Literal["projected_grace", "projected", "norm", "oldest"] = "projected_grace"
-
-    def __post_init__(self) -> None:
-        self.check_settings()

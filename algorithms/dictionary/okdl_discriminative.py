@@ -12,7 +12,7 @@ one-versus-all has a learner of one target for each class. Rows without targets 
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from algorithms.common.kernels import Kernel
 from algorithms.dictionary.family import DictionaryLearner, DictionaryState
@@ -35,19 +35,16 @@ class OkdlDiscriminative(DictionaryLearner):
     kind: ClassVar[str] = "classification"
 
     kernel: Kernel = field(default_factory=Kernel)
-    atoms: int = 20  # 1 to budget
-    l1: float = 0.01  # 0 or more, on the scale of kappa(x, x); the larger, the fewer atoms a row has
-    l2: float = 1e-3  # 0 or more; shares a row among atoms that are alike
+    atoms: Annotated[int, "1 or more"] = 20  # 1 to budget
+    l1: Annotated[float, "0 or more"] = 0.01  # on the scale of kappa(x, x); the larger, the fewer atoms a row has
+    l2: Annotated[float, "0 or more"] = 1e-3  # shares a row among atoms that are alike
     nu: float = 0.01  # 0 to 1 / step_size; pulls w to 0
     ridge: float = 0.01  # 0 to 1 / step_size; pulls the atoms to 0
-    step_size: float = 0.1  # above 0
-    step_decay: float = 1000.0  # above 0; rows after which steps are half as long
+    step_size: Annotated[float, "above 0"] = 0.1
+    step_decay: Annotated[float, "above 0"] = 1000.0  # rows after which steps are half as long
     step_freeze: int = 2000  # rows after which steps stay as long as they are; 0: all are alike, -1: never
     budget: int = 100  # most stored samples; 0: unlimited, which jobs refuse
     evict: Literal["projected_grace", "projected", "norm", "oldest"] = "projected_grace"
-
-    def __post_init__(self) -> None:
-        self.check_settings()
 
     def targets(self, state: DictionaryState) -> int:
         return int(state.w.shape[1])

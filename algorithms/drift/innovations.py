@@ -20,7 +20,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.lagged_rls import DELTA, LAGS, SIZE
 from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, missing
 from algorithms.common.protocol import AFTER_PAUSE, Array, Basis, Learner, Outputs, require
-from algorithms.common.triangle import packed
+from algorithms.common.workspace import packed
 
 WARM = 2 * LAGS  # rows before the first z
 NORMAL = 1.2533141373155003  # deviation of a normal value over its mean size

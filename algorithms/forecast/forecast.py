@@ -22,8 +22,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.lagged_rls import DELTA, LAGS
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array, Basis, Outputs
-from algorithms.common.triangle import packed, unpacked
-from algorithms.common.workspace import Slot
+from algorithms.common.workspace import Slot, packed, unpacked
 from algorithms.forecast import experts as of_experts
 from algorithms.forecast import intervals
 from algorithms.forecast.experts import NEAR, SAMPLES

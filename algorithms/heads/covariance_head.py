@@ -12,7 +12,7 @@ from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import distance2, missing
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs
-from algorithms.common.triangle import packed
+from algorithms.common.workspace import packed
 from algorithms.heads.linear import carry, score
 
 

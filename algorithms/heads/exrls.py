@@ -11,11 +11,8 @@ trace of P would exceed 10^4 times that of its start; a turning basis takes P to
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-import numpy as np
-
-from algorithms.common.protocol import require
 from algorithms.heads.covariance_head import LeastSquares, Model
 
 
@@ -32,17 +29,11 @@ class Exrls(LeastSquares):
     name: ClassVar[str] = "exrls"
     persisted_name: ClassVar[str] = "Exrls"
 
-    transition: float = 1.0  # in (0, 1]; the weights fade by this factor a row
-    forgetting: float = 1.0  # in (0, 1]; weight of a row after n more rows is forgetting^n
-    state_noise: float = 1e-4  # 0 or more; variance that each weight gains a row
-    ridge: float = 0.01  # above 0; 1 / variance of each weight at the start
+    transition: Annotated[float, "in (0, 1]"] = 1.0  # the weights fade by this factor a row
+    forgetting: Annotated[float, "in (0, 1]"] = 1.0  # weight of a row after n more rows is forgetting^n
+    state_noise: Annotated[float, "0 or more"] = 1e-4  # variance that each weight gains a row
+    ridge: Annotated[float, "1e-12 or more"] = 0.01  # above 0; 1 / variance of each weight at the start
     intercept: bool = False  # a constant input besides the features
-
-    def __post_init__(self) -> None:
-        require(self, "transition", 0 < self.transition <= 1, "in (0, 1]")
-        require(self, "forgetting", 0 < self.forgetting <= 1, "in (0, 1]")
-        require(self, "state_noise", 0 <= self.state_noise < np.inf, "0 or more")
-        require(self, "ridge", 1e-12 <= self.ridge < np.inf, "1e-12 or more")
 
     @property
     def delta(self) -> float:  # type: ignore[override]

@@ -30,7 +30,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.linalg import distance2, largest, missing, put
 from algorithms.common.losses import side
 from algorithms.common.protocol import Array, Basis, Outputs, State, require
-from algorithms.common.triangle import packed
+from algorithms.common.workspace import packed
 from algorithms.heads.covariance_head import CovarianceHead
 from algorithms.heads.linear import carry, score
 

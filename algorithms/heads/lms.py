@@ -7,9 +7,7 @@ Departs from the source: a step that would leave the finite numbers is not taken
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-import numpy as np
+from typing import Annotated, ClassVar
 
 from algorithms.common.protocol import require
 from algorithms.heads.linear import LMS, LinearHead, Rule
@@ -29,12 +27,11 @@ class Lms(LinearHead):
     persisted_name: ClassVar[str] = "Lms"
     kind: ClassVar[str] = "regression"
 
-    step_size: float = 0.005  # above 0
+    step_size: Annotated[float, "above 0"] = 0.005
     ridge: float = 0.0  # 0 to 1 / step_size; shrinks the weights by step_size * ridge a row
     intercept: bool = False  # a constant input besides the features
 
-    def __post_init__(self) -> None:
-        require(self, "step_size", 0 < self.step_size < np.inf, "above 0")
+    def check(self) -> None:
         require(self, "ridge", 0 <= self.ridge * self.step_size <= 1, "0 to 1 / step_size")
 
     @property

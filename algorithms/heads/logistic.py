@@ -8,9 +8,7 @@ prediction is the score w'x, the log-odds up to a constant, so that 0 parts the 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-import numpy as np
+from typing import Annotated, ClassVar
 
 from algorithms.common.protocol import require
 from algorithms.heads.linear import LOGISTIC, LinearHead, Rule
@@ -30,12 +28,11 @@ class Logistic(LinearHead):
     persisted_name: ClassVar[str] = "Logistic"
     kind: ClassVar[str] = "classification"
 
-    step_size: float = 0.05  # above 0
+    step_size: Annotated[float, "above 0"] = 0.05
     ridge: float = 0.0  # 0 to 1 / step_size; shrinks the weights by step_size * ridge a row
     intercept: bool = False  # a constant input besides the features
 
-    def __post_init__(self) -> None:
-        require(self, "step_size", 0 < self.step_size < np.inf, "above 0")
+    def check(self) -> None:
         require(self, "ridge", 0 <= self.ridge * self.step_size <= 1, "0 to 1 / step_size")
 
     @property

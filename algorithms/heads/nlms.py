@@ -7,11 +7,8 @@ Departs from the source: a step that would leave the finite numbers is not taken
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-import numpy as np
-
-from algorithms.common.protocol import require
 from algorithms.heads.linear import NLMS, LinearHead, Rule
 
 
@@ -29,13 +26,9 @@ class Nlms(LinearHead):
     persisted_name: ClassVar[str] = "Nlms"
     kind: ClassVar[str] = "regression"
 
-    step_size: float = 0.1  # in (0, 2)
-    ridge: float = 1e-6  # 0 or more; added to |x|^2
+    step_size: Annotated[float, "in (0, 2)"] = 0.1
+    ridge: Annotated[float, "0 or more"] = 1e-6  # added to |x|^2
     intercept: bool = False  # a constant input besides the features
-
-    def __post_init__(self) -> None:
-        require(self, "step_size", 0 < self.step_size < 2, "in (0, 2)")
-        require(self, "ridge", 0 <= self.ridge < np.inf, "0 or more")
 
     @property
     def rule(self) -> Rule:

@@ -8,11 +8,8 @@ an input of zeros moves nothing.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-import numpy as np
-
-from algorithms.common.protocol import require
 from algorithms.heads.linear import PA, LinearHead, Rule
 
 
@@ -31,11 +28,8 @@ class Pa(LinearHead):
     kind: ClassVar[str] = "classification"
     binary_targets: ClassVar[bool] = True  # several targets are binary problems side by side
 
-    aggressiveness: float = 0.03  # above 0; most weight of one row
+    aggressiveness: Annotated[float, "above 0"] = 0.03  # most weight of one row
     intercept: bool = False  # a constant input besides the features
-
-    def __post_init__(self) -> None:
-        require(self, "aggressiveness", 0 < self.aggressiveness < np.inf, "above 0")
 
     @property
     def rule(self) -> Rule:

@@ -8,11 +8,11 @@ are binary problems side by side (one against the rest) that share t; a target o
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.common.protocol import Array, require
+from algorithms.common.protocol import Array
 from algorithms.heads.linear import PEGASOS, LinearHead, Rule
 
 
@@ -38,11 +38,8 @@ class Pegasos(LinearHead):
     kind: ClassVar[str] = "classification"
     binary_targets: ClassVar[bool] = True  # several targets are binary problems side by side
 
-    ridge: float = 0.03  # above 0; 1/C
+    ridge: Annotated[float, "above 0"] = 0.03  # 1/C
     intercept: bool = False  # a constant input besides the features
-
-    def __post_init__(self) -> None:
-        require(self, "ridge", 0 < self.ridge < np.inf, "above 0")
 
     def init(self, *, dim: int, targets: int, seed: int) -> PegasosState:
         return PegasosState(np.zeros((dim, targets)), np.zeros(targets), 0, 0)

@@ -11,9 +11,8 @@ indefinite. When the basis of the features turns by T, P becomes T P T' + delta 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from algorithms.common.protocol import require
 from algorithms.heads.covariance_head import CovarianceState, LeastSquares, Model
 
 RlsState = CovarianceState
@@ -32,13 +31,9 @@ class Rls(LeastSquares):
     name: ClassVar[str] = "rls"
     persisted_name: ClassVar[str] = "Rls"
 
-    forgetting: float = 1.0  # in (0, 1]; weight of a row after n more rows is forgetting^n
-    delta: float = 100.0  # above 0; start of P, 1 / ridge
+    forgetting: Annotated[float, "in (0, 1]"] = 1.0  # weight of a row after n more rows is forgetting^n
+    delta: Annotated[float, "above 0, at most 1e12"] = 100.0  # above 0; start of P, 1 / ridge
     intercept: bool = False  # a constant input besides the features
-
-    def __post_init__(self) -> None:
-        require(self, "forgetting", 0 < self.forgetting <= 1, "in (0, 1]")
-        require(self, "delta", 0 < self.delta <= 1e12, "above 0, at most 1e12")
 
     @property
     def model(self) -> Model:

@@ -43,9 +43,8 @@ class Rff(FixedMap):
     variant: Literal["phase", "pair"] = "pair"  # cosines with random phases, or cosines and sines
     seed: int = 0  # of the draws
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         require(self, "features", 1 <= self.features <= LARGEST_WIDTH, f"1 to {LARGEST_WIDTH}")
-        require(self, "variant", self.variant in ("phase", "pair"), "phase or pair")
         require(self, "features", self.variant == "phase" or self.features % 2 == 0, "even for pair")
         if self.kernel.name not in ("gaussian", "laplacian"):
             reject(self, "kernel", "gaussian or laplacian", self.kernel.name)

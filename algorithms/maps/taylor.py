@@ -11,14 +11,14 @@ kernel by at most ((|x| |x'|) / sigma^2)^(g+1) / (g+1)!: inputs should lie withi
 import functools
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import missing, norm2
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs, reject, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs, reject
 from algorithms.maps.fixed_map import LARGEST_WIDTH, FixedMap, MapState
 
 
@@ -36,10 +36,9 @@ class Taylor(FixedMap):
     persisted_name: ClassVar[str] = "Taylor"
 
     kernel: Kernel = field(default_factory=Kernel)  # gaussian
-    degree: int = 4  # 1 to 20; highest degree of a monomial
+    degree: Annotated[int, "1 to 20"] = 4  # highest degree of a monomial
 
-    def __post_init__(self) -> None:
-        require(self, "degree", 1 <= self.degree <= 20, "1 to 20")
+    def check(self) -> None:
         if self.kernel.name != "gaussian":
             reject(self, "kernel", "gaussian", self.kernel.name)
 

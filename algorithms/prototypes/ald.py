@@ -9,7 +9,7 @@ keys can share it. The features are U'^-1 k (see `whitened_map.py`), which a new
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import LOST
 from algorithms.common.kernels import Kernel, value
 from algorithms.common.linalg import missing, put
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
 from algorithms.common.workspace import Slot
 from algorithms.prototypes import whitened_map as maps
 
@@ -44,14 +44,9 @@ class Ald(Learner):
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("prototypes", "arrival"),)
 
     kernel: Kernel = field(default_factory=Kernel)
-    above: float = 0.1  # above 0; residual from which x enters, on the scale of kappa(x, x)
-    budget: int = 300  # most prototypes
-    ridge: float = 1e-6  # above 0; added to the diagonal of the gram matrix
-
-    def __post_init__(self) -> None:
-        require(self, "above", 0 < self.above < np.inf, "above 0")
-        require(self, "budget", self.budget >= 1, "1 or more")
-        require(self, "ridge", 0 < self.ridge < np.inf, "above 0")
+    above: Annotated[float, "above 0"] = 0.1  # residual from which x enters, on the scale of kappa(x, x)
+    budget: Annotated[int, "1 or more"] = 300  # most prototypes
+    ridge: Annotated[float, "above 0"] = 1e-6  # added to the diagonal of the gram matrix
 
     @property
     def width(self) -> int:

@@ -16,7 +16,7 @@ upper bound; after a swap a linear head hands the weight that leaves to its bloc
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from algorithms.common.protocol import Array, Basis, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.prototypes.block_loop import restore_blocks, rows
 from algorithms.prototypes.blocks import cluster
-from algorithms.prototypes.family import PrototypeRule, check_gain, check_settings
+from algorithms.prototypes.family import PrototypeRule
 from algorithms.prototypes.regression import NYSTROM
 
 
@@ -71,20 +71,18 @@ class BlockGreedy(PrototypeRule):
     judges: ClassVar[bool] = False
 
     kernel: Kernel = field(default_factory=Kernel)
-    budget: int = 100  # most prototypes, 1 to 10000
+    budget: Annotated[int, "1 to 10000"] = 100  # most prototypes, 1 to 10000
     block_size: int = 10  # prototypes of a block on average, 1 to budget
     recluster: bool = True  # blocks by k-means; false: equal shares of the slots
     neighbours: Literal["all", "nearest"] = "all"  # the prototype that leaves is of any block, or of the nearest
-    ridge: float = 1.0  # lambda of the criterion, 1e-12 to 1e12
-    min_gain: float = 0.01  # 0 or more; a swap must gain as much (relative: as this share of the estimate)
+    ridge: Annotated[float, "1e-12 to 1e12"] = 1.0  # lambda of the criterion, 1e-12 to 1e12
+    min_gain: Annotated[float, "0 or more"] = 0.01  # a swap must gain as much (relative: as this share of the estimate)
     gain_rule: Literal["absolute", "relative"] = "absolute"
     regress: Literal["none", "nystrom", "features", "labels"] = "none"  # ridge regression behind the prototypes
-    regress_ridge: float = 0.01  # eta of the regression, 1e-12 to 1e12
+    regress_ridge: Annotated[float, "1e-12 to 1e12"] = 0.01  # eta of the regression, 1e-12 to 1e12
     on_swap: Literal["transfer", "reset"] = "transfer"  # what the regression knows after a swap: all of it, or nothing
 
-    def __post_init__(self) -> None:
-        check_settings(self)
-        check_gain(self)
+    def check(self) -> None:
         require(self, "block_size", 1 <= self.block_size <= self.budget, f"1 to budget ({self.budget})")
 
     @property

@@ -8,11 +8,11 @@ length (kappa(x, x) = 0) enters an empty set only. Departs from the source: a bu
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Array, Basis, Outputs, require
-from algorithms.prototypes.family import PrototypeRule, check_settings
+from algorithms.common.protocol import Array, Basis, Outputs
+from algorithms.prototypes.family import PrototypeRule
 from algorithms.prototypes.selection_loop import COHERENCE, rows
 
 
@@ -31,14 +31,10 @@ class Coherence(PrototypeRule):
     judges: ClassVar[bool] = False
 
     kernel: Kernel = field(default_factory=Kernel)
-    budget: int = 100  # most prototypes, 1 to 10000
-    above: float = 0.5  # in [0, 1]; coherence above which x is left out
+    budget: Annotated[int, "1 to 10000"] = 100  # most prototypes, 1 to 10000
+    above: Annotated[float, "0 to 1"] = 0.5  # in [0, 1]; coherence above which x is left out
     regress: Literal["none", "nystrom", "features", "labels"] = "none"  # ridge regression behind the prototypes
-    regress_ridge: float = 0.01  # eta of the regression, 1e-12 to 1e12
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-        require(self, "above", 0 <= self.above <= 1, "0 to 1")
+    regress_ridge: Annotated[float, "1e-12 to 1e12"] = 0.01  # eta of the regression, 1e-12 to 1e12
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         limits = 1.0, float(self.above), False, 0

@@ -15,9 +15,8 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import put
-from algorithms.common.protocol import Array, Learner, require
-from algorithms.common.triangle import packed
-from algorithms.common.workspace import Slot
+from algorithms.common.protocol import Array, Learner
+from algorithms.common.workspace import Slot, packed
 from algorithms.prototypes import inverse, turning_map
 from algorithms.prototypes.regression import FORMS, LABELS, NONE, label_weights
 
@@ -35,18 +34,6 @@ class PrototypeState(NamedTuple):
     P: Array  # triangle by rows, inverse of the regression's sum; empty without one
     estimate: float  # log det (K + ridge I) of the set
     seen: int  # rows so far
-
-
-def check_settings(learner: Any) -> None:
-    """The settings that all of them have."""
-    require(learner, "budget", 1 <= learner.budget <= 10_000, "1 to 10000")
-    require(learner, "regress_ridge", 1e-12 <= learner.regress_ridge <= 1e12, "1e-12 to 1e12")
-
-
-def check_gain(learner: Any) -> None:
-    """Those of a criterion that swaps."""
-    require(learner, "ridge", 1e-12 <= learner.ridge <= 1e12, "1e-12 to 1e12")
-    require(learner, "min_gain", 0 <= learner.min_gain < np.inf, "0 or more")
 
 
 class PrototypeRule(Learner, abstract=True):

@@ -14,19 +14,19 @@ Features are z = U'^-1 k of `whitened_map.py` in the order of the slots; heads g
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import dot, missing, put
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot
 from algorithms.prototypes import inverse
 from algorithms.prototypes import whitened_map as maps
-from algorithms.prototypes.family import FAR, check_gain
+from algorithms.prototypes.family import FAR
 from algorithms.prototypes.turning_map import RIDGE
 
 PLACE = 1  # purpose of the draws
@@ -58,15 +58,12 @@ class GeneralisedCoherence(Learner):
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)
-    budget: int = 100  # prototypes, 1 to 1000
-    reference: int | None = None  # rows that the criterion is a mean over, 1 to 10000; None = 4 budget
-    ridge: float = 0.01  # lambda of the criterion, 1e-12 to 1e12; the map has 1e-6
-    min_gain: float = 1e-4  # 0 or more; a swap must gain as much, on the scale of kappa(x, x)
-
-    def __post_init__(self) -> None:
-        require(self, "budget", 1 <= self.budget <= 1000, "1 to 1000")
-        require(self, "reference", self.reference is None or 1 <= self.reference <= 10_000, "1 to 10000")
-        check_gain(self)
+    budget: Annotated[int, "1 to 1000"] = 100  # prototypes, 1 to 1000
+    reference: Annotated[int, "1 to 10000"] | None = (
+        None  # rows that the criterion is a mean over, 1 to 10000; None = 4 budget
+    )
+    ridge: Annotated[float, "1e-12 to 1e12"] = 0.01  # lambda of the criterion, 1e-12 to 1e12; the map has 1e-6
+    min_gain: Annotated[float, "0 or more"] = 1e-4  # a swap must gain as much, on the scale of kappa(x, x)
 
     @property
     def references(self) -> int:

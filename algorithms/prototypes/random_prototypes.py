@@ -11,14 +11,14 @@ change of basis, T = U'_new^-1 K(new, old) U_old^-1. Meant to be frozen on a pop
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, value
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot
 from algorithms.prototypes import whitened_map as maps
@@ -51,12 +51,8 @@ class RandomPrototypes(Learner):
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)
-    budget: int = 300  # most prototypes
-    ridge: float = 1e-6  # above 0; added to the diagonal of the gram matrix
-
-    def __post_init__(self) -> None:
-        require(self, "budget", self.budget >= 1, "1 or more")
-        require(self, "ridge", 0 < self.ridge < np.inf, "above 0")
+    budget: Annotated[int, "1 or more"] = 300  # most prototypes
+    ridge: Annotated[float, "above 0"] = 1e-6  # added to the diagonal of the gram matrix
 
     @property
     def width(self) -> int:

@@ -13,7 +13,7 @@ Features are z = U'^-1 k of `whitened_map.py`; where the output turns to another
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -61,14 +61,11 @@ class SieveStreaming(Learner):
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)
-    budget: int = 100  # most prototypes of a set
-    epsilon: float = 0.3  # 0.1 to 1; ratio of neighbouring thresholds, less 1
-    ridge: float = 1.0  # lambda of the criterion, 1e-12 to 1e12; the map has 1e-6
+    budget: Annotated[int, "1 to 10000"] = 100  # most prototypes of a set
+    epsilon: Annotated[float, "0.1 to 1"] = 0.3  # ratio of neighbouring thresholds, less 1
+    ridge: Annotated[float, "1e-12 to 1e12"] = 1.0  # lambda of the criterion, 1e-12 to 1e12; the map has 1e-6
 
-    def __post_init__(self) -> None:
-        require(self, "budget", 1 <= self.budget <= 10_000, "1 to 10000")
-        require(self, "epsilon", 0.1 <= self.epsilon <= 1, "0.1 to 1")
-        require(self, "ridge", 1e-12 <= self.ridge <= 1e12, "1e-12 to 1e12")
+    def check(self) -> None:
         fits = f"large enough for at most {MOST_SIEVES} sieves, with budget {self.budget}; this one makes {self.sieves}"
         require(self, "epsilon", self.sieves <= MOST_SIEVES, fits)
         most = MOST_ROWS // self.sieves

@@ -8,11 +8,11 @@ without a swap the set is final, and its map stays unchanged. Several passes ove
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Array, Basis, Outputs, require
-from algorithms.prototypes.family import PrototypeRule, check_gain, check_settings
+from algorithms.common.protocol import Array, Basis, Outputs
+from algorithms.prototypes.family import PrototypeRule
 from algorithms.prototypes.selection_loop import GREEDY, rows
 
 
@@ -31,19 +31,14 @@ class StreamGreedy(PrototypeRule):
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)
-    budget: int = 100  # most prototypes, 1 to 10000
-    ridge: float = 1.0  # lambda of the criterion, 1e-12 to 1e12; the map has 1e-6
-    min_gain: float = 0.01  # 0 or more; a swap must gain as much (relative: as this share of the criterion)
+    budget: Annotated[int, "1 to 10000"] = 100  # most prototypes, 1 to 10000
+    ridge: Annotated[float, "1e-12 to 1e12"] = 1.0  # lambda of the criterion, 1e-12 to 1e12; the map has 1e-6
+    min_gain: Annotated[float, "0 or more"] = 0.01  # a swap must gain as much (relative: as this share of the criterion)
     gain_rule: Literal["absolute", "relative"] = "absolute"
-    stop_after: int = 1000  # rows without a swap after which the set is final; 0 = never
+    stop_after: Annotated[int, "0 or more"] = 1000  # rows without a swap after which the set is final; 0 = never
     regress: Literal["none", "nystrom", "features", "labels"] = "none"  # ridge regression behind the prototypes
-    regress_ridge: float = 0.01  # eta of the regression, 1e-12 to 1e12
+    regress_ridge: Annotated[float, "1e-12 to 1e12"] = 0.01  # eta of the regression, 1e-12 to 1e12
     on_swap: Literal["transfer", "reset"] = "transfer"  # what the regression knows after a swap: all of it, or nothing
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-        check_gain(self)
-        require(self, "stop_after", self.stop_after >= 0, "0 or more")
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         relative, resets = self.gain_rule == "relative", self.on_swap == "reset"

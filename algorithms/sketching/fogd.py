@@ -12,7 +12,7 @@ the same for every key.
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import missing
 from algorithms.common.losses import LOSSES, check_steps, evaluate, kind_of, steps
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, reject, require
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, reject
 from algorithms.common.randomness import normal
 from algorithms.sketching.expansion import LARGEST_RATE, learn_step
 
@@ -49,15 +49,14 @@ class Fogd(Learner):
     binary_targets: ClassVar[bool] = True  # several targets are binary problems on the same features
 
     kernel: Kernel = field(default_factory=Kernel)  # gaussian
-    features: int = 100  # frequencies; a row has twice as many features
+    features: Annotated[int, "1 to 10000"] = 100  # frequencies; a row has twice as many features
     step_size: float = 0.005  # above 0
     ridge: float = 0.0  # 0 or more, below 1 / step_size; the weights decay by step_size ridge a row
     loss: Literal["hinge", "squared", "logistic"] = "hinge"
     seed: int = 0  # of the draws
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         check_steps(self, below=LARGEST_RATE)
-        require(self, "features", 1 <= self.features <= 10_000, "1 to 10000")
         if self.kernel.name != "gaussian":
             reject(self, "kernel", "gaussian", self.kernel.name)
 

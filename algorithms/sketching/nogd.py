@@ -14,7 +14,7 @@ its oldest row go.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -56,15 +56,14 @@ class Nogd(Learner):
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "weights"),)
 
     kernel: Kernel = field(default_factory=Kernel)
-    budget: int = 100  # rows of the buffer
+    budget: Annotated[int, "1 to 10000"] = 100  # rows of the buffer
     rank: int | None = None  # features, 1 to budget; None = budget / 5
     step_size: float = 0.2  # above 0
     ridge: float = 0.0  # 0 or more, below 1 / step_size; the weights decay by step_size ridge a row
     loss: Literal["hinge", "squared", "logistic"] = "hinge"
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         check_steps(self, below=LARGEST_RATE)
-        require(self, "budget", 1 <= self.budget <= 10_000, "1 to 10000")
         require(self, "rank", 1 <= self.width <= self.budget, f"1 to budget ({self.budget})")
 
     @property

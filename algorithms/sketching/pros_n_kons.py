@@ -15,7 +15,7 @@ Departs from the source: a budget; when it is full no sample joins. The hinge lo
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -87,20 +87,16 @@ class ProsNKons(Learner):
     triangles: ClassVar[Mapping[str, str]] = {"inverse": "dictionary"}
 
     kernel: Kernel = field(default_factory=Kernel)
-    budget: int = 100  # most stored samples; 0: unlimited, which jobs refuse
+    budget: Annotated[int, "0 to 10000"] = 100  # most stored samples; 0: unlimited, which jobs refuse
     ridge: float = 1.0  # above 0; of A and of the leverage scores
-    oversampling: float = 1.5  # above 0; chance to join over the ridge leverage score
+    oversampling: Annotated[float, "above 0"] = 1.5  # chance to join over the ridge leverage score
     curvature: float = 0.125  # above 0; weight of a squared gradient in A, 1 / (8 C^2) for a squared loss
     loss: Literal["hinge", "squared"] = "hinge"
-    score_cap: float | None = None  # above 0; largest score; None = 1 for the hinge, none for the squared loss
+    score_cap: Annotated[float, "above 0"] | None = None  # largest score; None = 1 for the hinge, none for the squared loss
 
-    def __post_init__(self) -> None:
-        require(self, "budget", 0 <= self.budget <= 10_000, "0 to 10000")
+    def check(self) -> None:
         require(self, "ridge", 1e-9 <= self.ridge < 1e9, "1e-9 to 1e9")
-        require(self, "oversampling", 0 < self.oversampling < np.inf, "above 0")
         require(self, "curvature", 0 < self.curvature < 1e9, "above 0")
-        require(self, "loss", self.loss in ("hinge", "squared"), "hinge or squared")
-        require(self, "score_cap", self.score_cap is None or 0 < self.score_cap < np.inf, "above 0")
 
     @property
     def kind(self) -> str:  # type: ignore[override]

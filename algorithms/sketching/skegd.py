@@ -24,7 +24,7 @@ A map that cannot be computed (kernel values out of range) is not taken: the old
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -127,22 +127,19 @@ class Skegd(Learner):
     may_be_empty: ClassVar[tuple[str, ...]] = ("experts",)
 
     kernel: Kernel = field(default_factory=Kernel)
-    budget: int = 100  # rows of stage one, from which the first map is made
+    budget: Annotated[int, "1 to 10000"] = 100  # rows of stage one, from which the first map is made
     rows: int | None = None  # most rows in the sketch, above budget; None = 4 budget; 0: unlimited, which jobs refuse
     sketch_rows: int | None = None  # size of the sketch; None = budget / 4, printed 3/4 budget
     landmarks: int | None = None  # samples that the map compares x with, 1 to budget; None = budget / 2
     rank: int | None = None  # features, 1 to landmarks (to sketch_rows if printed); None = 3/10 budget
     sketch_blocks: int = 4  # nonzeros in a row of the sketching matrix, 1 to sketch_rows
-    refresh_every: int = 50  # labelled rows from one update of the map to the next
+    refresh_every: Annotated[int, "1 or more"] = 50  # labelled rows from one update of the map to the next
     step_size: float | Literal["mixed"] = "mixed"  # above 0; mixed: five steps side by side
     ridge: float = 0.0  # 0 or more, below 1 / step_size; the weights decay by step_size ridge a row
     map: Literal["augmented", "printed"] = "augmented"
     rebase: Literal["projected", "printed"] = "projected"  # how the weights follow a new map
 
-    def __post_init__(self) -> None:
-        require(self, "budget", 1 <= self.budget <= 10_000, "1 to 10000")
-        require(self, "map", self.map in MAPS, "one of " + ", ".join(MAPS))
-        require(self, "rebase", self.rebase in REBASES, "one of " + ", ".join(REBASES))
+    def check(self) -> None:
         require(self, "rows", self.rows in (None, 0) or self.budget < self.rows, f"0, or above budget ({self.budget})")
         s_p, s_m, rank = self.sizes
         require(self, "sketch_rows", 1 <= s_p <= 10_000, "1 to 10000")
@@ -151,7 +148,6 @@ class Skegd(Learner):
         of = "landmarks" if most == s_m else "sketch_rows"
         require(self, "rank", 1 <= rank <= most, f"1 to {of} ({most}, with budget {self.budget})")
         require(self, "sketch_blocks", 1 <= self.sketch_blocks <= s_p, f"1 to sketch_rows ({s_p})")
-        require(self, "refresh_every", self.refresh_every >= 1, "1 or more")
         if isinstance(self.step_size, str):
             require(self, "step_size", self.step_size == "mixed", "a number above 0, or 'mixed'")
         else:

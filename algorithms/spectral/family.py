@@ -7,7 +7,7 @@ class as its base. With head = "none" (as in a chain) it only gives features; ot
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,14 +15,11 @@ from algorithms.common.eigen import symmetric
 from algorithms.common.kernels import Kernel, gram
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, require
 from algorithms.common.rls import carry_covariance
-from algorithms.common.triangle import packed
-from algorithms.common.workspace import Slot, Workspace
-from algorithms.spectral.evictions import EVICTIONS
+from algorithms.common.workspace import Slot, Workspace, packed
 from algorithms.spectral.loop import HEADS, LABELLED, NOVEL, Rules, rows_until
 from algorithms.spectral.map import SAMPLES, WAITING, WEIGHTS, Fields, admit, pairs, rebuild, restore, values_on
 
-TRANSFERS = ("exact", "nearest", "truncate")
-SOLVERS = ("eigh", "rank_one", "ritz")
+LARGEST_NOVELTY = 1e150  # from here on the square of a distance leaves the floating-point range
 
 
 class FamilyState(NamedTuple):
@@ -38,31 +35,6 @@ class FamilyState(NamedTuple):
     P: Array  # (rank (rank + 1) / 2,) lower triangle by rows, of a head that has one
     novelty: float  # the present threshold
     seen: int  # rows so far
-
-
-def check_head(learner: Any) -> None:
-    """The settings of rank, novelty and head."""
-    require(learner, "rank", learner.rank >= 1, "1 or more")
-    require(learner, "novelty", 0 <= learner.novelty < 1e150, "0 or more")
-    require(learner, "head", learner.head in HEADS, "one of " + ", ".join(HEADS))
-    require(learner, "step_size", 0 < learner.step_size < np.inf, "above 0")
-    require(learner, "forgetting", 0 < learner.forgetting <= 1, "in (0, 1]")
-    require(learner, "delta", 0 < learner.delta <= 1e12, "above 0, at most 1e12")
-    require(learner, "transition", 0 < learner.transition <= 1, "in (0, 1]")
-    require(learner, "state_noise", 0 <= learner.state_noise < np.inf, "0 or more")
-
-
-def check_map(learner: Any) -> None:
-    """The settings of a map that follows."""
-    require(learner, "seed_size", 1 <= learner.seed_size <= 100_000, "1 to 100000")
-    require(learner, "transfer", learner.transfer in TRANSFERS, "one of " + ", ".join(TRANSFERS))
-    require(learner, "solver", learner.solver in SOLVERS, "one of " + ", ".join(SOLVERS))
-    enough = learner.ritz_rank is None or learner.ritz_rank >= learner.rank
-    require(learner, "ritz_rank", enough, f"rank ({learner.rank}) or more")
-    holds = learner.budget == 0 or learner.budget >= learner.rank
-    require(learner, "budget", holds, f"0 (no limit), or rank ({learner.rank}) or more")
-    require(learner, "evict", learner.evict in EVICTIONS, "one of " + ", ".join(EVICTIONS))
-    require(learner, "order", learner.order in ("map_first", "lms_first"), "'map_first' or 'lms_first'")
 
 
 class SpectralFilter(Learner, abstract=True):
@@ -301,19 +273,18 @@ class FixedMap(SpectralFilter, abstract=True):
     __slots__ = ()
 
     kernel: Kernel = field(default_factory=Kernel)
-    rank: int  # features: leading eigenfunctions, at most map_size
-    map_size: int  # first rows, from which the map is made
+    rank: Annotated[int, "1 or more"]  # features: leading eigenfunctions, at most map_size
+    map_size: Annotated[int, "1 to 100000"]  # first rows, from which the map is made
     novelty: float
     head: Literal["lms", "rls", "exrls", "none"] = "lms"  # "none": features only
-    step_size: float = 0.1  # of lms, above 0
-    forgetting: float = 1.0  # of rls and exrls, in (0, 1]; weight of a row after n more rows is forgetting^n
-    delta: float = 100.0  # of rls and exrls, above 0; start of P, 1 / ridge
-    transition: float = 1.0  # of exrls, in (0, 1]; the state's transition is this times the identity
-    state_noise: float = 1e-4  # of exrls, 0 or more
+    step_size: Annotated[float, "above 0"] = 0.1  # of lms, above 0
+    forgetting: Annotated[float, "in (0, 1]"] = 1.0  # of rls and exrls; weight of a row after n more rows is forgetting^n
+    delta: Annotated[float, "above 0, at most 1e12"] = 100.0  # of rls and exrls, above 0; start of P, 1 / ridge
+    transition: Annotated[float, "in (0, 1]"] = 1.0  # of exrls, in (0, 1]; the state's transition is this times the identity
+    state_noise: Annotated[float, "0 or more"] = 1e-4  # of exrls, 0 or more
 
-    def __post_init__(self) -> None:
-        check_head(self)
-        require(self, "map_size", 1 <= self.map_size <= 100_000, "1 to 100000")
+    def check(self) -> None:
+        require(self, "novelty", 0 <= self.novelty < LARGEST_NOVELTY, "0 or more")
         require(self, "rank", self.rank <= self.map_size, f"at most map_size ({self.map_size})")
 
     @property
@@ -329,8 +300,8 @@ class MovingMap(SpectralFilter, abstract=True):
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)
-    rank: int = 30  # features: leading eigenfunctions, at most budget
-    seed_size: int = 100  # first rows, from which the first map is made
+    rank: Annotated[int, "1 or more"] = 30  # features: leading eigenfunctions, at most budget
+    seed_size: Annotated[int, "1 to 100000"] = 100  # first rows, from which the first map is made
     novelty: float  # 0 or more; squared distance to the nearest stored sample from which a row is stored
     transfer: Literal["exact", "nearest", "truncate"] = "exact"  # the head's value on a newcomer: its own, the nearest's, 0
     solver: Literal["eigh", "rank_one", "ritz"] = "eigh"
@@ -339,15 +310,18 @@ class MovingMap(SpectralFilter, abstract=True):
     evict: Literal["lru", "oldest", "close_pair", "widen", "stop"] = "lru"
     order: Literal["map_first", "lms_first"] = "map_first"  # of a row that enters: the map follows before the head learns
     head: Literal["lms", "rls", "exrls", "none"] = "lms"  # "none": features only
-    step_size: float = 0.1  # of lms, above 0
-    forgetting: float = 1.0  # of rls and exrls, in (0, 1]; weight of a row after n more rows is forgetting^n
-    delta: float = 100.0  # of rls and exrls, above 0; start of P, 1 / ridge
-    transition: float = 1.0  # of exrls, in (0, 1]; the state's transition is this times the identity
-    state_noise: float = 1e-4  # of exrls, 0 or more
+    step_size: Annotated[float, "above 0"] = 0.1  # of lms, above 0
+    forgetting: Annotated[float, "in (0, 1]"] = 1.0  # of rls and exrls; weight of a row after n more rows is forgetting^n
+    delta: Annotated[float, "above 0, at most 1e12"] = 100.0  # of rls and exrls, above 0; start of P, 1 / ridge
+    transition: Annotated[float, "in (0, 1]"] = 1.0  # of exrls, in (0, 1]; the state's transition is this times the identity
+    state_noise: Annotated[float, "0 or more"] = 1e-4  # of exrls, 0 or more
 
-    def __post_init__(self) -> None:
-        check_head(self)
-        check_map(self)
+    def check(self) -> None:
+        require(self, "novelty", 0 <= self.novelty < LARGEST_NOVELTY, "0 or more")
+        enough = self.ritz_rank is None or self.ritz_rank >= self.rank
+        require(self, "ritz_rank", enough, f"rank ({self.rank}) or more")
+        holds = self.budget == 0 or self.budget >= self.rank
+        require(self, "budget", holds, f"0 (no limit), or rank ({self.rank}) or more")
 
     @property
     def first_rows(self) -> int:

@@ -9,14 +9,14 @@ Departs from the source: no factor, no admission, no eviction rule; repeats are 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import missing, put, remove_row, remove_row_and_column
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
 from algorithms.common.workspace import Slot
 from algorithms.subspace import projection as sub
 
@@ -42,12 +42,8 @@ class LastPoints(Learner):
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)
-    rank: int = 10  # points remembered
-    ridge: float = 1e-3  # above 0
-
-    def __post_init__(self) -> None:
-        require(self, "rank", self.rank >= 1, "1 or more")
-        require(self, "ridge", 0 < self.ridge < np.inf, "above 0")
+    rank: Annotated[int, "1 or more"] = 10  # points remembered
+    ridge: Annotated[float, "above 0"] = 1e-3
 
     @property
     def width(self) -> int:

@@ -12,7 +12,7 @@ recomputed, so a row of Alg. 2 does not cost O(n^2).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -56,25 +56,18 @@ class Okfe(Learner):
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)
-    rank: int = 10  # 1 or more
-    ridge: float = 1e-3  # above 0
+    rank: Annotated[int, "1 or more"] = 10
+    ridge: Annotated[float, "above 0"] = 1e-3
     update: Literal["parametric", "nonparametric"] = "parametric"  # (16) or (19b)
     step_rule: Literal["inverse_norm", "over_n", "over_n2", "lipschitz", "constant"] = "inverse_norm"
-    step_size: float = 1.0  # the constant c of every step rule, for kappa(x, x) about 1
-    step_floor: float = 0.05  # smallest |q| of inverse_norm; 0 = none
+    step_size: Annotated[float, "above 0"] = 1.0  # the constant c of every step rule, for kappa(x, x) about 1
+    step_floor: Annotated[float, "0 or more"] = 0.05  # smallest |q| of inverse_norm; 0 = none
     recede: bool = False  # the (lambda/n) term of (16) and (19b)
     seed_size: int | None = None  # rows that plant the first factor, rank or more; None = rank
     seed_factor: Literal["kpca", "random"] = "kpca"
 
-    def __post_init__(self) -> None:
-        require(self, "rank", self.rank >= 1, "1 or more")
-        require(self, "ridge", 0 < self.ridge < np.inf, "above 0")
-        require(self, "update", self.update in ("parametric", "nonparametric"), "'parametric' or 'nonparametric'")
-        require(self, "step_rule", self.step_rule in STEP_RULES, "one of " + ", ".join(STEP_RULES))
-        require(self, "step_size", 0 < self.step_size < np.inf, "above 0")
-        require(self, "step_floor", 0 <= self.step_floor < np.inf, "0 or more")
+    def check(self) -> None:
         require(self, "seed_size", self.seed_size is None or self.seed_size >= self.rank, f"rank ({self.rank}) or more")
-        require(self, "seed_factor", self.seed_factor in ("kpca", "random"), "'kpca' or 'random'")
 
     @property
     def width(self) -> int:

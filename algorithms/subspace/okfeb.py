@@ -14,7 +14,7 @@ victim's part to the others, and `projected_older` takes no victim among the new
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -70,44 +70,28 @@ class Okfeb(Learner):
 
     kernel: Kernel = field(default_factory=Kernel)
     rank: int = 10  # 1 to budget
-    budget: int = 15  # most stored samples
-    ridge: float = 1e-3  # above 0
+    budget: Annotated[int, "1 or more"] = 15  # most stored samples
+    ridge: Annotated[float, "above 0"] = 1e-3
     role: Literal["track", "head"] | None = None
     update: Literal["parametric", "nonparametric"] | None = None  # (16) or (19b)
     step_rule: Literal["inverse_norm", "over_n", "over_n2", "lipschitz", "constant"] = "inverse_norm"
-    step_size: float = 1.0  # the constant c of every step rule, for kappa(x, x) about 1
-    step_floor: float = 0.05  # smallest |q| of inverse_norm; 0 = none
+    step_size: Annotated[float, "above 0"] = 1.0  # the constant c of every step rule, for kappa(x, x) about 1
+    step_floor: Annotated[float, "0 or more"] = 0.05  # smallest |q| of inverse_norm; 0 = none
     recede: bool = False  # the (lambda/n) term of (16) and (19b)
     evict: Literal["projected", "decayed_norm", "oldest", "min_distortion", "redundancy", "projected_older"] | None = None
-    decay: float | None = None  # beta in (0, 1]
+    decay: Annotated[float, "above 0, at most 1"] | None = None  # beta in (0, 1]
     decay_on: Literal["admission", "eviction"] = "admission"
     censor: Literal["moving_average", "off", "below"] | None = None
-    censor_below: float = 0.0  # threshold of censor = "below", a squared distance
-    censor_window: int = 100  # LS errors in the moving average
+    censor_below: Annotated[float, "0 or more"] = 0.0  # threshold of censor = "below", a squared distance
+    censor_window: Annotated[int, "1 to 10000"] = 100  # LS errors in the moving average
     seed_size: int | None = None  # rows that plant the first factor, rank to budget; None = budget
     seed_factor: Literal["kpca", "random"] = "kpca"
     coordinates: Literal["subspace", "support"] = "subspace"  # u = R q, or the paper's z = K^(1/2) A q of width budget
 
-    def __post_init__(self) -> None:
-        require(self, "budget", self.budget >= 1, "1 or more")
+    def check(self) -> None:
         require(self, "rank", 1 <= self.rank <= self.budget, f"1 to budget ({self.budget})")
-        require(self, "ridge", 0 < self.ridge < np.inf, "above 0")
-        require(self, "role", self.role in PRESETS, "'track', 'head' or nothing")
-        require(self, "update", self.update in (None, "parametric", "nonparametric"), "'parametric' or 'nonparametric'")
-        require(self, "step_rule", self.step_rule in STEP_RULES, "one of " + ", ".join(STEP_RULES))
-        require(self, "step_size", 0 < self.step_size < np.inf, "above 0")
-        require(self, "step_floor", 0 <= self.step_floor < np.inf, "0 or more")
-        require(self, "evict", self.evict in (None, *EVICTIONS), "one of " + ", ".join(EVICTIONS))
-        require(self, "decay", self.decay is None or 0 < self.decay <= 1, "above 0, at most 1")
-        require(self, "decay_on", self.decay_on in ("admission", "eviction"), "'admission' or 'eviction'")
-        censors = (None, "moving_average", "off", "below")
-        require(self, "censor", self.censor in censors, "'moving_average', 'off' or 'below'")
-        require(self, "censor_below", 0 <= self.censor_below < np.inf, "0 or more")
-        require(self, "censor_window", 1 <= self.censor_window <= 10_000, "1 to 10000")
         sizes = self.seed_size is None or self.rank <= self.seed_size <= self.budget
         require(self, "seed_size", sizes, f"rank ({self.rank}) to budget ({self.budget})")
-        require(self, "seed_factor", self.seed_factor in ("kpca", "random"), "'kpca' or 'random'")
-        require(self, "coordinates", self.coordinates in ("subspace", "support"), "'subspace' or 'support'")
 
     @property
     def width(self) -> int:

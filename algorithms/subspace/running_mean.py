@@ -8,14 +8,14 @@ and so suits the same detectors as any other LS error. It gives no features.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, value
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
 
 
 class RunningMeanState(NamedTuple):
@@ -38,10 +38,7 @@ class RunningMean(Learner):
     persisted_name: ClassVar[str] = "RunningMean"
 
     kernel: Kernel = field(default_factory=Kernel)
-    decay: float = 0.9  # in (0, 1]; weight of a row relative to the next one; 1: the mean of all rows
-
-    def __post_init__(self) -> None:
-        require(self, "decay", 0 < self.decay <= 1, "above 0, at most 1")
+    decay: Annotated[float, "above 0, at most 1"] = 0.9  # weight of a row relative to the next one; 1: the mean of all rows
 
     def init(self, *, dim: int, targets: int, seed: int) -> RunningMeanState:
         return RunningMeanState(np.zeros(dim), 0.0, 0)

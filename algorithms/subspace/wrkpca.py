@@ -12,7 +12,7 @@ long after they have left; the one with the least part of C leaves, argmin C_ii 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -174,25 +174,17 @@ class Wrkpca(Learner):
 
     kernel: Kernel = field(default_factory=Kernel)
     rank: int = 10  # 1 to budget
-    budget: int = 15  # most stored samples
-    ridge: float = 1e-3  # above 0
-    decay: float = 0.98  # in (0, 1]; a row's lasting weight after n more stored rows is floor decay^n
-    floor: float = 0.03  # in (0, 1]; share of the lasting weight in a new row's
-    fade: float = 0.7  # in [0, 1); its passing weight is (1 - floor) fade^n
+    budget: Annotated[int, "1 or more"] = 15  # most stored samples
+    ridge: Annotated[float, "above 0"] = 1e-3
+    decay: Annotated[float, "above 0, at most 1"] = 0.98  # a row's lasting weight after n more stored rows is floor decay^n
+    floor: Annotated[float, "above 0, at most 1"] = 0.03  # share of the lasting weight in a new row's
+    fade: Annotated[float, "0 or more, below 1"] = 0.7  # its passing weight is (1 - floor) fade^n
     censor: Literal["moving_average", "off", "below"] = "off"
-    censor_below: float = 0.0  # threshold of censor = "below", a squared distance
-    censor_window: int = 100  # LS errors in the moving average
+    censor_below: Annotated[float, "0 or more"] = 0.0  # threshold of censor = "below", a squared distance
+    censor_window: Annotated[int, "1 to 10000"] = 100  # LS errors in the moving average
 
-    def __post_init__(self) -> None:
-        require(self, "budget", self.budget >= 1, "1 or more")
+    def check(self) -> None:
         require(self, "rank", 1 <= self.rank <= self.budget, f"1 to budget ({self.budget})")
-        require(self, "ridge", 0 < self.ridge < np.inf, "above 0")
-        require(self, "decay", 0 < self.decay <= 1, "above 0, at most 1")
-        require(self, "floor", 0 < self.floor <= 1, "above 0, at most 1")
-        require(self, "fade", 0 <= self.fade < 1, "0 or more, below 1")
-        require(self, "censor", self.censor in ("moving_average", "off", "below"), "'moving_average', 'off' or 'below'")
-        require(self, "censor_below", 0 <= self.censor_below < np.inf, "0 or more")
-        require(self, "censor_window", 1 <= self.censor_window <= 10_000, "1 to 10000")
 
     @property
     def width(self) -> int:

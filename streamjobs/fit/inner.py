@@ -12,7 +12,7 @@ import numpy as np
 
 from algorithms.common.blas import ONE_THREAD
 from algorithms.common.protocol import LEARN_HEAD, PREDICT_ONLY, Array
-from algorithms.common.triangle import unpacked
+from algorithms.common.workspace import unpacked
 from algorithms.heads.gated_rls import GatedRls, GatedRlsState
 from streamjobs.fit.learning import Learned, Recipe, Start, scores_of, start_head
 from streamjobs.fit.least_squares import head_of, sums_of

@@ -6,7 +6,7 @@ import numpy as np
 
 from algorithms.common.blas import ONE_THREAD
 from algorithms.common.protocol import Array
-from algorithms.common.triangle import packed
+from algorithms.common.workspace import packed
 from algorithms.heads.rls import Rls, RlsState
 from streamjobs.stages.class_counts import targets_of
 from streamjobs.stages.population.directions import Directions

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import Array
-from algorithms.common.triangle import packed
+from algorithms.common.workspace import packed
 from streamjobs.stages.population.reject import MEASURES, SCORES, Measures, measured
 
 SPREAD = 0.03  # of the scores' mean variance, added to each: classes that are never mistaken for another have none

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array
-from algorithms.common.triangle import packed
+from algorithms.common.workspace import packed
 from streamjobs.fit.inner import Inner
 from streamjobs.fit.recordings import arriving
 from streamjobs.stages.smoothing import Changes, Refuted, Smoothing, Transitions, count_right

@@ -7,7 +7,7 @@ import pytest
 
 from algorithms import learner_from
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array
-from algorithms.common.triangle import packed, unpacked
+from algorithms.common.workspace import packed, unpacked
 from algorithms.heads.gated_rls import GatedRls
 from streamjobs.learner_checks.states import same_outputs, same_state
 from streamjobs.stages.smoothing import FIRST, MOVED, Changes, Refuted, Smoothing, Transitions

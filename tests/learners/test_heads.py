@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from algorithms import Basis, learner_from
 from algorithms.common.protocol import Array
 from algorithms.common.rls import WIND_UP
-from algorithms.common.triangle import packed, unpacked
+from algorithms.common.workspace import packed, unpacked
 from algorithms.heads.rls import Rls
 from streamjobs.learner_checks.states import joined, rows_of, same_outputs, same_state
 from tests.reference import heads as reference
