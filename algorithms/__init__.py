@@ -1,6 +1,6 @@
 """The registry: every learner by its name, and `learner_from` to make one from a table of settings.
 
-One line adds a learner: its name and its family. A learner is imported when its class is first asked for: a job needs few.
+A word adds a learner: its name, next to its family. A learner is imported when it is first asked for: a job needs few.
 
 >>> learner = learner_from("lms", {"step_size": 0.5})
 >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[1.0]], [[2.0]])
@@ -25,70 +25,22 @@ from algorithms.common.settings import build, suggestion
 from algorithms.common.workspace import Workspace
 
 COMPOSITION = "composition"  # the family of learners made of other learners, which have no folder
-FAMILIES = {  # name of each learner -> its family, the folder of its file
-    "adwin": "drift",
-    "ald": "prototypes",
-    "auto_bandwidth": "composition",
-    "block_greedy": "prototypes",
-    "bogd": "budgeted",
-    "bpas": "budgeted",
-    "chain": "composition",
-    "coherence": "prototypes",
-    "column_chart": "drift",
-    "conformal": "drift",
-    "exkrls": "adaptive",
-    "exrls": "heads",
-    "fogd": "sketching",
-    "forgetron": "budgeted",
-    "gated_rls": "heads",
-    "gauss_quadrature": "maps",
-    "generalised_coherence": "prototypes",
-    "glr_chart": "drift",
-    "innovations": "drift",
-    "ispeed": "spectral",
-    "klms": "adaptive",
-    "knlms": "adaptive",
-    "kogd": "budgeted",
-    "krls": "adaptive",
-    "last_points": "subspace",
-    "lms": "heads",
-    "logistic": "heads",
-    "nlms": "heads",
-    "nogd": "sketching",
-    "norma": "budgeted",
-    "okdl": "dictionary",
-    "okdl_discriminative": "dictionary",
-    "okfe": "subspace",
-    "okfeb": "subspace",
-    "one_vs_rest": "composition",
-    "online_greedy": "prototypes",
-    "pa": "heads",
-    "page_hinkley": "drift",
-    "pegasos": "heads",
-    "perceptron": "budgeted",
-    "projectron": "budgeted",
-    "projectron_pp": "budgeted",
-    "pros_n_kons": "sketching",
-    "qklms": "adaptive",
-    "random_prototypes": "prototypes",
-    "rbp": "budgeted",
-    "reference_chart": "drift",
-    "reference_level": "drift",
-    "rff": "maps",
-    "rls": "heads",
-    "row_tail": "drift",
-    "running_mean": "subspace",
-    "scaling": "composition",
-    "sieve_streaming": "prototypes",
-    "sispeed": "spectral",
-    "skegd": "sketching",
-    "sparse_speed": "spectral",
-    "speed": "spectral",
-    "stream_greedy": "prototypes",
-    "taylor": "maps",
-    "window_ratio": "drift",
-    "wrkpca": "subspace",
-}
+_LEARNERS = (  # a family, the folder of its files, with names of its learners
+    ("adaptive", "exkrls klms knlms krls qklms"),
+    ("budgeted", "bogd bpas forgetron kogd norma perceptron projectron projectron_pp rbp"),
+    ("composition", "auto_bandwidth chain one_vs_rest scaling"),
+    ("dictionary", "okdl okdl_discriminative"),
+    ("drift", "adwin column_chart conformal glr_chart innovations page_hinkley reference_chart reference_level"),
+    ("drift", "row_tail window_ratio"),
+    ("heads", "exrls gated_rls lms logistic nlms pa pegasos rls"),
+    ("maps", "gauss_quadrature rff taylor"),
+    ("prototypes", "ald block_greedy coherence generalised_coherence online_greedy random_prototypes"),
+    ("prototypes", "sieve_streaming stream_greedy"),
+    ("sketching", "fogd nogd pros_n_kons skegd"),
+    ("spectral", "ispeed sispeed sparse_speed speed"),
+    ("subspace", "last_points okfe okfeb running_mean wrkpca"),
+)
+FAMILIES = dict(sorted((name, family) for family, names in _LEARNERS for name in names.split()))
 
 
 class Registry(MutableMapping[str, type[Learner]]):
