@@ -12,14 +12,14 @@ about 1, such as an LS error. Needs many rows to see a small change.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, at_most
 from algorithms.common.linalg import remove_row
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array
 from algorithms.common.workspace import Workspace
 from algorithms.drift import standardised
 from algorithms.drift.detector import OneNumber
@@ -62,12 +62,11 @@ class Adwin(OneNumber):
     scaled_state: ClassVar[Any] = ScaledAdwinState
     stored: ClassVar[tuple[str, ...]] = ("buckets",)
 
-    confidence: float = 0.002  # in (0, 1), no unit; about the share of false alarms that is tolerated
+    confidence: Annotated[float, "in (0, 1)"] = 0.002  # about the share of false alarms that is tolerated, without a unit
     min_rows: int = 0  # a key's first rows, which raise no alarm; 0 or more
     standardise: bool = False  # watch the number in 6 deviations from its mean: about 1 from end to end, on any data
 
-    def __post_init__(self) -> None:
-        require(self, "confidence", 0 < self.confidence < 1, "in (0, 1)")
+    def check(self) -> None:
         self.check_min_rows()
 
     def room(self, field: str) -> int:

@@ -12,7 +12,7 @@ of other people, which `tested` columns come in.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -71,18 +71,11 @@ class GlrChart(Detector):
     reports: ClassVar[int] = WIDE_COLUMNS
     columns: ClassVar[bool] = True
 
-    limit: float = 20.0  # of the likelihood ratio, in the mean of the columns
-    newest: int = 8  # most rows of a change, before it counts as found or as none
-    smoothing: float = 0.05  # in (0, 1]; weight of a row in the mean
-    hold: int = 4  # rows an alarm stays open, in which no other is raised
-    tested: int = 0  # first columns of a row: they are tested, as they are, and the others named; 0: all are both
-
-    def __post_init__(self) -> None:
-        require(self, "limit", 0 < self.limit < np.inf, "above 0")
-        require(self, "newest", 1 <= self.newest <= 1000, "1 to 1000")
-        require(self, "smoothing", 0 < self.smoothing <= 1, "in (0, 1]")
-        require(self, "hold", self.hold >= 0, "0 or more")
-        require(self, "tested", self.tested >= 0, "0 or more")
+    limit: Annotated[float, "above 0"] = 20.0  # of the likelihood ratio, in the mean of the columns
+    newest: Annotated[int, "1 to 1000"] = 8  # most rows of a change, before it counts as found or as none
+    smoothing: Annotated[float, "in (0, 1]"] = 0.05  # weight of a row in the mean
+    hold: Annotated[int, "0 or more"] = 4  # rows an alarm stays open, in which no other is raised
+    tested: Annotated[int, "0 or more"] = 0  # first columns of a row: tested as they are, the others named; 0: all are both
 
     def init(self, *, dim: int, targets: int, seed: int) -> GlrChartState:
         require(self, "tested", self.tested <= dim, f"at most the columns of a row ({dim})")

@@ -11,7 +11,7 @@ Where a cycle has no noise, errors are the same in each: ranks would see each ch
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from algorithms.common import lagged_rls
 from algorithms.common.compiled import compiled
 from algorithms.common.lagged_rls import DELTA, LAGS, SIZE
 from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, missing
-from algorithms.common.protocol import AFTER_PAUSE, Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import AFTER_PAUSE, Array, Basis, Learner, Outputs
 from algorithms.common.workspace import packed
 
 WARM = 2 * LAGS  # rows before the first z
@@ -56,10 +56,7 @@ class Innovations(Learner):
     persisted_name: ClassVar[str] = "Innovations"
     foresees: ClassVar[bool] = True
 
-    memory: int = 100  # rows of the scale of errors
-
-    def __post_init__(self) -> None:
-        require(self, "memory", self.memory >= 1, "1 or more")
+    memory: Annotated[int, "1 or more"] = 100  # rows of the scale of errors
 
     def width_for(self, dim: int) -> int:
         return 2 * dim

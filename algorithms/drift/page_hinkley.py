@@ -11,12 +11,12 @@ not. "Before" is the mean up to the last row at which the statistic was 0, "afte
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array
 from algorithms.drift import standardised
 from algorithms.drift.detector import OneNumber
 from algorithms.drift.report import report
@@ -63,18 +63,14 @@ class PageHinkley(OneNumber):
     unit: ClassVar[standardised.Unit] = UNIT
     scaled_state: ClassVar[Any] = ScaledPageHinkleyState
 
-    delta: float = 0.03  # rise that is tolerated, in units of the watched number (in deviations if standardised); 0 or more
-    threshold: float = 0.25  # sum of excesses that alarms, in the same units; above 0
-    forget: float = 1.0  # in (0, 1]; how much of the sum stays from row to row
-    min_between: int = 5  # rows from one alarm (or the start) to the next, at least; 1 or more
+    delta: Annotated[float, "0 or more"] = 0.03  # tolerated rise, in units of the number (in deviations if standardised)
+    threshold: Annotated[float, "above 0"] = 0.25  # sum of excesses that alarms, in the same units
+    forget: Annotated[float, "in (0, 1]"] = 1.0  # how much of the sum stays from row to row
+    min_between: Annotated[int, "1 or more"] = 5  # rows from one alarm (or the start) to the next, at least
     min_rows: int = 0  # a key's first rows, which only teach the mean: nothing adds up, no alarm; 0 or more
     standardise: bool = False  # watch the number in deviations from its mean, so that thresholds fit any data
 
-    def __post_init__(self) -> None:
-        require(self, "delta", 0 <= self.delta < np.inf, "0 or more")
-        require(self, "threshold", 0 < self.threshold < np.inf, "above 0")
-        require(self, "forget", 0 < self.forget <= 1, "in (0, 1]")
-        require(self, "min_between", self.min_between >= 1, "1 or more")
+    def check(self) -> None:
         self.check_min_rows()
 
     def fresh(self) -> PageHinkleyState:

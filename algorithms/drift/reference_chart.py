@@ -13,14 +13,14 @@ T^2: it rises where spread or correlation change.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, every, insist
 from algorithms.common.linalg import cholesky, invert_lower, missing
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs
 from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import standing
 from algorithms.drift.detector import Detector
@@ -93,12 +93,11 @@ class ReferenceChart(Detector):
     rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
     rows: int = 400  # of the reference; 0: as long as rows teach the head's bit, as [drift] reference says
     smoothing: float = 0.1  # in (0, 1]; weight of a row in the moving averages
-    shrink: float = 0.1  # in (0, 1]; of the correlations towards none
+    shrink: Annotated[float, "in (0, 1]"] = 0.1  # of the correlations towards none
     ends: float = 0.6  # of the limits, below which an alarm is over
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         standing.check_settings(self, self.rows_between, self.rows, self.smoothing, self.ends)
-        require(self, "shrink", 0 < self.shrink <= 1, "in (0, 1]")
 
     def room(self, field: str) -> int:
         return standing.ROOM + 1

@@ -16,7 +16,7 @@ ring, as negative numbers, which earlier releases overwrite.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -78,18 +78,14 @@ class RowTail(Detector):
     reports: ClassVar[int] = WIDE_COLUMNS
     columns: ClassVar[bool] = True
 
-    rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
-    kept: int = 1000  # latest rows, to which the tail is fitted
+    rows_between: Annotated[float, "1 or more"] = 10_000.0  # from one false alarm to the next, on average at least
+    kept: Annotated[int, "20 to 100000"] = 1000  # latest rows, to which the tail is fitted
     least: int = 300  # of them, before the first verdict
-    ends: int = 20  # rows within the limit that end an alarm
-    hold: int = 500  # most rows an alarm stays open, then all is learned again
+    ends: Annotated[int, "1 or more"] = 20  # rows within the limit that end an alarm
+    hold: Annotated[int, "1 or more"] = 500  # most rows an alarm stays open, then all is learned again
 
-    def __post_init__(self) -> None:
-        require(self, "rows_between", 1 <= self.rows_between < np.inf, "1 or more")
-        require(self, "kept", 20 <= self.kept <= 100_000, "20 to 100000")
+    def check(self) -> None:
         require(self, "least", 20 <= self.least <= self.kept, f"20 to kept ({self.kept})")
-        require(self, "ends", self.ends >= 1, "1 or more")
-        require(self, "hold", self.hold >= 1, "1 or more")
 
     def init(self, *, dim: int, targets: int, seed: int) -> RowTailState:
         return RowTailState(np.tile(START, (dim, 1)), np.zeros(self.kept, np.float32), 0, 0, np.zeros(4), 0, 0, 0)

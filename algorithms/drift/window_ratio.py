@@ -11,14 +11,14 @@ One-sided: a rise is drift. The watched numbers are 0 or more; `floor` keeps an 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, at_most
 from algorithms.common.linalg import remove_row
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array
 from algorithms.common.workspace import Workspace
 from algorithms.drift import standardised
 from algorithms.drift.detector import OneNumber
@@ -58,18 +58,14 @@ class WindowRatio(OneNumber):
     scaled_state: ClassVar[Any] = ScaledWindowRatioState
     stored: ClassVar[tuple[str, ...]] = ("recent",)
 
-    short: int = 8  # rows of the newer window
-    long: int = 60  # most rows of the older window
-    ratio: float = 2.0  # above 1; no unit
-    floor: float = 0.02  # 0 or more, in units of the watched number (in deviations if standardised)
+    short: Annotated[int, "1 to 10000"] = 8  # rows of the newer window
+    long: Annotated[int, "1 to 10000"] = 60  # most rows of the older window
+    ratio: Annotated[float, "above 1"] = 2.0  # no unit
+    floor: Annotated[float, "0 or more"] = 0.02  # in units of the watched number (in deviations if standardised)
     min_rows: int = 0  # a key's first rows, which raise no alarm; 0 or more
     standardise: bool = False  # divide the number by its deviation, so that `floor` fits any data; its zero stays
 
-    def __post_init__(self) -> None:
-        require(self, "short", 1 <= self.short <= 10_000, "1 to 10000")
-        require(self, "long", 1 <= self.long <= 10_000, "1 to 10000")
-        require(self, "ratio", 1 < self.ratio < np.inf, "above 1")
-        require(self, "floor", 0 <= self.floor < np.inf, "0 or more")
+    def check(self) -> None:
         self.check_min_rows()
 
     def room(self, field: str) -> int:

@@ -21,7 +21,7 @@ of this that counts, in the votes too.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from algorithms.common import rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import distance2, largest, missing, put
 from algorithms.common.losses import side
-from algorithms.common.protocol import Array, Basis, Outputs, State, require
+from algorithms.common.protocol import Array, Basis, Outputs, State
 from algorithms.common.workspace import packed
 from algorithms.heads.covariance_head import CovarianceHead
 from algorithms.heads.linear import carry, score
@@ -75,24 +75,15 @@ class GatedRls(CovarianceHead):
     begins_from_population: ClassVar[bool] = True
     falls_back: ClassVar[bool] = True
 
-    forgetting: float = 1.0  # in (0, 1]; weight of a row after n more rows is forgetting^n
-    delta: float = 100.0  # above 0; start of P, 1 / ridge
+    forgetting: Annotated[float, "in (0, 1]"] = 1.0  # weight of a row after n more rows is forgetting^n
+    delta: Annotated[float, "above 0, at most 1e12"] = 100.0  # above 0; start of P, 1 / ridge
     intercept: bool = False  # a constant input besides the features
-    boost: float = 10.0  # above 0; a label of the person weighs as many of the population's
+    boost: Annotated[float, "above 0, at most 1e6"] = 10.0  # a label of the person weighs as many of the population's
     gate: bool = True  # false: the adapted head alone
-    rate: float = 0.3  # 0 or more; a right answer more multiplies a head's weight by exp(rate)
-    discount: float = 0.98  # in (0, 1]; what an answer counts after one more label
+    rate: Annotated[float, "0 to 100"] = 0.3  # 0 or more; a right answer more multiplies a head's weight by exp(rate)
+    discount: Annotated[float, "in (0, 1]"] = 0.98  # what an answer counts after one more label
     fallback: Literal["last_label", "none"] = "last_label"  # predicted where all scores are 0; none: zeros
-    unlabelled: float = 1.0  # 0 to 1; share of what was learned that counts for classes without a label of the person
-
-    def __post_init__(self) -> None:
-        require(self, "rate", 0 <= self.rate <= 100, "0 to 100")
-        require(self, "forgetting", 0 < self.forgetting <= 1, "in (0, 1]")
-        require(self, "delta", 0 < self.delta <= 1e12, "above 0, at most 1e12")
-        require(self, "boost", 0 < self.boost <= 1e6, "above 0, at most 1e6")
-        require(self, "discount", 0 < self.discount <= 1, "in (0, 1]")
-        require(self, "fallback", self.fallback in ("last_label", "none"), "last_label or none")
-        require(self, "unlabelled", 0 <= self.unlabelled <= 1, "0 to 1")
+    unlabelled: Annotated[float, "0 to 1"] = 1.0  # share of what was learned that counts for classes without a label
 
     @property
     def width(self) -> int:
