@@ -12,8 +12,7 @@ which is the same function. Without a budget (0) nothing leaves and the state gr
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
-from algorithms.adaptive.expansion import KernelFilter
-from algorithms.adaptive.klms_loop import klms_loop
+from algorithms.adaptive.expansion import KernelFilter, klms_loop
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Basis, Outputs
 

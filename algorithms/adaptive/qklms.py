@@ -11,8 +11,7 @@ Without a budget (0) nothing leaves: inputs that keep moving on grow the state, 
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
-from algorithms.adaptive.expansion import KernelFilter
-from algorithms.adaptive.klms_loop import klms_loop
+from algorithms.adaptive.expansion import KernelFilter, klms_loop
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Basis, Outputs
 

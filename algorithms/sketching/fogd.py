@@ -22,7 +22,7 @@ from algorithms.common.linalg import missing
 from algorithms.common.losses import LOSSES, check_steps, evaluate, kind_of, steps
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, reject
 from algorithms.common.randomness import normal
-from algorithms.sketching.expansion import LARGEST_RATE, learn_step
+from algorithms.sketching.rounds import LARGEST_RATE, learn_step
 
 FREQUENCY = 1  # purpose of the draws
 

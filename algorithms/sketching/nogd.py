@@ -23,8 +23,7 @@ from algorithms.common.kernels import Kernel, gram
 from algorithms.common.losses import LOSSES, check_steps, kind_of
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
-from algorithms.sketching.expansion import LARGEST_RATE, check_rows
-from algorithms.sketching.rounds import Rounds, Rule, rows_until
+from algorithms.sketching.rounds import LARGEST_RATE, Rounds, Rule, check_rows, rows_until
 from algorithms.sketching.sketch import in_range
 
 MAPPED = 2  # where the counts of a slot say how many rows the field `map` holds

@@ -27,7 +27,7 @@ from algorithms.common.losses import LOSSES, evaluate, kind_of, slope, steps
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, require
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot
-from algorithms.sketching.expansion import FAR
+from algorithms.sketching.rounds import FAR
 from algorithms.sketching.sketch import in_range
 
 JOINS = 1  # purpose of the draws

@@ -32,8 +32,7 @@ from algorithms.common.kernels import Kernel, gram
 from algorithms.common.losses import HINGE
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
-from algorithms.sketching.expansion import check_rows
-from algorithms.sketching.rounds import Rounds, Rule, rows_until
+from algorithms.sketching.rounds import Rounds, Rule, check_rows, rows_until
 from algorithms.sketching.sketch import (
     augmented_map,
     drawn_landmarks,

@@ -23,10 +23,9 @@ from streamjobs.demo.crowd import FRAME as FRAME_SAMPLES
 from streamjobs.demo.crowd import Counter, Sender
 from streamjobs.demo.job import FILE, demo_job
 from streamjobs.demo.mock import MockBroker
-from streamjobs.demo.player import Player
+from streamjobs.demo.player import Player, Watcher
 from streamjobs.demo.screen import Screen, summary
 from streamjobs.demo.warm import warm
-from streamjobs.demo.watcher import Watcher
 from streamjobs.errors import StreamjobsError
 from streamjobs.kafka import topics
 from streamjobs.settings.environment import PREFIX

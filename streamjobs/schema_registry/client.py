@@ -15,8 +15,7 @@ from streamjobs.core.decoding.with_schema.wire_format import Definition, SchemaI
 from streamjobs.errors import ConfigError
 from streamjobs.kafka.certificates import context_of
 from streamjobs.kafka.secrets import secret_of
-from streamjobs.schema_registry.descriptors import descriptor_set
-from streamjobs.schema_registry.protoc import ProtocError
+from streamjobs.schema_registry.descriptors import ProtocError, descriptor_set
 from streamjobs.settings.broker import RegistrySection
 
 MAX_BYTES = 16 << 20  # of an answer

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.errors import ConfigError
-from streamjobs.schema_registry.protoc import ProtocError, descriptors_of
+from streamjobs.schema_registry.descriptors import ProtocError, descriptors_of
 from streamjobs.settings.source import SourceSection
 
 LARGEST = 16 << 20  # bytes

@@ -7,7 +7,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.errors import ConfigError
-from streamjobs.schema_registry.protoc import descriptors_of
+from streamjobs.schema_registry.descriptors import descriptors_of
 from tests.core.values import ID, NOW, decoded, prefixed, reason, record
 
 SOURCE = """

@@ -6,7 +6,7 @@ MOST_ARGUMENTS = 8  # without self and cls
 # Compiled loops: a call costs time there, and a tuple of arrays hides what a loop reads. (most lines, most arguments)
 COMPILED = {
     "algorithms.adaptive.exkrls._loop": (70, 9),
-    "algorithms.adaptive.klms_loop.klms_loop": (60, 10),
+    "algorithms.adaptive.expansion.klms_loop": (60, 10),
     "algorithms.adaptive.knlms._loop": (40, 12),
     "algorithms.adaptive.krls._loop": (90, 10),
     "algorithms.auto_bandwidth._let_go": (40, 13),

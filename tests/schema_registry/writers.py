@@ -15,7 +15,7 @@ with warnings.catch_warnings():
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from streamjobs.core.decoding.with_schema.wire_format import Definition
-from streamjobs.schema_registry.protoc import descriptors_of
+from streamjobs.schema_registry.descriptors import descriptors_of
 
 NOW = 1_700_000_000_000  # milliseconds since 1970
 PLACE = {"type": "record", "name": "Place", "fields": [{"name": "floor", "type": "int"}]}
