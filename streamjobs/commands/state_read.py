@@ -332,7 +332,8 @@ def verify(
     result = verified(job, present, ends, committed, older)
     if copy is None:
         known = preflight.origin_of(job.settings, changelog_edit.admin_of(job.settings))
-        result = result._replace(problems=[*preflight.changelog_problems(job.settings, known), *result.problems])
+        lost = [*preflight.changelog_problems(job.settings, known), *changelog_edit.deleted_states(job.settings)]
+        result = result._replace(problems=[*lost, *result.problems])
     if as_json:
         show(result._asdict())
     if result.problems:

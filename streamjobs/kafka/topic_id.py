@@ -297,3 +297,17 @@ def recreated_changelog(topic: str, known: str, present: str) -> str:
         f"topic {topic}: it was deleted and recreated since this job's states were written to it (expected id {known}, got "
         f"{present}); keys without a state in it would start over. {RESTORE}"
     )
+
+
+def deleted_states(topic: str, first: Mapping[int, int]) -> list[str]:
+    """A sentence for a changelog with deleted records. first: the first offset of each partition; compaction leaves it 0."""
+    deleted = [f"[{number}] before offset {offset}" for number, offset in sorted(first.items()) if offset]
+    if not deleted:
+        return []
+    return [
+        f"topic {topic}: the broker has deleted its records ({', '.join(deleted)}), and states with them; keys without a "
+        "state would start over, so workers start only where a local store has them. Set the topic's cleanup.policy to "
+        "compact. Stop all workers, save what is left with 'streamjobs state export JOB --all -o FILE', delete the topic, "
+        "run 'streamjobs topics create JOB' and 'streamjobs state restore JOB --from-local' (without local stores, "
+        "--accept), then 'streamjobs state import JOB FILE --all'."
+    ]

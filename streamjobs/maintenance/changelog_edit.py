@@ -16,7 +16,7 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamjobs.errors import SetupError
-from streamjobs.kafka import client, groups, preflight, timeouts, topics
+from streamjobs.kafka import client, groups, preflight, timeouts, topic_id, topics
 from streamjobs.kafka.layout import Commit
 from streamjobs.kafka.topic_id import Origin, clock_of, life_of, progress_of
 from streamjobs.settings.sections import Settings
@@ -164,6 +164,12 @@ async def _abort(settings: Settings, topic: str, partitions: Iterable[int]) -> N
 def first_offsets(settings: Settings, topic: str) -> dict[int, int]:
     """The first offset of each partition, which retention raises; {} if the topic is missing. Raises as `end_offsets`."""
     return _offsets(settings, topic, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+
+
+def deleted_states(settings: Settings) -> list[str]:
+    """As `topic_id.deleted_states`, of the job's changelog. Raises as `end_offsets`."""
+    changelog = topics.changelog(settings)
+    return topic_id.deleted_states(changelog, first_offsets(settings, changelog))
 
 
 def _offsets(settings: Settings, topic: str, spec: Any, level: Any) -> dict[int, int]:

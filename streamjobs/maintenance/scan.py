@@ -7,13 +7,16 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaException
 
 from streamjobs.core.messages import Stored
-from streamjobs.kafka import client, reader, topics
-from streamjobs.kafka.topic_id import Origin, newest_input
+from streamjobs.kafka import client, preflight, reader, topics
+from streamjobs.kafka.topic_id import Origin, newest_input, require_same_input
+from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.copies import Copy, Entry, Place
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 
 T = TypeVar("T")
+
+NEWEST = 5  # records of a partition of the changelog; markers of transactions count
 
 
 def numbers_of(broker: BrokerSection, topic: str, setting: str) -> list[int]:
@@ -98,3 +101,14 @@ def inputs_of(settings: Settings) -> dict[int, Origin]:
         if newest is not None:
             inputs[record.partition] = newest
     return inputs
+
+
+def require_present_input(settings: Settings) -> None:
+    """Raises SetupError if the newest states have learned from another input topic, or from one that was recreated."""
+    changelog, inputs = topics.changelog(settings), dict[int, Origin | None]()
+    count = NEWEST * len(numbers_of(settings.broker, changelog, "[job] name"))
+    for record in reader.newest(settings.broker, changelog, count, time.monotonic()):
+        inputs[record.partition] = newest_input([record.headers], inputs.get(record.partition))
+    present = preflight.origin_of(settings, changelog_edit.admin_of(settings))
+    for known in filter(None, inputs.values()):
+        require_same_input(settings.job.name, present, known)

@@ -20,7 +20,7 @@ from mode import Service
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka.reader import position_of, readable
-from streamjobs.kafka.topic_id import RESTORE, Origin, newest_input
+from streamjobs.kafka.topic_id import RESTORE, Origin, deleted_states, newest_input
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.store import Store
 
@@ -102,7 +102,8 @@ async def restore(
     """Bring the store up to the changelog's end. bounds: partition -> (first offset, end) of the changelog.
 
     changelog_id: the topic's id, which the store keeps.
-    Raises SetupError when the store is ahead of the changelog: they do not belong together.
+    Raises SetupError when the store is ahead of the changelog: they do not belong together. Also when the broker has
+    deleted records of the changelog that the store lacks.
     """
     started, todo = time.perf_counter(), _unread(topic, bounds, store)
     if not todo:
@@ -149,9 +150,11 @@ async def restore(
 
 def _unread(topic: str, bounds: Mapping[int, tuple[int, int]], store: Store) -> dict[TopicPartition, tuple[int, _Chunk]]:
     """Where to begin in each partition that the store does not hold completely, and the chunk to read into."""
-    todo = {}
+    todo, lacking = {}, {}
     for partition, (first, end) in bounds.items():
         reached = store.reached(partition)
+        if first > (0 if reached is None else reached + 1):
+            lacking[partition] = first
         if reached is not None and reached >= end:
             raise SetupError(
                 f"topic {topic}[{partition}]: the local store holds changelog offset {reached}, but the changelog ends at "
@@ -160,6 +163,8 @@ def _unread(topic: str, bounds: Mapping[int, tuple[int, int]], store: Store) -> 
         at = first if reached is None else max(reached + 1, first)
         if at < end:
             todo[TopicPartition(topic, partition)] = (at, _Chunk(end))
+    if problems := deleted_states(topic, lacking):
+        raise SetupError(problems[0])
     return todo
 
 

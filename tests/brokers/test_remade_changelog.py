@@ -183,6 +183,35 @@ def test_a_changelog_with_fewer_partitions_is_refused_until_it_has_all(make_job:
     verify(job, repeats=False)
 
 
+def test_a_changelog_with_deleted_records_is_refused_where_a_store_lacks_them(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
+    job = make_job("retained", state={"replay": "0s"}, **LEARNING)
+    job.produce(RECORDS[:400])
+    worker = run_until_done(job, fork_server=fork_server)
+    until(lambda: job.ends(job.changelog) == job.ends(job.changelog, committed_only=False), "all markers written", 60)
+    job.alter(job.changelog, "cleanup.policy", "delete")
+    upto = [TopicPartition(job.changelog, number, end) for number, end in job.ends(job.changelog).items()]
+    for answer in job.admin.delete_records(upto).values():
+        answer.result(10)
+    job.alter(job.changelog, "cleanup.policy", "compact")
+    job.produce(RECORDS[400:500])
+    run_until_done(job, fork_server=fork_server)
+    assert_refused(Worker(job, "with-no-disk", fork_server=fork_server))
+    assert "the broker has deleted its records" in said("check", job.path, "--online")[1]
+    code, text = said("state", "verify", job.path)
+    assert code == 4 and "the broker has deleted its records" in text
+
+    copy = job.folder / "left.copy"
+    assert said("state", "export", job.path, "--all", "-o", copy)[0] == 0
+    recreate_changelog(job)
+    assert restored(job, worker.state)[0] == 0 == said("state", "import", job.path, copy, "--all")[0]
+    job.produce(RECORDS[500:])
+    run_until_done(job, "with-no-disk", fork_server=fork_server)
+    verify(job, repeats=False)
+    assert said("state", "verify", job.path)[0] == 0
+
+
 def test_accepting_starts_over_where_the_input_was(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = make_job("accepted", **LEARNING)
     job.produce(RECORDS[:400])

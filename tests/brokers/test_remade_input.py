@@ -56,9 +56,10 @@ def test_a_remade_input_is_refused_until_the_states_are_to_go_on_with_it(make_jo
     assert code == 3 and len(lines) == 1 and "recreated" in lines[0] and "state forget-offsets" in lines[0]
     code, lines = wait_for_exit(Worker(job, "with-no-disk", fork_server=fork_server))
     assert code == 3 and "recreated" in lines[0]
+    assert command("check", job.path, "--online") == 3
     assert job.snapshots() == before and len(job.sink("predictions")) == answered
 
-    assert command("state", "forget-offsets", job.path) == 0
+    assert command("state", "forget-offsets", job.path) == 0 == command("check", job.path, "--online")
     run_until_done(job, fork_server=fork_server)
     states, predictions = gone_on(job, before)
     assert job.snapshots() == states and job.committed() == job.ends()
