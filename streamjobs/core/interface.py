@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.live.live_stats import LiveStats
-from streamjobs.core.messages import Advanced, Record
+from streamjobs.core.messages import Advanced, Codec, Record
 from streamjobs.core.state.snapshot import Offsets
 
 Scan = Callable[[bytes | None, int], list[tuple[bytes, bytes]]]  # after this key, so many: keys with their snapshots
@@ -46,7 +46,7 @@ class LogLike(Protocol):
 
     bytes: int
 
-    def pack(self) -> int: ...  # of what was added since the last call, which takes less memory from then on
+    def pack(self, codec: Codec | None = None) -> int: ...  # of what was added since the last call
     def trim(self, offset: int) -> None: ...  # records before this offset are in every snapshot
 
 

@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
 
@@ -11,6 +11,7 @@ from streamjobs import __version__
 from streamjobs.errors import RecordError
 
 Headers = Sequence[tuple[str, bytes]]
+Codec = tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]  # compresses bytes, and undoes it
 
 
 class Record(Protocol):

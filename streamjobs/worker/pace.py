@@ -10,8 +10,15 @@ from collections.abc import Collection
 from itertools import islice, takewhile
 from typing import NamedTuple
 
+import cramjam
+
+from streamjobs.core.messages import Codec
+
 LONGEST = 240.0  # seconds that a changed state waits at most; the alert StreamjobsChangelogNotWritten waits 300
 LEAST, MOST = 0.125, 0.5  # of [state] cache, for remembered records: if live states fill it, and if they are few
+
+TIGHT = 0.25  # of the cache, left by live states: compressing records costs less than writing their states more often
+ZSTD: Codec = (lambda data: bytes(cramjam.zstd.compress(data, 1)), lambda data: bytes(cramjam.zstd.decompress(data)))
 
 
 class Applied:
@@ -44,6 +51,7 @@ class Pace:
         self._unwritten: dict[bytes, Since] = {}  # in the order of their values
         self._spent = 0.0  # 1 means that a bound is reached
         self._owed = 0.0  # keys, less than one
+        self.codec: Codec | None = None  # for records to be remembered
         self._bytes, self._measured = applied.bytes, time.monotonic()
         self._since = self._front = Since(start, 0.0, applied.seconds, moment)  # the last cut; the first of `_unwritten`
 
@@ -62,7 +70,7 @@ class Pace:
         position: the next offset to apply, and moment: of the keys there. changed: keys that are live. whole: write all of
         them. free: the part of the cache that live states leave to the records remembered.
         """
-        passed = self._pass_time(room(self._cache, free))
+        passed, self.codec = self._pass_time(room(self._cache, free)), ZSTD if free < TIGHT else None
         unwritten = self._unwritten
         unwritten.update(dict.fromkeys(set(changed) - unwritten.keys(), self._since))
         for key in parked:

@@ -268,7 +268,7 @@ class Partition:
                 self._recent.add(ended, self.live.now)
                 if self.pace is not None:
                     self.pace.applied.seconds += time.thread_time() - spent
-                    self.pace.applied.bytes += self.live.log.pack()  # objects would keep what batches free from the system
+                    self.pace.applied.bytes += self.live.log.pack(self.pace.codec)  # objects would keep free memory
                     letters = report.set_aside or report.dead_lettered.get(ASIDE) or report.failures
                     self._write_all |= bool(letters or report.write_all)
                 self.newest = max(self.newest, report.newest_event or self.newest)

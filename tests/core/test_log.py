@@ -1,9 +1,12 @@
 """The records that are remembered because snapshots lack them: the same after they were made small, and fewer bytes."""
 
+import random
+
 import pytest
 
 from streamjobs.core.live.log import PACKED_BYTES, RECORD_BYTES, Log
 from streamjobs.core.messages import Keyed, Record, Refused, Stored, Unread
+from streamjobs.worker.pace import ZSTD
 
 HEADERS = [("trace", b"1"), ("\udcff", b"")]  # a name that is no UTF-8, as `kafka.patches.batches` reads it
 
@@ -38,10 +41,11 @@ def log_of(*batches: list[Record]) -> Log:
     return log
 
 
+@pytest.mark.parametrize("codec", [None, ZSTD])
 @pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
-def test_records_come_out_as_they_went_in(batch):
+def test_records_come_out_as_they_went_in(batch, codec):
     log = log_of(batch)
-    log.pack()
+    log.pack(codec)
     ((mine, left_out),) = log.of(None)
     assert mine == batch and not left_out
     assert [type(one) for one in mine] == [type(one) for one in batch]
@@ -63,6 +67,18 @@ def test_a_packed_record_takes_no_more_than_is_said_and_each_is_counted_once():
     assert log.pack() == size and log.bytes == 2 * size
 
 
+def test_compressed_records_take_less_than_half_and_count_as_that():
+    rng = random.Random(0)
+    values = [b'{"x": [%s]}' % b", ".join(b"%.6f" % rng.gauss(0, 1) for _ in range(40)) for _ in range(100)]
+    batch = [stored(at, b"key-%d" % at, value) for at, value in enumerate(values)]
+    plain, small = log_of(batch), log_of(batch)
+    size = small.pack(ZSTD)
+    assert size == small.bytes < plain.pack() / 2
+    assert [one for mine, _ in small.of({b"key-7", b"key-9"}) for one in mine] == [batch[7], batch[9]]
+    small.trim(100)
+    assert not small.bytes
+
+
 @pytest.mark.parametrize("pack", [0, 1, 2, 3])
 def test_what_is_forgotten_is_what_ends_before_the_offset(pack):
     """pack: how many of the batches were made small before."""
@@ -70,7 +86,7 @@ def test_what_is_forgotten_is_what_ends_before_the_offset(pack):
     for number, part in enumerate(parts):
         log.add(part, 4)
         if number < pack:
-            log.pack()
+            log.pack((None, ZSTD)[number % 2])
     log.letters |= {1, 5}
     log.trim(3)
     assert [one.offset for batch, _ in log.of(None) for one in batch] == [2, 3, 4, 5]

@@ -166,7 +166,17 @@ LAYERS = (
         "worker",
         ("streamjobs.worker",),
         {
-            *("aiohttp", "aiokafka", "confluent_kafka", "faust", "mode", "numpy", "prometheus_client", "structlog"),
+            *(
+                "aiohttp",
+                "aiokafka",
+                "confluent_kafka",
+                "cramjam",
+                "faust",
+                "mode",
+                "numpy",
+                "prometheus_client",
+                "structlog",
+            ),
             *_KAFKA,
             *("streamjobs.core.state.snapshot", "streamjobs.core.live.live_stats", "streamjobs.core.unlearned"),
             *("streamjobs.job_files", "streamjobs.process", "streamjobs.schema_registry"),

@@ -81,6 +81,24 @@ def test_records_that_wait_for_their_states_are_made_small_and_count_as_what_the
     asyncio.run(body())
 
 
+@pytest.mark.parametrize(("free", "tight"), [(0.3, False), (0.2, True)])
+def test_records_are_compressed_where_live_states_leave_little_of_the_cache(free, tight, monkeypatch):
+    async def body():
+        worker = Worker(replay="1h")
+        partition = (await worker.begin(0)).held[0].partition
+        monkeypatch.setattr(type(partition.live), "nbytes", property(lambda live: (1.0 - free) * partition._most_live))
+        log, sizes = partition.live.log, []
+        for first in (0, 300):
+            worker.fetch(0, stream(300, keys=7, first=first))
+            await worker.settle()
+            sizes.append(log.bytes - sum(sizes))
+            await partition.cut()
+        return sizes, [one for records, _ in log.of(None) for one in records]
+
+    (plain, after), records = asyncio.run(body())
+    assert (after < plain / 2) == tight and records == stream(600, keys=7)
+
+
 def test_a_key_that_left_memory_and_came_back_is_due_since_its_first_change():
     pace = _pace(Applied())
     pace.cut(5, [b"a", b"b"], ())

@@ -4,7 +4,7 @@ import marshal
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from streamjobs.core.messages import Keyed, Record, Stored
+from streamjobs.core.messages import Codec, Keyed, Record, Stored
 
 AT_ONCE = 2_000  # records
 RECORD_BYTES = 500  # of a record's own, in addition to its value
@@ -20,21 +20,24 @@ class Packed(NamedTuple):
     topic: str
     partition: int
     keyed: bool
+    codec: Codec | None
     rows: bytes
 
     @classmethod
-    def of(cls, records: Sequence[Record]) -> "Packed | None":
+    def of(cls, records: Sequence[Record], codec: Codec | None = None) -> "Packed | None":
         """None where some have more than fields, such as `Unread`."""
         first, keyed = records[0], type(records[0]) is Keyed
         plain = [record.origin for record in records if type(record) is Keyed] if keyed else records
         if len(plain) < len(records) or any(type(record) is not Stored for record in plain):
             return None
         rows: list[Any] = [record[2:-1] if keyed else record[2:] for record in records]  # type: ignore[index]
-        return cls(first.topic, first.partition, keyed, marshal.dumps(rows, WITHOUT_REFERENCES))
+        data = marshal.dumps(rows, WITHOUT_REFERENCES)
+        return cls(first.topic, first.partition, keyed, codec, data if codec is None else codec[0](data))
 
     def of_keys(self, keys: set[bytes | None] | None) -> list[Record]:
         """Those of these keys (None: of all), in order."""
-        rows = [row for row in marshal.loads(self.rows) if keys is None or row[2] in keys]
+        data = self.rows if self.codec is None else self.codec[1](self.rows)
+        rows = [row for row in marshal.loads(data) if keys is None or row[2] in keys]
         if not self.keyed:
             return [Stored(self.topic, self.partition, *row) for row in rows]
         records: list[Record] = []
@@ -76,12 +79,12 @@ class Log:
         self.letters.clear()
         self.bytes = self._packed = 0
 
-    def pack(self) -> int:
+    def pack(self, codec: Codec | None = None) -> int:
         """Make small what was added since the last call, because it stays; gives its bytes then."""
         added, size = self._batches[self._packed :], 0
         for at, batch in enumerate(added, self._packed):
             self.bytes -= batch.bytes
-            if (packed := Packed.of(batch.records)) is not None:  # type: ignore[arg-type]
+            if (packed := Packed.of(batch.records, codec)) is not None:  # type: ignore[arg-type]
                 batch = self._batches[at] = batch._replace(records=packed, bytes=len(packed.rows))
             size += batch.bytes
         self._packed, self.bytes = len(self._batches), self.bytes + size
