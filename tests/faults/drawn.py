@@ -148,7 +148,9 @@ def drawn_case(case: Case) -> None:
     encode = writer(one, folder)
     sections = {"broker": {"session_timeout": "4s"}, **one.table}
     case.job = job = retried(
-        lambda: DrawnJob(case.cluster.bootstrap, folder, case.name, population=one.population, **sections)
+        lambda: DrawnJob(
+            case.cluster.bootstrap, folder, case.name, population=one.population, directions=one.directions, **sections
+        )
     )
     job.core = job_of(job.path).on_partitions(PARTITIONS)
     case.audit = DrawnAudit(job, exactly_once=case.exactly_once)

@@ -23,7 +23,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.load import settings_from
 from tests.brokers.kafka_job import PARTITIONS, Sent
 from tests.core.drawn_jobs import drawn
-from tests.core.people import of_people, population_of
+from tests.core.people import COMPACT, of_people, population_of
 from tests.core.written_formats import EVENT
 
 START, PHASES = 1_700_000_000.0, 8
@@ -44,6 +44,7 @@ class Drawn(NamedTuple):
     population: bytes | None
     compression: str  # of the producer
     transactional: bool
+    directions: int | None = None  # of the population
 
     @property
     def fields(self) -> list[str]:
@@ -62,7 +63,7 @@ def draw(rng: random.Random) -> Drawn:
         table = json.loads(json.dumps(one.table))
         table["source"]["topic"] = "in"
         if one.population is not None:
-            table["population"] = {"file": "population.state"}
+            table["population"] = {"file": "population.state", "directions": one.directions}
         try:
             Job.from_settings(settings_from(table), population=one.population)
         except ConfigError:
@@ -74,7 +75,7 @@ def draw(rng: random.Random) -> Drawn:
 
 def _draw(rng: random.Random) -> Drawn:
     pick, table = rng.choice, drawn(rng)
-    form, population = pick(("json", "paths", "msgpack", "gzip", "cloudevents", "avro")), None
+    form, population, few = pick(("json", "paths", "msgpack", "gzip", "cloudevents", "avro")), None, None
     kind = pick(("usual", "usual", "usual", "population", "sensors"))
     if kind == "sensors":
         form = "json"
@@ -89,7 +90,9 @@ def _draw(rng: random.Random) -> Drawn:
             "fallback": "last_label",
             **pick(({"filter": "hmm"}, {"smooth": 0.3})),
         }
-        chosen = of_people(head=table["head"])
+        chosen = of_people(head=table["head"], **pick(({}, COMPACT)))
+        assert chosen.population is not None
+        few = chosen.population.directions
         population = encode(population_of(chosen))
         table |= chosen.model_dump(mode="json", exclude_unset=True, include={"window", "scaling", "learner"})
         table["source"] |= {"fields": ["ax", "ay", "az"]}
@@ -111,7 +114,7 @@ def _draw(rng: random.Random) -> Drawn:
             table["alarms"] |= pick(({}, {"expected": ["k1", "k3", "never"]}))
     table |= {"job": {"guarantee": pick(("at_least_once", "exactly_once"))}, "sinks": {}}
     keys = pick((5, 20, 60) if "window" in table or kind == "sensors" else (5, 40, 200, 400))
-    return Drawn(table, form, keys, population, pick(("none", "gzip", "lz4", "zstd", "snappy")), rng.random() < 0.3)
+    return Drawn(table, form, keys, population, pick(("none", "gzip", "lz4", "zstd", "snappy")), rng.random() < 0.3, few)
 
 
 def _state(rng: random.Random) -> dict[str, Any]:
