@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, draw, note, say, show, write_private
+from streamjobs.commands.console import AsJson, JobFile, draw, job_of, note, say, show, write_private
 from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, Separator, how_of
 from streamjobs.errors import ConfigError
 from streamjobs.settings.types import readable
@@ -112,7 +112,7 @@ def fit(
     if as_json:
         show(_table(fitted, time.monotonic() - started) | chosen)
     else:
-        _print_result(fitted, asked.job, time.monotonic() - started)
+        _print_result(fitted, asked, time.monotonic() - started)
 
 
 def choose(asked: "Asked", path: Path | None, as_json: bool) -> tuple["Proposed", dict[str, Any]]:
@@ -162,8 +162,8 @@ def _drawn(fitted: "Fitted", path: Path) -> bool:
     return draw(lambda: fit_report(title, names, shown.counts, shown.job, curves_of(shown), BIN), path, "--picture")
 
 
-def _print_result(fitted: "Fitted", job_file: Path, seconds: float) -> None:
-    population = fitted.population
+def _print_result(fitted: "Fitted", asked: "Asked", seconds: float) -> None:
+    population, job_file = fitted.population, asked.job
     say(
         f"{fitted.output}: {population.people} people, {len(population.names)} activities, {readable(fitted.nbytes)}, "
         f"in {seconds:.0f} s"
@@ -171,6 +171,8 @@ def _print_result(fitted: "Fitted", job_file: Path, seconds: float) -> None:
     if fitted.picture is not None:
         say(f"{fitted.picture}: the report")
     if fitted.stated:
+        if asked.output is None:
+            say(f"A person's state has at most {readable(job_of(job_file).state_bytes)}.")
         words = " ".join(filter(None, (f"replay {job_file} --input RECORDINGS", fitted.read.key, "--score")))
         say(f"Next, with recordings of other people: streamjobs {words}")
         say(f"To recognise the activities of new people: streamjobs topics create {job_file}; streamjobs run {job_file}")

@@ -29,6 +29,7 @@ PROTOTYPES = {"name": "random_prototypes", "budget": 300}
 SMOOTH = 0.3
 FEW = (200, 128, 64)  # directions, for maps of more than twice as many as the second: states of about 16, 12 and 8 KB
 STRONG = 0.01  # `delta` compared with the job's for a linear head: few people teach many numbers better with a larger ridge
+MOST_STATE = 250_000  # bytes of a person with labels; larger candidates are compared, and chosen where none has directions
 CLOSE = 0.01  # of accuracy: the cheapest candidate may be this far below the best
 FILTERS = ("smooth", "hmm")
 
@@ -118,14 +119,16 @@ def choose(
 
 
 def _chosen(judged: list[Judged]) -> Choice:
-    every = np.array([one.every for one in judged])
-    best = judged[_best(every)]
-    near = [one for one in judged if one.every.mean() >= best.every.mean() - CLOSE]
+    few = any(one.candidate.directions for one in judged)
+    small = [one for one in judged if not few or one.state_bytes <= MOST_STATE]
+    every = np.array([one.every for one in small])
+    best = small[_best(every)]
+    near = [one for one in small if one.every.mean() >= best.every.mean() - CLOSE]
     cheapest = min(near, key=lambda one: (one.state_bytes, -one.every.mean()))
     people = every.shape[1]
     by_others = [_best(np.delete(every, person, axis=1)) for person in range(people)]
     estimate = np.array([every[which, person] for person, which in enumerate(by_others)])
-    fresh = np.array([judged[which].fresh[person] for person, which in enumerate(by_others)])
+    fresh = np.array([small[which].fresh[person] for person, which in enumerate(by_others)])
     return Choice(judged, best, cheapest, estimate, fresh)
 
 

@@ -41,6 +41,14 @@ def test_of_equal_ones_the_linear_head_is_taken_and_the_smallest_close_one_is_na
     assert choosing._chosen([linear, far]).cheapest is far
 
 
+def test_states_above_the_limit_are_compared_and_not_chosen():
+    large, small = _judged("both", [0.9, 0.9], choosing.MOST_STATE + 1), _judged("linear", [0.8, 0.8], 3)
+    assert choosing._chosen([small, large]).best is large  # the job names no population, which directions need
+    few = small._replace(candidate=small.candidate._replace(directions=64))
+    choice = choosing._chosen([few, large])
+    assert choice.best is few and choice.judged == [few, large] and choice.estimate.tolist() == [0.8, 0.8]
+
+
 def test_prototypes_are_chosen_where_classes_are_no_half_spaces():
     """An inner ball and a ring around it; a linear head sees nothing."""
     random = np.random.default_rng(5)

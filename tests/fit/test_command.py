@@ -10,6 +10,8 @@ import pytest
 
 from streamjobs import install_line
 from streamjobs.core.state.population_reader import decode
+from streamjobs.job_files import job_of
+from streamjobs.settings.types import readable
 from tests.fit.people import ACTIVITIES, JOB, as_csv, command, job_file, jsonl, rows
 from tests.sizes import first_fast
 
@@ -175,7 +177,9 @@ def test_the_command_that_comes_next_works_as_it_is_printed(tmp_path, table, cap
     few = [{column: row["person"], **{name: row[name] for name in row if name != "person"}} for row in table[::3]]
     few = [row | {"ts": 1_700_000_000.0 + n / 10} for n, row in enumerate(few)]
     assert fit(tmp_path, few, "--no-report", *words) == 0
-    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Next, "))
+    said = capsys.readouterr().out
+    assert f"A person's state has at most {readable(job_of(tmp_path / 'job.toml').state_bytes)}." in said
+    (line,) = (line for line in said.splitlines() if line.startswith("Next, "))
     call = shlex.split(line.partition("streamjobs ")[2])
     assert command(*(str(tmp_path / "in.jsonl") if word == "RECORDINGS" else word for word in call)) == 0
     assert "A new person" in capsys.readouterr().out
