@@ -76,6 +76,7 @@ def check(
     result: dict[str, Any] = {"job": str(job_file), "advice": advice, **_predicted(job, keys)}
     if sample is not None:
         result["sample"] = _sampled(job, sample, key, time_column, how_of(separator, decimal, key_from, key_is, start))
+        advice += filter(None, [result["sample"].pop("unlike")])
         advice += _unread_times(job, sample, time_column, result["sample"])
     if online:
         result |= _online(job, advice)
@@ -184,6 +185,7 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
         "rows_to_alarm": rows_to_alarm(job),
         "days_to_alarm": days_to_alarm(job),
         "skipped": dict(first.skipped) if first is not None else {},
+        "unlike": first.unlike if first is not None else None,
         "first_rows": first
         and {
             "columns": list(first.columns),

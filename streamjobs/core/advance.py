@@ -21,6 +21,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import ASIDE, Advanced, Output, Record, Report, add_letter
 from streamjobs.core.model import choose, remember_choices, run_learners
+from streamjobs.core.unlearned import outside
 from streamjobs.errors import RecordError
 from streamjobs.stages.fill import SKIPPED, TAKEN, UNFILLED, Fill
 from streamjobs.stages.idle import AWAKE
@@ -287,6 +288,9 @@ def _run_model(
         own = met.source >= 0
         slots, scaled, out = slots[own], scaled[own], Outputs(*(array[own] for array in out))
         share, choice = None if share is None else share[own], None if choice is None else choice.of(own)
+    if job.population is not None and job.population.scaling is not None:
+        for name, count in outside(job.composition.columns, scaled, job.settings.scaling.clip).items():
+            report.outside[name] = report.outside.get(name, 0) + count
     ids = identities(records, came.owner, job.life)
     drift, events = watch_drift(job, live, records, Seen(slots, scaled, came, out), ids) if steps.watches else ([], [])
     seq, seen = steps.class_counts.number(live.work[CLASS_COUNTS], slots)

@@ -170,6 +170,7 @@ class Report:
     rows: int = 0  # rows the learner advanced by (windows, or samples without windows)
     filled: int = 0  # missing numbers of samples that were filled
     lacking: dict[str, int] = field(default_factory=dict)  # samples that lacked a number, by the number's name
+    outside: dict[str, int] = field(default_factory=dict)  # rows with a number that the population hardly has, by its name
     sensor_samples: dict[str, int] = field(default_factory=dict)  # samples by sensor, where there are several
     sensor_gaps: dict[str, int] = field(default_factory=dict)  # how often rows were left out for want of its samples
     redelivered: int = 0  # records at or below a key's last applied offset: skipped; letters between them, sent again

@@ -1,10 +1,13 @@
 """What a job took and did not learn, in counts, and the sentences about it: for a worker's log and for `replay`."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
+from algorithms.common.protocol import Array
 from streamjobs.core.messages import Report
 
 MUCH = 0.01  # share of what was taken; more is probably a mistake
@@ -21,7 +24,9 @@ REASONS = {  # of samples and windows that are skipped: what to do about them
 }
 WANTED = ("other_sensor",)  # as the job states: no reason for a warning
 WINDOWS = ("sparse", "gap")  # reasons that count windows; the others count samples
-ENOUGH = 20  # samples, to say that a number is not there any more
+ENOUGH = 20  # samples, to say that a number is not there any more, and rows, to say that they are unlike a population's
+FAR = 5.0  # standard deviations of a population; in other units, a number of most rows is outside
+MOST_NAMED = 3
 
 
 class Skipped(NamedTuple):
@@ -46,7 +51,7 @@ class Skipped(NamedTuple):
         return f"{self.percent:g} % of the {self.unit} are skipped as {self.reason}: {self.advice}."
 
 
-COUNTED = ("dead_lettered", "skipped", "sensor_gaps", "lacking", "watch_events")  # by reason or name
+COUNTED = ("dead_lettered", "skipped", "sensor_gaps", "lacking", "outside", "watch_events")  # by reason or name
 
 
 @dataclass(slots=True)
@@ -61,6 +66,7 @@ class Taken:
     skipped: Counter[str] = field(default_factory=Counter)  # samples, windows and labels by reason
     sensor_gaps: Counter[str] = field(default_factory=Counter)  # by sensor
     lacking: Counter[str] = field(default_factory=Counter)  # samples that lacked a number, by its name
+    outside: Counter[str] = field(default_factory=Counter)  # rows FAR from the population in a number, by its name
     first_letter: str = ""  # reason and place of the first dead letter
     latest_letter: str = ""  # of one of the newest
     watch_events: Counter[str] = field(default_factory=Counter)  # alarms by what is watched
@@ -87,6 +93,7 @@ class Taken:
             self.skipped - before.skipped,
             self.sensor_gaps - before.sensor_gaps,
             self.lacking - before.lacking,
+            self.outside - before.outside,
             self.first_letter,
             self.latest_letter,
         )
@@ -98,6 +105,18 @@ class Taken:
             of, unit = (windows, "windows") if reason in WINDOWS else (self.samples, "samples")
             if self.skipped[reason] > MUCH * of:
                 yield Skipped(reason, self.skipped[reason], of, unit, self._which(reason))
+
+    @property
+    def unlike(self) -> str | None:
+        """A sentence where most rows are unlike all that taught the population, as in other units; None otherwise."""
+        most = [name for name, count in self.outside.most_common() if 2 * count > self.rows]
+        if self.rows < ENOUGH or not most:
+            return None
+        others = f" and of {len(most) - MOST_NAMED} other numbers" if len(most) > MOST_NAMED else ""
+        return (
+            f"most windows are unlike those of the population, by {', '.join(most[:MOST_NAMED])}{others}: other units "
+            "(g or m/s^2, rad/s or degrees/s), or a sensor that is mounted another way. Do not trust their classes."
+        )
 
     @property
     def absent(self) -> list[str]:
@@ -153,6 +172,15 @@ class Taken:
             hint = f" No sample has {never}: check [source] fields." if never and reason in ("missing", "unfilled") else ""
             return f"nothing was learned: {count:,} of {self.samples:,} samples are skipped as {reason}: {what}.{hint}"
         return None
+
+
+def outside(names: Sequence[str], scaled: Array, clip: float) -> dict[str, int]:
+    """How many rows (n, width), in standard deviations and cut at +-clip (0: not cut), are FAR, by name of the number."""
+    far = np.abs(scaled) >= (min(clip, FAR) if clip else FAR)
+    if not far.any():
+        return {}
+    counts = far.sum(axis=0)
+    return {names[n]: int(counts[n]) for n in np.flatnonzero(counts).tolist()}
 
 
 def of_each(counts: Counter[str]) -> str:

@@ -5,8 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record
+from streamjobs.core.unlearned import outside
 from streamjobs.replay.engine import Replay
 from streamjobs.settings.composition import derived
 from streamjobs.settings.sections import LearnerSection, ScalingSection, Settings, SinksSection
@@ -30,6 +33,7 @@ class FirstRows(NamedTuple):
     scaled: list[Row]  # the same rows; empty where scaling is off, or that of a population
     rows: int  # of all records
     skipped: Counter[str]  # samples and windows that gave none, by reason
+    unlike: str | None  # a sentence where most rows are unlike all that taught the job's population
 
 
 def first_rows(job: Job, records: Sequence[Record], most: int) -> FirstRows:
@@ -37,12 +41,19 @@ def first_rows(job: Job, records: Sequence[Record], most: int) -> FirstRows:
 
     No learner runs: in its place stands one that passes its input through.
     """
-    settings = job.settings
-    unscaled, replay = _rows(settings, ScalingSection(method="none"), records, most)
+    settings, shared = job.settings, job.population and job.population.scaling
+    unscaled, replay = _rows(settings, ScalingSection(method="none"), records, len(records) if shared else most)
     scaled: list[Row] = []
     if settings.scaling.method != "none" and job.population is None:
         scaled, _ = _rows(settings, settings.scaling, records, most)
-    return FirstRows(job.composition.columns, unscaled, scaled, replay.tally.rows, replay.tally.skipped)
+    if unscaled and job.convolutions is not None:  # in the place of the samples behind the statistics
+        X = job.convolutions.rows(np.array([row.numbers for row in unscaled], float))
+        unscaled = [row._replace(numbers=numbers) for row, numbers in zip(unscaled, X.tolist(), strict=True)]
+    columns, tally = job.composition.columns, replay.tally
+    if unscaled and shared:
+        rows = shared.learner.transform(shared.state, np.array([row.numbers for row in unscaled], float))
+        tally.outside.update(outside(columns, rows, settings.scaling.clip))
+    return FirstRows(columns, unscaled[:most], scaled, tally.rows, tally.skipped, tally.unlike)
 
 
 def _rows(settings: Settings, scaling: ScalingSection, records: Sequence[Record], most: int) -> tuple[list[Row], Replay]:

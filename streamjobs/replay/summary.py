@@ -87,6 +87,8 @@ class Figures:
         """What a result that was learned from should not be trusted for."""
         tally, errors = self.tally, self.errors
         controls = summary["controls"] or {}
+        if tally.unlike:
+            yield tally.unlike
         if summary["wrong"] is not None and summary["wrong"] > controls.get("wrong_last_label", summary["wrong"]):
             yield (
                 f"the model is wrong more often than a repeat of the key's last label ({summary['wrong']:,} and "

@@ -55,6 +55,7 @@ class Unlearned:
 
     def __init__(self, taken: Taken, now: float) -> None:
         self._taken, self._before, self._since = taken, copy.deepcopy(taken), now
+        self._unlike = False
 
     def check(self, now: float, *, last: bool = False) -> None:
         """Warn where a minute is over; with `last`, of the minute begun, because the worker stops."""
@@ -73,6 +74,9 @@ class Unlearned:
                 seconds=seconds,
                 meaning=one.advice,
             )
+        if self._taken.unlike and not self._unlike:  # once, of all since the start: a minute may be one person at rest
+            self._unlike = True
+            log.warning("windows unlike the population", rows=self._taken.rows, meaning=self._taken.unlike)
         if minute.absent:
             log.warning(
                 "a number is missing in all samples",

@@ -52,6 +52,18 @@ def test_a_population_is_checked_before_anything_runs(tmp_path, capsys):
             core_from(read_job(job))  # as the worker does
 
 
+def test_a_person_in_other_units_is_named_before_anything_runs(tmp_path, capsys):
+    job, sample = people(tmp_path), tmp_path / "new.csv"
+    for times in (1.0, 9.80665):
+        bodies = [json.loads(one.value) for one in OTHERS[::4]]
+        lines = [f"p1,{one['ts']},{times * one['ax']},{times * one['ay']},{times * one['az']}" for one in bodies]
+        sample.write_text("\n".join(["person,ts,ax,ay,az", *lines]))
+        for words in (("check", job, "--sample"), ("replay", job, "--input")):
+            assert command(*words, sample, "--key", "person") == 0
+            said = capsys.readouterr()
+            assert ("unlike those of the population, by a" in said.err) == (times > 1)
+
+
 def test_a_pooled_replay_of_a_job_with_a_population_is_refused(tmp_path, capsys):
     assert command("replay", people(tmp_path), "--input", "none.csv", "--key", "person", "--pool") == 2
     assert "--pool learns a start for new keys, but this job has one in [population]" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """What was taken and not learned, in counts: when it is nothing, most, or much."""
 
+import json
 from collections import Counter
 
 import pytest
@@ -7,10 +8,13 @@ import pytest
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
-from streamjobs.core.messages import Report
-from streamjobs.core.unlearned import REASONS, Taken
+from streamjobs.core.messages import Report, Stored
+from streamjobs.core.unlearned import ENOUGH, REASONS, Taken
 from streamjobs.stages import windows
+from tests.core.people import job_of_people
 from tests.core.streams import record, samples, settings
+
+AXES = ("ax", "ay", "az")
 
 
 def taken(**counts) -> Taken:
@@ -82,3 +86,35 @@ def test_a_number_that_no_sample_has_is_said_to_be_a_wrong_name() -> None:
     assert sentence.endswith("(without: flw 30, temp 4). No sample has 'flw': check [source] fields.")
     counts = taken(records=60, samples=60, skipped={"missing": 60}, lacking={"flw": 30, "temp": 34})
     assert "No sample has" not in (counts.nothing_learned() or "")
+
+
+def in_other_units(records: list[Stored], times: float) -> list[Stored]:
+    bodies = [json.loads(one.value) for one in records]
+    return [
+        record(at, one.key, {name: value * times if name in AXES else value for name, value in body.items()})
+        for at, (one, body) in enumerate(zip(records, bodies, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("clip", [5.0, 3.0, 8.0])
+def test_most_windows_of_other_units_are_said_to_be_unlike_the_population(clip: float) -> None:
+    job = job_of_people(scaling={"clip": clip, "from": "population"})
+    own, others = samples(300, keys=2, seed=5), in_other_units(samples(300, keys=2, seed=5), 9.80665)
+    for records, unlike in ((own, False), (others, True)):
+        counts = Taken()
+        counts.add(advance(job, Live(job, lambda key: None), records).report)
+        assert counts.rows > ENOUGH and bool(counts.unlike) == unlike
+        assert counts.since(Taken()).unlike == counts.unlike
+    rows, counts.rows = counts.rows, 10 * counts.rows
+    assert counts.unlike is None  # one person of ten
+    counts.rows, counts.outside = rows, Counter({name: rows // 2 for name in counts.outside})
+    assert counts.unlike is None  # one of two activities
+
+
+def test_a_sentence_about_windows_unlike_the_population_names_the_numbers() -> None:
+    counts = taken(rows=ENOUGH, outside={"ax_mean": 20, "ay_mean": 19, "az_mean": 11, "ax_log_sd": 10})
+    assert "those of the population, by ax_mean, ay_mean, az_mean: other units" in (counts.unlike or "")
+    counts.outside["ax_log_sd"] = 12
+    assert "by ax_mean, ay_mean, ax_log_sd and of 1 other numbers" in (counts.unlike or "")
+    counts.rows -= 1
+    assert counts.unlike is None

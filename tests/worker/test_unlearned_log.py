@@ -64,6 +64,17 @@ def test_a_number_that_is_in_no_sample_of_a_minute_is_named_though_it_is_filled_
     assert [e["event"] for e in events] == ["samples skipped"] and events[0]["meaning"].endswith("(without: temp 1,000)")
 
 
+def test_windows_unlike_the_population_are_one_warning_of_a_worker() -> None:
+    taken = Taken()
+    told = Unlearned(taken, now=0.0)
+    with capture_logs() as events:
+        for now in (61.0, 122.0, 183.0):
+            taken.add(Report(records=1000, samples=1000, rows=20, outside={"ax_mean": 10 if now == 61.0 else 20}))
+            told.check(now)
+    assert [(e["event"], e["rows"]) for e in events] == [("windows unlike the population", 40)]
+    assert "by ax_mean: other units" in events[0]["meaning"]
+
+
 def test_a_worker_that_stops_within_a_minute_tells_as_well() -> None:
     taken = Taken()
     told = Unlearned(taken, now=0.0)
