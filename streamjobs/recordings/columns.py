@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import quoted
 from streamjobs.settings.times import EXCEL, NoZone, seconds_since_1970, zone_of
 
@@ -350,15 +349,3 @@ def reads_as_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def require_names(where: str, columns: Sequence[Column]) -> None:
-    """Raises ConfigError where the first line of a CSV holds numbers; pandas numbers columns from 0, which is fine."""
-    names = [column.name for column in columns]
-    if [name for name in names if name] == [str(n) for n in range(len(list(filter(None, names))))]:
-        return
-    if all(map(reads_as_number, names)):
-        got = ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
-        raise ConfigError(
-            f"{where}: expected names of columns in the first line, got numbers ({got}); add a line with names."
-        )

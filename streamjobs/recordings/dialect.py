@@ -8,7 +8,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from streamjobs.recordings.columns import CLOCK, MOST_TEXTS, reads_as_number
 
 HEAD = 64 << 10  # bytes that are looked at
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+SPACES = " "  # any number of them; only where nothing else separates
 DECIMALS = {".": "points", ",": "commas"}
 LONGEST_UNIT = 15  # characters
 NOTHING = {"", "-", "--", "---", "----", "?", "n/a", "na", "nan", "null", "none", "nil", "#n/a"}  # cells without a number
@@ -39,6 +40,8 @@ class Dialect(NamedTuple):
     clock: tuple[int, int] | None = None  # places of a column of dates and of one of times of day, next to each other
     time: str = ""  # name of the column that has both
     numbers: frozenset[int] = frozenset()  # places of columns of numbers, where words such as n/a mean a missing one
+    names: tuple[str, ...] = ()  # of the columns, where no line has them
+    ending: str = ""  # what stands behind the last cell of every line
 
     @property
     def said(self) -> str | None:
@@ -47,8 +50,11 @@ class Dialect(NamedTuple):
         parts = []
         if self.titles:
             parts.append(f"the names of columns in line {self.first + 1}, below a title")
+        if self.names:
+            parts.append(f"no line of names: the columns are {self.names[0]} to {self.names[-1]}")
         if self.separator != usual.separator or self.decimal != usual.decimal:
-            parts.append(f"{SEPARATORS.get(self.separator, repr(self.separator))} between cells")
+            between = "spaces" if self.separator == SPACES else SEPARATORS.get(self.separator, repr(self.separator))
+            parts.append(f"{between} between cells")
             parts.append(f"decimal {DECIMALS[self.decimal]}")
         if self.encoding not in ("utf-8-sig", "utf-8"):
             parts.append(self.encoding.upper())
@@ -71,10 +77,15 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
         text, separator = text[line.end() :], separator or line[1]
     lines = text if len(head) < HEAD else text[: text.rfind("\n") + 1]  # the last line may be cut
     separator = separator or _separator(lines, where)
-    titles, rows = _rows(lines, separator)
+    ending = _ending(lines, separator)
+    titles, rows = _rows("".join(without_ending(lines.splitlines(True), ending, separator)), separator)
     first = titles + int(line is not None)
     if len(rows) < 2:
         return Dialect(encoding, separator, decimal or ".", first, titles)
+    named: tuple[str, ...] = ()
+    if first == 0 and _is_row(rows[0], rows[1:], decimal):
+        named = tuple(f"c{n}" for n in range(1, len(rows[0]) + 1))
+        rows = [[*named], *rows]
     names, rows = rows[0], rows[1:]
     decimal = decimal or _decimal(names, rows, separator, where)
     units = _units(names, rows, decimal)
@@ -82,7 +93,34 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
     time = "" if clock is None else " ".join(names[place].strip() for place in clock)
     clock = None if time in names else clock
     numbers = _numbers(names, rows if units is None else rows[1:], decimal)
-    return Dialect(encoding, separator, decimal, first, titles, units, clock, time, numbers)
+    return Dialect(encoding, separator, decimal, first, titles, units, clock, time, numbers, named, ending)
+
+
+def _ending(text: str, separator: str) -> str:
+    """A semicolon that every line ends with, though other signs separate cells."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return ";" if separator != ";" and len(lines) > 1 and all(line.rstrip().endswith(";") for line in lines) else ""
+
+
+def without_ending(lines: Iterable[str], ending: str, separator: str) -> Iterable[str]:
+    """The lines without what stands behind their last cell.
+
+    >>> list(without_ending(["1,2; \\n", "3,4;\\n"], ";", ",")), list(without_ending([" 1  2 \\n"], "", " "))
+    (['1,2\\n', '3,4\\n'], [' 1  2\\n'])
+    """
+    if not ending and separator != SPACES:
+        return lines
+    bodies = ((line, line.rstrip("\r\n")) for line in lines)
+    return (body.rstrip().removesuffix(ending) + line[len(body) :] for line, body in bodies)
+
+
+def _is_row(first: Sequence[str], rows: Sequence[Sequence[str]], decimal: str | None) -> bool:
+    """Whether the first line is a sample: it has numbers in every column of numbers. pandas names columns 0, 1, 2 ..."""
+    sign = max(DECIMALS if decimal is None else decimal, key=lambda one: len(_numbers(first, rows, one)))
+    cells = [first[place].strip() for place in sorted(_numbers(first, rows, sign))]
+    numbers = [cell for cell in cells if _reads(cell, sign)]
+    names = [cell.strip() for cell in first if cell.strip()] == [str(n) for n in range(sum(map(bool, first)))]
+    return bool(numbers) and not names and all(_reads(cell, sign) or cell.lower() in NOTHING for cell in cells)
 
 
 def _decoded(head: bytes, where: str) -> tuple[str, str]:
@@ -126,7 +164,8 @@ def _rows(text: str, separator: str) -> tuple[int, list[list[str]]]:
 
     A title or comment has cells for few of the columns, or begins with #. The names below it are texts in all columns.
     """
-    reader, rows, above = csv.reader(io.StringIO(text, newline=""), delimiter=separator), list[list[str]](), list[int]()
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=separator == SPACES)
+    rows, above = list[list[str]](), list[int]()
     try:
         lines = 0
         for cells in reader:
@@ -150,8 +189,11 @@ def _rows(text: str, separator: str) -> tuple[int, list[list[str]]]:
 def _separator(text: str, where: str) -> str:
     """What stands between the cells; raises ConfigError where two readings are possible."""
     readings = {one: rows for one in SEPARATORS if (rows := _rows(text, one)[1]) and len(rows[0]) > 1}
+    if not readings:
+        widths = {*map(len, _rows("".join(without_ending(text.splitlines(True), "", SPACES)), SPACES)[1])}
+        return SPACES if len(widths) == 1 and widths != {1} else ","
     if len(readings) < 2:
-        return next(iter(readings), ",")
+        return next(iter(readings))
     whole = {one: rows for one, rows in readings.items() if all(len(row) == len(rows[0]) for row in rows)}
     shares = {one: _share_of_numbers(rows) for one, rows in (whole or readings).items()}
     best = max(shares.values())

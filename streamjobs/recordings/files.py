@@ -6,8 +6,9 @@ folder or a zip archive holds many. Rows keep the file's order.
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -17,9 +18,9 @@ from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import absent
 from streamjobs.recordings.encoding import UNENCODABLE, encoder
 from streamjobs.recordings.exports import Exported, columns_of_export, exported, exported_file, rows_of_export
-from streamjobs.recordings.places import KINDS, Place, places
+from streamjobs.recordings.places import KINDS, TABLES, Place, places
 from streamjobs.recordings.stamps import no_time, stamping
-from streamjobs.recordings.tables import HOW, LINES, How, Row, lines_of_file, rows_of_file
+from streamjobs.recordings.tables import HOW, LINES, How, Row, has_columns, lines_of_file, rows_of_file
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.presets import preset_of
 from streamjobs.settings.source import SourceSection
@@ -50,13 +51,19 @@ class Recording(NamedTuple):
         """The folder that it is in."""
         return self.parts[-2] if len(self.parts) > 1 else ""
 
+    @property
+    def named(self) -> Row:
+        """The columns that folders stand for: activity=walk."""
+        folders = self.parts if isinstance(self.of, Exported) else self.of.folder
+        return dict(_partition(part) for part in folders if "=" in part)
+
     def rows(self, how: How = HOW, wanted: Sequence[str] | None = None) -> Iterator[Row]:
         """wanted: columns; of an export, sensors without one of them are not read."""
-        if isinstance(self.of, Exported):
-            return rows_of_export(self.of, how, wanted)
-        rows = rows_of_file(self.of, how)
-        if self.of.kind == ".parquet" and (named := dict(_partition(part) for part in self.of.folder if "=" in part)):
+        rows = rows_of_export(self.of, how, wanted) if isinstance(self.of, Exported) else rows_of_file(self.of, how)
+        if named := self.named:
             rows = ({**row, **named} for row in rows)
+        if isinstance(self.of, Exported):
+            return rows
         strip = preset_of(how.preset).strip if how.preset is not None else ()
         return rows if not strip else map(lambda row: _stripped(row, strip), rows)
 
@@ -68,6 +75,7 @@ class Table(NamedTuple):
     of: None = None
     name: str = "table"
     folder: str = ""
+    named: Mapping[str, Any] = MappingProxyType({})
 
     def __str__(self) -> str:
         return TABLE
@@ -77,7 +85,7 @@ class Table(NamedTuple):
 
 
 def _partition(folder: str) -> tuple[str, str | None]:
-    """The column and its value that a folder of partitioned Parquet stands for: person=anna."""
+    """The column and its value that a folder stands for: person=anna."""
     name, _, value = folder.partition("=")
     return unquote(name), None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
 
@@ -103,10 +111,13 @@ def recordings_of(path: Path, how: How = HOW) -> list[Recording]:
         if folder is not None:
             if (export := exports[folder]) is not None and not any(one.of is export for one in recordings):
                 recordings.append(Recording(folder, export))
-        elif place.kind in KINDS:
+        elif place.kind in KINDS and place.kind not in TABLES:
             recordings.append(_of_file(place, place.parts))
         else:
             aside.append(place)
+    if not recordings:
+        recordings = [Recording(one.parts, one) for one in aside if one.kind in TABLES and has_columns(one, how)]
+        aside = [one for one in aside if all(one is not table.of for table in recordings)]
     if not recordings:
         what = "folder" if path.is_dir() else "archive"
         raise ConfigError(f"{path}: expected recordings in this {what}, files that end in {', '.join(KINDS)}; got none.")
@@ -241,6 +252,7 @@ class _Records:
             wanted = [*source.record_fields, *filter(None, (source.label, side, key, apart, self.time))]
             _require_sensors(of, source.record_fields, how)
         lines = isinstance(of, Place) and of.kind in LINES and source.format == "json" and how.start is None
+        lines = lines and not recording.named
         if lines and isinstance(of, Place):
             self.rows: Iterator[tuple[bytes | None, Row]] = lines_of_file(of)
         else:

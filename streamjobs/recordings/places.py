@@ -15,6 +15,7 @@ from typing import IO, Any, NamedTuple
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.limits import FILES, PIECE, Bounded
 
+TABLES = (".txt", ".dat")  # in a folder only if they have columns, and no other file is a recording
 KINDS = {
     ".jsonl": "a JSON object a line",
     ".ndjson": "a JSON object a line",
@@ -25,15 +26,15 @@ KINDS = {
     ".json": "JSON: a list of objects, or the Edge Impulse format",
     ".cbor": "CBOR in the Edge Impulse format",
     ".sqlite": "SQLite with a table for each sensor, as Sensor Logger exports it",
+    **dict.fromkeys(TABLES, "a table, as CSV or with spaces between cells"),
 }
-_TABLE = ": if it has a row of names above rows of values, name it .csv; else write its lines as .csv or .jsonl first"
 INSTEAD = {  # what to do with files that are not read
     **dict.fromkeys((".xlsx", ".xls", ".ods"), ": save the sheet as CSV"),
-    **dict.fromkeys((".txt", ".log", ".dat"), _TABLE),
+    ".log": ": if it has a row of names above rows of values, name it .csv; else write its lines as .csv or .jsonl first",
     **dict.fromkeys((".bz2", ".xz", ".zst", ".7z", ".tar", ".rar"), ": unpack it first"),
 }
 PACKED, ARCHIVE = ".gz", ".zip"
-TEXT = (".jsonl", ".ndjson", ".csv", ".tsv")  # read line by line
+TEXT = (".jsonl", ".ndjson", ".csv", ".tsv", *TABLES)  # read line by line
 COPIED = 1 << 20  # bytes at once
 _PART = re.compile(r"[0-9]+|[^0-9]+")
 

@@ -33,7 +33,7 @@ def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
 
     More than MOST_CLASSES different labels are not counted further.
     """
-    guessed = _by_file(path, guessed, how)
+    guessed = _by_folder(path, _by_file(path, guessed, how), how)
     if guessed.label is None or guessed.task != "classification":
         return guessed
     wanted = [name for name in (guessed.label, guessed.key) if name is not None]
@@ -92,13 +92,27 @@ def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     """
     if guessed.files < 2 or guessed.key is not None or guessed.preset is not None or "key" not in guessed.choose:
         return guessed
-    files = [recording.name for recording in recordings_of(path, how)]
+    recordings = recordings_of(path, how)
+    files = [recording.name for recording in recordings]
+    named = all(recording.named for recording in recordings) and len({*files}) > 1  # each person in several folders
     keys, labels = (guessed.candidates.get(what, []) for what in ("key", "label"))
-    if {*keys} - {*labels} or len({*files}) < len(files) or any(map(_DATED.search, files)):
+    if {*keys} - {*labels} or (len({*files}) < len(files) and not named) or any(map(_DATED.search, files)):
         return guessed
     choose = {what: why for what, why in guessed.choose.items() if what != "key"}
     candidates = {what: names for what, names in guessed.candidates.items() if what != "key"}
-    return guessed._replace(key_from="file", choose=choose, candidates=candidates)
+    return guessed._replace(key_from="file", files=len({*files}), choose=choose, candidates=candidates)
+
+
+def _by_folder(path: Path, guessed: Guess, how: How) -> Guess:
+    """With the names of a folder's folders as what may be the label, where no column is."""
+    if guessed.files < 2 or "label" not in guessed.choose or guessed.preset is not None:
+        return guessed
+    folders = [*dict.fromkeys(one.folder for one in recordings_of(path, how))]
+    if len(folders) < 2 or len(folders) == guessed.files or any("=" in name for name in folders):
+        return guessed
+    some = f"; if folders are named after labels ({quoted_names(folders[:3])} ...), "
+    why = f"{guessed.choose['label']}{some}name them label=..., as in label={folders[0]}"
+    return guessed._replace(choose=guessed.choose | {"label": why})
 
 
 def _sides(guessed: Guess) -> Sides | None:

@@ -22,9 +22,9 @@ from streamjobs import install_line
 from streamjobs.core.decoding.loading import without_nan
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import reads_as_number
-from streamjobs.recordings.dialect import HEAD, NOTHING, Dialect, dialect_of, plain_number
+from streamjobs.recordings.dialect import HEAD, NOTHING, SPACES, Dialect, dialect_of, plain_number, without_ending
 from streamjobs.recordings.limits import COLUMNS, require_few_values
-from streamjobs.recordings.places import KINDS, Place
+from streamjobs.recordings.places import KINDS, TABLES, Place
 
 Row = dict[str, Any]
 Tell = Callable[[str, str], None]  # a file, and what should be known of how it is read
@@ -79,6 +79,15 @@ def dialect_of_file(place: Place, how: How = HOW) -> Dialect:
     return dialect_of(head, str(place), how.separator, how.decimal)
 
 
+def has_columns(place: Place, how: How = HOW) -> bool:
+    """Whether a text file is a table: it has two columns or more, and one of them has numbers."""
+    try:
+        first = next(_csv(place, How(how.separator, how.decimal)), {})
+        return len(first) > 1 and bool(dialect_of_file(place, how).numbers)
+    except (ConfigError, *_DAMAGED, OSError):
+        return False
+
+
 def _or_config_error(place: Place, read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     """The rows; raises ConfigError if the file is damaged, or is not what its ending says."""
     try:
@@ -130,10 +139,13 @@ def _object(text: bytes) -> Any:
 class _Lines:
     """The lines of a text file, and whether the newest has no end, as in a file that is still being written."""
 
-    def __init__(self, file: IO[str]) -> None:
-        self._file, self._newest = file, "\n"
+    def __init__(self, file: IO[str], dialect: Dialect) -> None:
+        self._file, self._dialect, self._newest = file, dialect, "\n"
 
     def __iter__(self) -> Iterator[str]:
+        return iter(without_ending(self._noted(), self._dialect.ending, self._dialect.separator))
+
+    def _noted(self) -> Iterator[str]:
         for line in self._file:
             self._newest = line
             yield line
@@ -151,9 +163,9 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
     with place.open() as binary, io.TextIOWrapper(binary, dialect.encoding, newline="") as file:
         for _ in range(dialect.first):
             file.readline()
-        lines = _Lines(file)
-        rows = csv.reader(lines, delimiter=dialect.separator)
-        names = next((cells for cells in rows if cells), [])
+        lines = _Lines(file, dialect)
+        rows = csv.reader(lines, delimiter=dialect.separator, skipinitialspace=dialect.separator == SPACES)
+        names = [*dialect.names] or next((cells for cells in rows if cells), [])
         COLUMNS.require(place, len(names))
         of_numbers = [at in dialect.numbers for at in range(len(names))]
         twice = sorted(name for name, times in Counter(filter(None, names)).items() if times > 1)
@@ -308,6 +320,7 @@ def _edge_impulse(place: Place, found: Row, how: How) -> Iterator[Row]:
 _READERS: dict[str, Callable[[Place, How], Iterator[Row]]] = {
     ".csv": _csv,
     ".tsv": _csv,
+    **dict.fromkeys(TABLES, _csv),
     ".parquet": _parquet,
     ".npz": _npz,
     ".json": _json,

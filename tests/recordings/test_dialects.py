@@ -192,6 +192,48 @@ def test_an_encrypted_archive_is_one_sentence(tmp_path):
         read(tmp_path / "a.zip")
 
 
+NUMBERED = [{"c1": 33, "c2": "run", "c3": 4.5, "c4": -0.25}, {"c1": 34, "c2": "sit", "c3": 5.5, "c4": 1.5}]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "33,run,4.5,-0.25\n34,sit,5.5,1.5\n"),
+        ("a.txt", "33,run,4.5,-0.25;\n34,sit,5.5,1.5;\n"),  # as WISDM's recordings end
+        ("a.dat", " 33  run 4.5   -0.25 \r\n 34  sit 5.5    1.5 \r\n"),
+        ("a.txt", "33;run;4,5;-0,25\n34;sit;5,5;1,5\n"),
+    ],
+)
+def test_a_table_without_a_line_of_names_has_all_of_its_rows(tmp_path, name, text):
+    found, told = read(written(tmp_path / name, text))
+    assert found == NUMBERED and "no line of names: the columns are c1 to c4" in told[0]
+
+
+@pytest.mark.parametrize("names", [",0,1", "0,1,2"])
+def test_numbers_that_are_names_stay_names(tmp_path, names):
+    found, told = read(written(tmp_path / "a.csv", f"{names}\na,1.5,2.5\nb,3.5,4.5\n"))
+    assert [[*row] for row in found] == [names.split(",")] * 2 and not told
+
+
+def test_of_texts_in_a_folder_only_tables_are_recordings_and_only_without_others(tmp_path):
+    (tmp_path / "raw").mkdir()
+    written(tmp_path / "raw" / "readme.txt", "Walking, running:\nmany people, many days\n")
+    written(tmp_path / "raw" / "p1.dat", "1 2.5\n2 3.5\n")
+    assert [one.name for one in recordings_of(tmp_path / "raw")] == ["p1"]
+    written(tmp_path / "raw" / "p2.csv", "a,b\n1,2\n")
+    assert [one.name for one in recordings_of(tmp_path / "raw")] == ["p2"]
+
+
+def test_folders_of_any_recordings_are_columns(tmp_path):
+    (tmp_path / "activity=run").mkdir()
+    written(tmp_path / "activity=run" / "a.csv", "ax\n1.5\n")
+    (tmp_path / "activity=run" / "b.jsonl").write_text('{"ax": 2.5}\n')
+    assert list(rows_of(tmp_path)) == [{"ax": 1.5, "activity": "run"}, {"ax": 2.5, "activity": "run"}]
+    source = SourceSection(topic="imu", fields=["ax"], label="activity")
+    found = list(records_of(tmp_path, source, None, how=How(key_is="me")))
+    assert [json.loads(record.value) for record in found] == list(rows_of(tmp_path))
+
+
 def test_a_folder_is_read_in_natural_order_and_files_or_folders_are_keys(tmp_path):
     for person in ("p10", "p2"):
         for number in (10, 9):

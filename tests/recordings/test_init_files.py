@@ -30,14 +30,16 @@ def test_decimal_commas_between_commas_are_refused_with_their_line(tmp_path, pri
     assert printed(tmp_path / "c.csv").says("read as CSV with commas between cells; decimal commas")
 
 
-def test_a_file_without_a_header_is_refused(tmp_path, printed):
-    (tmp_path / "a.csv").write_text("0.1,0.2,0.3,4\n0.2,0.1,0.5,5\n")
+def test_a_file_without_a_line_of_names_has_numbered_columns(tmp_path, printed):
+    (tmp_path / "a.csv").write_text(
+        "0.1,walk,0.3,4\n" + "".join(f"{random(i)},run,{random(i + 50)},{i % 3}\n" for i in range(9))
+    )
     found = printed(tmp_path / "a.csv")
-    assert found.code == 2
-    assert found.lines == [
-        f"{tmp_path}/a.csv: expected names of columns in the first line, got numbers (0.1, 0.2, 0.3 ...); "
-        "add a line with names."
-    ]
+    assert found.says("no line of names: the columns are c1 to c4") and found.says("guessed from 10 rows")
+    assert found.source["fields"] == ["c1", "c3", "c4"]
+
+
+def test_columns_that_pandas_numbered_keep_their_names(tmp_path, printed):
     (tmp_path / "pandas.csv").write_text(",0,1\n" + "".join(f"{i},{random(i)},{random(-i)}\n" for i in range(6, 0, -1)))
     assert printed(tmp_path / "pandas.csv").source["fields"] == ["0", "1"]
 
@@ -57,11 +59,11 @@ def test_a_file_without_a_header_is_refused(tmp_path, printed):
             "expected CSV in UTF-8, UTF-16 or Windows-1252, got bytes of another encoding; save it as UTF-8.",
         ),
         (
-            "a.txt",
+            "a.log",
             b"a,b\n1,2\n",
-            "expected a recording that ends in .jsonl, .ndjson, .csv, .tsv, .parquet, .npz, .json, .cbor, .sqlite (each may "
-            "be packed as .gz), a .zip or a folder of them; got '.txt': if it has a row of names above rows of values, "
-            "name it .csv; else write its lines as .csv or .jsonl first.",
+            "expected a recording that ends in .jsonl, .ndjson, .csv, .tsv, .parquet, .npz, .json, .cbor, .sqlite, .txt, "
+            ".dat (each may be packed as .gz), a .zip or a folder of them; got '.log': if it has a row of names above rows "
+            "of values, name it .csv; else write its lines as .csv or .jsonl first.",
         ),
         ("Messung.xlsx", b"PK", "got '.xlsx': save the sheet as CSV."),
         ("a.csv.zst", b"", "got '.zst': unpack it first."),
@@ -87,8 +89,22 @@ def test_a_folder_without_recordings_is_one_sentence(tmp_path, printed):
     (tmp_path / "notes" / "a.txt").write_text("nothing")
     assert printed(tmp_path / "notes").lines == [
         f"{tmp_path}/notes: expected recordings in this folder, files that end in .jsonl, .ndjson, .csv, .tsv, .parquet, "
-        ".npz, .json, .cbor, .sqlite; got none."
+        ".npz, .json, .cbor, .sqlite, .txt, .dat; got none."
     ]
+
+
+def test_folders_that_are_named_after_labels_are_named_as_a_column(tmp_path, printed):
+    for label in ("walk", "run"):
+        (tmp_path / "all" / label).mkdir(parents=True)
+        for person in ("anna", "bert"):
+            as_csv(tmp_path / "all" / label / f"{person}.csv", table(30, ax=random, ay=random))
+    asked = printed(tmp_path / "all")
+    assert asked.says("if folders are named after labels ('run', 'walk' ...), name them label=..., as in label=run")
+    asked.file.unlink()
+    for label in ("walk", "run"):
+        (tmp_path / "all" / label).rename(tmp_path / "all" / f"label={label}")
+    found = printed(tmp_path / "all")
+    assert found.source["label"] == "label" and found.says("key the name of each of 2 files; label label (classification, 2")
 
 
 def test_files_of_people_without_a_column_of_keys_teach_a_population(tmp_path, printed):

@@ -24,7 +24,6 @@ from streamjobs.recordings.columns import (
     plain_name,
     read_times,
     reads,
-    require_names,
     says_time,
 )
 from streamjobs.recordings.exports import Exported
@@ -48,7 +47,7 @@ FEW_KEYS = 20  # of which rows are looked for in MORE_ROWS rows where the first 
 def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
     """The meaning of columns by their names and values; all columns of numbers without another meaning are part of x.
 
-    Raises ConfigError for a file that cannot be read, has no rows, or has numbers where the names of columns should be.
+    Raises ConfigError for a file that cannot be read, or has no rows.
     """
     found = recordings_of(path, how)
     one = found[0].of
@@ -58,10 +57,9 @@ def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
     every = itertools.chain.from_iterable(each.rows(how) for each in found)
     first = list(itertools.islice(every, LOOK_AT))
     rows = _of_few_keys(first, every, chosen.key)
-    header = path.suffix.lower() == ".csv"
-    guessed = guess_rows(rows, str(path), chosen, preset, header)
+    guessed = guess_rows(rows, str(path), chosen, preset)
     if (only := _only_format(path, guessed, how)) is not None:
-        guessed = guess_rows(rows, str(path), chosen._replace(time_format=only), preset, header)
+        guessed = guess_rows(rows, str(path), chosen._replace(time_format=only), preset)
     if rows is not first:
         why = f"few of the keys in the first {LOOK_AT:,} rows repeat there; the rows of {FEW_KEYS} keys were looked at"
         guessed = guessed._replace(remarks=[why, *guessed.remarks])
@@ -124,12 +122,9 @@ def guess_rows(
     where: str,
     chosen: Chosen = NOTHING_CHOSEN,
     preset: Preset | None = None,
-    header: bool = False,
     owners: Sequence[Any] | None = None,
 ) -> Guess:
-    """Of rows that are read already. where: for errors; header: the names are the first line of a CSV; owners: the keys of
-    the rows' records, where these have keys.
-    """
+    """Of rows that are read already. where: for errors; owners: the keys of the rows' records, where these have keys."""
     given = rows
     rows = [flattened(row) for row in rows]
     owners = None if owners is None else [owner for owner, row in zip(owners, rows, strict=True) if row]
@@ -147,8 +142,6 @@ def guess_rows(
         raise ConfigError(
             f"{where}: expected a few records as they will arrive, JSON objects or rows of a table; got {got}."
         )
-    if header:
-        require_names(where, columns)
     _require_chosen(where, columns, chosen)
     if preset is None and (late := late_labels(read, owners, chosen.label)) is not None:
         guessed = _with_late_labels(read, times, chosen, owners, late)
