@@ -17,6 +17,7 @@ KEYS = (
 TIMES = ("time", "timestamp", "ts", "t", "event_time", "datetime")
 LABELS = ("label", "labels", "activity", "class", "target", "y", "exercise")
 ASIDE = ("seg", "segment", "session", "recording", "side", "row", "index", "offset", "partition", "seq", "unnamed")
+FAULT_WORDS = {"anomaly", "anomalous", "attack", "changepoint", "failure", "fault", "faulty", "outlier"}  # last in a name
 TIME_WORDS = {"time", "times", "timestamp", "ts", "datetime", "date", "elapsed", "epoch", "uptime"}
 TIME_UNITS_IN_NAMES = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),

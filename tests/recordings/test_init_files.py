@@ -93,6 +93,14 @@ def test_a_folder_without_recordings_is_one_sentence(tmp_path, printed):
     ]
 
 
+def test_a_column_that_marks_faults_is_no_signal(tmp_path, printed):
+    marks = {"is_anomaly": lambda i: float(i > 20), "pump.fault": lambda i: 0, "fault_current": random, "outlier": random}
+    as_csv(tmp_path / "a.csv", table(30, ts=lambda i: 1_700_000_000 + i, a=random, **marks))
+    found = printed(tmp_path / "a.csv")
+    assert found.source["fields"] == ["a", "fault_current", "outlier"]
+    assert found.says("left out of x: is_anomaly: marks faults, by its name", "--label is_anomaly predicts it")
+
+
 def test_folders_that_are_named_after_labels_are_named_as_a_column(tmp_path, printed):
     for label in ("walk", "run"):
         (tmp_path / "all" / label).mkdir(parents=True)

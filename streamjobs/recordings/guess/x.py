@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from streamjobs.recordings.columns import ASIDE, Column, plain_name, why_no_number
+from streamjobs.recordings.columns import ASIDE, FAULT_WORDS, Column, plain_name, why_no_number
 from streamjobs.settings.types import MOST_NUMBERS
 
 
@@ -25,6 +25,8 @@ def x_of(columns: Sequence[Column], times: Column | None, rows: int, left_out: d
         why = None if column.texts else why_no_number(column)
         if not column.name or plain_name(column.name) in ASIDE or plain_name(column.name).endswith("_id"):
             why = "not a signal, by its name"
+        elif column.kind == "number" and column.distinct <= 2 and plain_name(column.name).split("_")[-1] in FAULT_WORDS:
+            why = f"marks faults, by its name, which an alarm must not depend on; --label {column.name} predicts it"
         elif column.depth:
             lists.append(column)
             continue
