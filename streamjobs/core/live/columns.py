@@ -22,7 +22,7 @@ from streamjobs.core.state.snapshot import CODES, CRC, I32I64, U16, Offsets, Rea
 from streamjobs.core.state.valid import Field, Leaf, Valid, leaves_of
 from streamjobs.stages.stage import JobStage
 
-AT_ONCE = 1024  # slots encoded together: bounds the memory for it
+AT_ONCE = 128  # slots encoded together: bounds the memory for it, and more leave the processor's cache
 MOST_KNOWN = 256  # sets of class names remembered as bytes
 MOST_LATEST = 4  # of those, compared with a snapshot's bytes before its names are read
 _CUSTOM = ("load", "save", "check_rows")  # a stage with its own is not moved here
