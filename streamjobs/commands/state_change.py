@@ -174,7 +174,7 @@ def _print_holdings(left: "list[Holding]", waiting: int | None) -> None:
         note(f"{waiting:,} of its records in the input are not applied yet and will start a new state; stop their producer")
     note(
         "workers remove it from their local stores when they next take the partition; remove by hand any [state] directory "
-        "that no worker uses within delete.retention.ms of the state's topic"
+        "that no worker will use again"
     )
 
 

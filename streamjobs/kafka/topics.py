@@ -20,6 +20,7 @@ from streamjobs.settings.sections import Settings
 KNOWN_WITHIN = 5.0  # seconds until every node knows a new topic
 USABLE_WITHIN = 20.0  # seconds until every new partition has a leader
 KAFKA_MAX_BYTES = 1_048_588  # Kafka's own limit of a record batch where a topic sets none
+TOMBSTONES = 30 * 86_400_000  # milliseconds that the changelog keeps them for
 BATCH_BYTES = 1_000_000  # of a batch that a worker sends; a larger record is a batch of its own
 RECORD_BYTES = 512  # that a batch adds to a snapshot: the record's headers and its key, if it is not long
 HEADER_BYTES = 64 << 10  # that the headers of a dead letter may add
@@ -72,6 +73,7 @@ class Limits(NamedTuple):
 
     spans: Mapping[str, Span] = {}  # of outputs that may refuse timestamps which the input takes
     batch_bytes: int = BATCH_BYTES  # that none of them refuses
+    tombstones: float = TOMBSTONES / 1000  # seconds, that the changelog keeps them for
 
 
 NO_LIMITS = Limits()
@@ -92,7 +94,7 @@ def plan(settings: Settings, job_sinks: Mapping[str, str], partitions: int, stat
         "cleanup.policy": "compact",
         "segment.bytes": str(64 << 20),  # the active segment is never compacted: small ones keep recovery short
         "min.cleanable.dirty.ratio": "0.3",
-        "delete.retention.ms": str(30 * 86_400_000),  # a local store unused for longer would miss a tombstone
+        "delete.retention.ms": str(TOMBSTONES),  # a local store unused for longer is rebuilt
         "max.message.bytes": str(max(KAFKA_MAX_BYTES, state_bytes + HEADER_BYTES)),
     }
     plans.append(TopicPlan(changelog(settings), "state", partitions, compacted))
@@ -174,14 +176,16 @@ def limits(settings: Settings, job_sinks: Mapping[str, str], admin: Any) -> Limi
     """
     source, outputs, state = settings.source.topic, list(job_sinks.values()), changelog(settings)
     future = int(1000 * settings.source.future)
-    known = settings_of(admin, [source, state, *outputs], ("max.message.bytes", BEFORE_MAX, AFTER_MAX))
+    wanted = "max.message.bytes", BEFORE_MAX, AFTER_MAX, "delete.retention.ms"
+    known = settings_of(admin, [source, state, *outputs], wanted)
     of_input, spans = known.get(source, (0, ANY, ANY)), {}
-    assumed = KAFKA_MAX_BYTES, ANY, max(KAFKA_AFTER_MAX, 2 * future)
+    assumed = KAFKA_MAX_BYTES, ANY, max(KAFKA_AFTER_MAX, 2 * future), TOMBSTONES
     for topic in outputs:
-        _, behind, ahead = known.get(topic, assumed)
+        _, behind, ahead, _ = known.get(topic, assumed)
         if behind < of_input[1] or ahead < min(ANY, of_input[2] + max(0, future - SLACK)):
             spans[topic] = Span(behind - min(SLACK, behind // 2), ahead - min(SLACK, ahead // 2))
-    return Limits(spans, min(BATCH_BYTES, *(known.get(topic, assumed)[0] for topic in (state, *outputs))))
+    most = min(BATCH_BYTES, *(known.get(topic, assumed)[0] for topic in (state, *outputs)))
+    return Limits(spans, most, known.get(state, assumed)[3] / 1000)
 
 
 def _to_set(settings: Settings, topic: str, name: str, value: int) -> str:

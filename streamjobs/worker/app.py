@@ -62,8 +62,8 @@ class WorkerApp(faust.App):  # type: ignore[misc]
                 ends = await self.consumer.highwaters(*tps)
                 first = await self.consumer.earliest_offsets(*tps)
                 bounds = {tp.partition: (first[tp], ends[tp]) for tp in tps}
-                changelog_id = self.delivery.origin.changelog_id
-                await recovery.restore(self.client, self.changelog, bounds, self.store, self.metrics, changelog_id)
+                of_changelog = self.delivery.origin.changelog_id, self.delivery.limits.tombstones
+                await recovery.restore(self.client, self.changelog, bounds, self.store, self.metrics, *of_changelog)
             lives = {Origin.of(self.store.marks(number)).life for number in partitions}
             self.delivery.mark_restored(fenced, max(lives, default=""))
         except Exception as error:  # noqa: BLE001 - raised, it would end a Faust service and leave the worker idle

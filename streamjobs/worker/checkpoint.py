@@ -193,9 +193,9 @@ class Checkpoints:
         partition.mark_stored()
 
     def _write_store(self, cut: Cut, reached: int, started: float) -> float:
-        marks = self._marks
+        marks = {**self._marks, "whole": f"{time.time():.0f}"}
         if self.partition.pace is not None:
-            marks = {**marks, "replay": str(cut.replay_from)}
+            marks["replay"] = str(cut.replay_from)
         self.store.write(self.partition.number, cut.snapshots, reached, marks=marks)
         self._on_snapshots(len(cut.snapshots), sum([len(data or b"") for _, data in cut.snapshots]))
         return self._end_step("store", started)

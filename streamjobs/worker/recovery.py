@@ -21,6 +21,7 @@ from mode import Service
 from streamjobs.errors import SetupError
 from streamjobs.kafka.reader import position_of, readable
 from streamjobs.kafka.topic_id import RESTORE, Origin, deleted_states, newest_input
+from streamjobs.kafka.topics import TOMBSTONES
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.store import Store
 
@@ -29,6 +30,7 @@ log = structlog.get_logger("streamjobs")
 CHUNK_BYTES = 16 << 20  # of a partition: read, reduced to the last value per key, written
 FETCH_BYTES = 16 << 20  # at most, of one fetch: with twice as much a record costs a quarter more, by misses of the cache
 PARTITION_BYTES = 4 << 20  # at most, of one partition in a fetch
+OUTDATED = "it was not used for longer than the changelog keeps tombstones"
 POLL_MS = 20  # short: a marker at the end is not a record, so it would not end a longer wait
 
 
@@ -63,8 +65,8 @@ class WrittenKeys:
 class _Chunk:
     """Last values per key of one partition, not written yet."""
 
-    def __init__(self, end: int) -> None:
-        self.end, self.upto, self.bytes = end, -1, 0
+    def __init__(self, end: int, whole: str) -> None:
+        self.end, self.whole, self.upto, self.bytes = end, whole, -1, 0
         self.values: dict[bytes, bytes | None] = {}
         self.keys = WrittenKeys()
         self.input: Origin | None = None
@@ -80,7 +82,7 @@ class _Chunk:
 
     def write(self, partition: int, store: Store, changelog_id: str) -> int:
         written = self.keys.take(self.values)
-        marks: dict[str, str | None] = {"changelog": changelog_id or None}
+        marks: dict[str, str | None] = {"changelog": changelog_id or None} | ({"whole": self.whole} if self.whole else {})
         if self.input is not None:  # a name that is not known must not stay next to another topic's id
             before = Origin.of(store.marks(partition))
             life = self.input.life or (before.life if before.input_id == self.input.input_id else "")
@@ -98,14 +100,17 @@ async def restore(
     store: Store,
     metrics: Metrics,
     changelog_id: str = "",
+    tombstones: float = TOMBSTONES / 1000,
 ) -> None:
     """Bring the store up to the changelog's end. bounds: partition -> (first offset, end) of the changelog.
 
-    changelog_id: the topic's id, which the store keeps.
+    changelog_id: the topic's id, which the store keeps. tombstones: seconds that the changelog keeps them for. A store that
+    was not used for longer is read again from the beginning: it may have states that were ended since.
     Raises SetupError when the store is ahead of the changelog: they do not belong together. Also when the broker has
     deleted records of the changelog that the store lacks.
     """
-    started, todo = time.perf_counter(), _unread(topic, bounds, store)
+    started, now = time.perf_counter(), time.time()
+    todo = _unread(topic, bounds, store, changelog_id, now, now - tombstones)
     if not todo:
         return metrics.set_recovery(0, 0.0)
     remaining = sum(chunk.end - at for at, chunk in todo.values())
@@ -135,7 +140,7 @@ async def restore(
                 await asyncio.sleep(0)
             for tp in [tp for tp, (_, chunk) in todo.items() if position_of(consumer, tp) >= chunk.end]:
                 chunk = todo.pop(tp)[1]
-                chunk.upto = chunk.end - 1
+                chunk.upto, chunk.whole = chunk.end - 1, f"{now:.0f}"
                 written += chunk.write(tp.partition, store, changelog_id)
                 store.flush(tp.partition)  # before any logged write: see store.py
                 consumer.pause(tp)
@@ -148,8 +153,13 @@ async def restore(
     log.info("recovery finished", records=read, keys_written=written, seconds=round(took, 2))
 
 
-def _unread(topic: str, bounds: Mapping[int, tuple[int, int]], store: Store) -> dict[TopicPartition, tuple[int, _Chunk]]:
-    """Where to begin in each partition that the store does not hold completely, and the chunk to read into."""
+def _unread(
+    topic: str, bounds: Mapping[int, tuple[int, int]], store: Store, changelog_id: str, now: float, since: float
+) -> dict[TopicPartition, tuple[int, _Chunk]]:
+    """Where to begin in each partition that the store does not hold completely, and the chunk to read into.
+
+    since: a store that was last whole before is cleared. now, since: seconds since 1970.
+    """
     todo, lacking = {}, {}
     for partition, (first, end) in bounds.items():
         reached = store.reached(partition)
@@ -160,9 +170,16 @@ def _unread(topic: str, bounds: Mapping[int, tuple[int, int]], store: Store) -> 
                 f"topic {topic}[{partition}]: the local store holds changelog offset {reached}, but the changelog ends at "
                 f"{end}; it was deleted or recreated, and the store has states that it lacks. {RESTORE}"
             )
+        marks = store.marks(partition)
+        outdated = not first and changelog_id and float(marks.get("whole", now)) < since
+        if outdated and marks.get("changelog") == changelog_id:  # else it may have the only copy of states
+            log.warning("rebuilding the local store from the changelog", partition=partition, why=OUTDATED)
+            store.clear(partition)
+            reached = None
         at = first if reached is None else max(reached + 1, first)
         if at < end:
-            todo[TopicPartition(topic, partition)] = (at, _Chunk(end))
+            whole = f"{now:.0f}" if reached is None else ""
+            todo[TopicPartition(topic, partition)] = (at, _Chunk(end, whole))
     if problems := deleted_states(topic, lacking):
         raise SetupError(problems[0])
     return todo

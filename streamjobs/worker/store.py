@@ -25,8 +25,9 @@ Items = Iterable[tuple[bytes, bytes | None]]  # key, snapshot; None deletes
 
 KEY_PREFIX = b"k"  # before every record key, so that none can be a mark or Faust's key of the offset
 # Keys: the input's id (so named since 0.1.0), its name, the changelog's id, the input's life, and the offset from which on
-# records are to be applied again, where states were written at their own pace.
-MARKS = ("source", "topic", "changelog", "life", "replay")
+# records are to be applied again, where states were written at their own pace. "whole": seconds since 1970 when nothing
+# was missing, or when reading from the changelog's beginning began.
+MARKS = ("source", "topic", "changelog", "life", "replay", "whole")
 NO_MARKS: Mapping[str, str | None] = {}
 EVERY_KEY = b"\0", b"\xff"  # all keys of a store begin with a letter or "_"
 BLOCK_CACHE = 64 << 20  # bytes, shared by all partitions; Faust's default is 2 GiB for each

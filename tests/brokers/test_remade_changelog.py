@@ -212,6 +212,18 @@ def test_a_changelog_with_deleted_records_is_refused_where_a_store_lacks_them(
     assert said("state", "verify", job.path)[0] == 0
 
 
+def test_a_store_unused_for_longer_than_tombstones_are_kept_is_rebuilt(make_job: MakeJob, fork_server: ForkServer) -> None:
+    job = make_job("unused", state={"replay": "0s"}, **LEARNING)
+    job.produce(RECORDS[:400])
+    run_until_done(job, fork_server=fork_server)
+    job.produce(RECORDS[400:600])
+    assert not run_until_done(job, "b", fork_server=fork_server).events(FORMER)
+    job.alter(job.changelog, "delete.retention.ms", "1")
+    job.produce(RECORDS[600:])
+    assert len(run_until_done(job, fork_server=fork_server).events(FORMER)) == PARTITIONS
+    verify(job, repeats=False)
+
+
 def test_accepting_starts_over_where_the_input_was(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = make_job("accepted", **LEARNING)
     job.produce(RECORDS[:400])

@@ -1,8 +1,11 @@
-"""What recovery tells of the keys it has written."""
+"""Where recovery begins, and what it tells of the keys it has written."""
 
 import numpy as np
+import pytest
 
-from streamjobs.worker.recovery import WrittenKeys
+from streamjobs.errors import SetupError
+from streamjobs.worker.recovery import WrittenKeys, _unread
+from streamjobs.worker.store import MemoryStore
 
 
 def test_keys_written_counts_a_key_once_whatever_is_written_of_it() -> None:
@@ -14,3 +17,35 @@ def test_keys_written_counts_a_key_once_whatever_is_written_of_it() -> None:
         truth = (truth | {key for key, value in chunk.items() if value}) - {key for key, value in chunk.items() if not value}
         total += keys.take(chunk)
         assert total == len(truth)
+
+
+@pytest.mark.parametrize(
+    ("whole", "changelog", "first", "begins"),
+    [
+        ("1000", "id", 0, 0),  # its states may have been ended since
+        ("3000", "id", 0, 6),
+        ("", "id", 0, 6),  # of an older release
+        ("1000", "other", 0, 6),  # it may have the only copy
+        ("1000", "id", 3, 6),  # the same
+    ],
+)
+def test_a_store_that_may_lack_tombstones_is_read_again_unless_it_may_have_the_only_copy(
+    whole: str, changelog: str, first: int, begins: int
+) -> None:
+    store = MemoryStore()
+    store.write(0, [(b"k", b"state")], 5, marks={"changelog": changelog, "whole": whole or None})
+    ((begin, chunk),) = _unread("log", {0: (first, 9)}, store, "id", 5000.0, 2000.0).values()
+    assert (begin, store.get(0, b"k")) == (begins, b"state" if begins else None)
+    assert chunk.whole == ("" if begins else "5000")
+
+
+def test_deleted_records_of_the_changelog_are_refused_only_where_the_store_lacks_them() -> None:
+    for reached in (None, 3, 4):
+        store = MemoryStore()
+        if reached is not None:
+            store.write(0, [(b"k", b"state")], reached)
+        if reached == 4:
+            assert len(_unread("log", {0: (5, 9)}, store, "id", 0.0, 0.0)) == 1
+            continue
+        with pytest.raises(SetupError, match=r"\[0\] before offset 5"):
+            _unread("log", {0: (5, 9)}, store, "id", 0.0, 0.0)
