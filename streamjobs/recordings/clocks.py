@@ -1,5 +1,6 @@
 """What the values of a time tell: the unit in which it counts from 1970, and the pause between samples."""
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from streamjobs.recordings.files import SECONDS
 from streamjobs.settings.types import UNIT_NAMES
 
 FROM, TO = 946_684_800.0, 4_102_444_800.0  # the years 2000 to 2099; a time in between counts from 1970
+UPTIME = 1e8  # least number that may count ms, us or ns from a start: as seconds, 3 years
 PAUSES = 10  # least between samples, to tell a rate
 SLOW, LEAST_PAUSES, ENOUGH = 3.0, 5, 50  # times the usual pause, of a slow key; pauses of a key, least and most
 
@@ -19,6 +21,19 @@ def unit_since_1970(column: Column) -> str | None:
     middle, stated = times[len(times) // 2], unit_of_name(column.name)
     fits = [unit for unit in UNIT_NAMES if FROM <= middle * SECONDS[unit] < TO]
     return fits[0] if fits and stated in (None, fits[0]) else None
+
+
+def unit_of_uptime(column: Column) -> str | None:
+    """The unit of large numbers that count from a start, as Android does: with it, samples come 1 to 1000 times a second.
+
+    None where it is not certain.
+    """
+    moments = flat(column.values)
+    pauses = sorted(after - before for before, after in itertools.pairwise(moments) if after > before)
+    if len(pauses) < PAUSES or max(moments) < UPTIME or any(moment % 1 for moment in moments):
+        return None
+    pause = pauses[len(pauses) // 2]
+    return next((unit for unit in ("ms", "us", "ns") if 0.001 < pause * SECONDS[unit] <= 1.0), None)
 
 
 def usual_pause(rows: Sequence[dict[str, Any]], owners: Sequence[Any], time: str) -> float | None:

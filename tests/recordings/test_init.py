@@ -76,6 +76,16 @@ def test_a_time_that_counts_from_the_start_is_no_event_time_and_replay_can_read_
     assert command("replay", found.file, "--input", longer, "--key", "device", "--time", "Time (s)") == 0
 
 
+@pytest.mark.parametrize(("unit", "per_second"), [("ms", 1e3), ("us", 1e6), ("ns", 1e9)])
+def test_the_unit_of_a_phone_that_counts_since_it_was_started_is_that_of_a_possible_rate(
+    tmp_path, printed, unit, per_second
+):
+    made = table(timestamp=lambda i: int((180_853 + i / 50) * per_second), user=lambda i: f"p{i // 100}", gyro=random)
+    found = printed(as_csv(tmp_path / "a.csv", made))
+    assert "time" not in found.source and found.source["time_unit"] == unit
+    assert load_job(found.file, {}).window.rate == 50.0 and found.out.endswith("--key user --time timestamp\n")
+
+
 def test_a_time_of_unknown_unit_gives_no_rate(tmp_path, printed):
     made = table(t=lambda i: 20 * i, user="a", gyro=random)
     found = printed(as_csv(tmp_path / "a.csv", made))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from streamjobs.recordings.clocks import flat, unit_since_1970, usual_pause
+from streamjobs.recordings.clocks import flat, unit_of_uptime, unit_since_1970, usual_pause
 from streamjobs.recordings.columns import (
     COUNTER_ROWS,
     KEYS,
@@ -99,7 +99,7 @@ class Columns:
             key=key,
             time=time,
             written=time in self.texts,
-            start_time=start_time,
+            start_time=start_time if unit else None,
             time_unit=unit or "s",
             rate=rate,
             label=label.name if label else None,
@@ -176,8 +176,8 @@ class Columns:
                 f"{first.name!r} begins at {flat(first.values)[0]:.16g}, so it does not count from 1970; without time, the "
                 "records' own timestamps are used"
             )
-            stated = unit_of_name(first.name) or ("s" if any(value % 1 for value in flat(first.values)) else None)
-            return None, first.name, stated
+            parts = any(value % 1 for value in flat(first.values))
+            return None, first.name, unit_of_name(first.name) or ("s" if parts else unit_of_uptime(first))
         texts = [column.name for column in named if column.kind != "empty"]
         rising = [column.name for column in self.columns if column.rises]
         if texts:
