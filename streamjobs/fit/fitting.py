@@ -107,7 +107,8 @@ def fit_job(
         refuse_too_little(data_read.data)
         new = _read_new(asked, settings, data_read.data, say, doubt, progress)
         say(described(recipe))
-        for line in report.doubts(data_read, recipe):
+        statistics = composition.columns[: len(composition.columns) - settings.window.convolutions]
+        for line in report.doubts(data_read, recipe, statistics):
             doubt(line)
         evaluated = None
         if asked.report:

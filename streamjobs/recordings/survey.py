@@ -73,6 +73,8 @@ def doubtful(labels: Iterable[Any]) -> Iterator[str]:
     >>> list(doubtful(["run", "walk", "Walk ", "none"]))  # doctest: +NORMALIZE_WHITESPACE
     ["the labels 'Walk ', 'walk' differ only in case or spaces, but are different classes; write them in one way.",
      "the label 'none' is a class like any other; leave the label empty where none is known."]
+    >>> list(doubtful(["run", "  "]))
+    ["the label '  ' is a class like any other; leave the label empty where none is known."]
     """
     spellings: dict[str, list[str]] = {}
     for label in sorted(labels):
@@ -81,7 +83,7 @@ def doubtful(labels: Iterable[Any]) -> Iterator[str]:
         if len(alike) > 1:
             some = ", ".join(map(repr, alike[:MOST_SPELLINGS]))
             yield f"the labels {some} differ only in case or spaces, but are different classes; write them in one way."
-        if plain in NO_LABEL:
+        if plain in NO_LABEL or not plain:
             yield f"the label {alike[0]!r} is a class like any other; leave the label empty where none is known."
 
 

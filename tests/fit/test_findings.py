@@ -82,3 +82,29 @@ def test_what_adapting_gained_and_cost_is_said_by_person():
     assert findings.adaptation([("a", 0.1), ("b", -0.02)]) == (
         "Labels of the person gain +0.040 on average; most: a +0.100; they cost: b -0.020."
     )
+
+
+def test_recordings_that_are_there_twice_are_named_with_the_first() -> None:
+    """Also under another name of the person; nothing is said of recordings that share a few windows."""
+    data = _people(6, 0.8)._replace(
+        people=["p1", "p2", "p3", "p4", "p5", "p1 again"], recordings=[str(n) for n in range(18)]
+    )
+    assert not list(findings.copies(data))
+    X = data.X.copy()
+    X[450:480], X[480:490] = X[:30], X[30:40]  # all of recording 15, a third of 16
+    assert list(findings.copies(data._replace(X=X))) == [
+        "recordings that are there twice make the figures too good: 15 of p1 again (0 of p1)."
+    ]
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_person_in_other_units_than_all_others_is_named(constant: bool) -> None:
+    data = _people(6, 0.3)._replace(people=[f"p{n}" for n in range(6)])
+    X = data.X + 3.0
+    if constant:
+        X[:, 1] = 0.1  # rounding is no difference
+    columns = ["ax_mean", "ay_mean", "az_mean", "ax_log_sd"]
+    assert not list(findings.strangers(data._replace(X=X), columns))
+    X[data.person == 4] *= 9.80665
+    (said,) = findings.strangers(data._replace(X=np.hstack([X, X])), columns)  # samples behind the statistics do not count
+    assert said.startswith("p4: most windows are unlike those of the population, by a") and "other units" in said

@@ -1,12 +1,15 @@
 """What the decisions for new people show: recordings that look mislabelled, what adapting gained, and what to do next."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from algorithms.common.protocol import Array
+from streamjobs.core.unlearned import Taken, outside
 from streamjobs.fit.evaluation import Runs
+from streamjobs.fit.recordings import Recordings
 from streamjobs.fit.reports.curve import MORE, Curve
 
 LOOKS = 0.8  # of a recording's windows, at least, are decided as another activity
@@ -14,6 +17,8 @@ USUAL = 0.1  # of other recordings with its label, at most, are
 OWN = 0.1  # of its windows, at most, are decided as its label
 FEWEST = 10  # windows of a recording
 MOST_NAMED = 10  # recordings, pairs of activities
+MOST_COPIES = 5
+NO_SPREAD = 1e-9  # of the variance of all, where others have none
 HALF = 0.5  # right windows, below which a job is not worth running
 MATTERS = 0.005  # of accuracy
 WEAK = 0.8  # accuracy of a person that asks for a look
@@ -140,3 +145,35 @@ def advice(job: Array, still: Array | None, last: Array, names: Sequence[str], c
         more = f"{MORE} more people (about {curve.gain:+.3f})"
         said.append(f"record {more}" if curve.gain >= WORTH_IT else f"{more} are hardly worth their recordings")
     return "Advice: " + ". ".join(one[0].upper() + one[1:] for one in said) + "."
+
+
+def copies(data: Recordings) -> Iterator[str]:
+    """Recordings with most windows in an earlier one too, a sentence for all of them."""
+    seen: dict[bytes, int] = {}
+    firsts = [seen.setdefault(row.tobytes(), one) for row, one in zip(data.X, data.recording.tolist(), strict=True)]
+    equal = Counter(pair for pair in zip(firsts, data.recording.tolist(), strict=True) if pair[0] != pair[1])
+    owner, sizes = dict(zip(data.recording.tolist(), data.person.tolist(), strict=True)), Counter(data.recording.tolist())
+    named = [
+        f"{data.recordings[again]} of {data.people[owner[again]]} ({data.recordings[first]} of {data.people[owner[first]]})"
+        for (first, again), count in equal.items()
+        if 2 * count > sizes[again]
+    ]
+    if named:
+        more = ", ..." if len(named) > MOST_COPIES else ""
+        yield f"recordings that are there twice make the figures too good: {', '.join(named[:MOST_COPIES])}{more}."
+
+
+def strangers(data: Recordings, columns: Sequence[str]) -> Iterator[str]:
+    """A sentence for each person with windows unlike those of all others; columns: names of the statistics."""
+    X = data.X[:, : len(columns)] - data.X[:, : len(columns)].mean(axis=0)
+    total, squares = X.sum(axis=0), np.square(X).sum(axis=0)
+    for person in np.unique(data.person).tolist():
+        own = X[data.person == person]
+        others = len(X) - len(own)
+        mean = (total - own.sum(axis=0)) / others
+        variance = (squares - np.square(own).sum(axis=0)) / others - mean**2
+        spread = variance > NO_SPREAD * squares / len(X)
+        rows = (own - mean) / np.sqrt(np.where(spread, variance, np.inf))
+        counts = Taken(rows=len(rows), outside=Counter(outside(columns, rows, 0.0)))
+        if counts.unlike:
+            yield f"{data.people[person]}: {counts.unlike}"

@@ -1,5 +1,6 @@
 """The report of how new people are recognised: text and a page for people, a table for programs."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, NamedTuple
@@ -101,8 +102,8 @@ def described(read: Read, numbers: int) -> list[str]:
     return [*lines, f"left out: {', '.join(left)}"] if left else lines
 
 
-def doubts(read: Read, recipe: Recipe) -> list[str]:
-    """What the data is too little for, one sentence each."""
+def doubts(read: Read, recipe: Recipe, columns: Sequence[str]) -> list[str]:
+    """What the data is too little or not fit for, one sentence each; columns: names of the windows' statistics."""
     data, sentences = read.data, []
     people = len(np.unique(data.person))
     if people < FEW and recipe.map is not None:
@@ -117,7 +118,8 @@ def doubts(read: Read, recipe: Recipe) -> list[str]:
             meant = get_close_matches(name, [one for one in data.names if one != name], n=1, cutoff=0.8)
             sentence = f"{who} {name!r}: it cannot be recognised in others from these recordings."
             sentences.append(sentence + (f" Is it {meant[0]!r}?" if meant else ""))
-    sentences += doubtful(data.names)
+    sentences += [*doubtful(data.names), *findings.copies(data)]
+    sentences += findings.strangers(data, columns) if people >= FEW else ()
     if read.skipped.get("late", 0) > read.samples // 20:
         sentences.append(
             f"{read.skipped['late']:,} of {read.samples:,} samples are older than those before; if all recordings start "
