@@ -16,6 +16,7 @@ from streamjobs.settings.types import many
 PARTITIONERS = {"murmur2": "murmur2_random", "crc32": "consistent_random", "fnv1a": "fnv1a_random"}
 FULL = 0.1  # seconds to wait where the producer's queue is full
 ANSWER_WITHIN = 60.0  # seconds for a record's acknowledgement
+LATEST = 253_402_300_799  # the last second of the year 9999
 LARGEST = 100 << 20  # bytes of a request; the topic has its own limit
 
 
@@ -24,12 +25,19 @@ class SendError(StreamjobsError):
 
 
 class Retention(NamedTuple):
-    """How long a topic keeps records by their timestamps."""
+    """How long a topic keeps records by their timestamps, and how far ahead of its clock they may be."""
 
     seconds: float | None  # None: for ever, or not by timestamps of the producer
+    ahead: float | None = None  # seconds
 
     def refuse(self, topic: str, timestamp: int, now: float) -> None:
-        """Raises SendError for a record that the broker would delete soon after it came."""
+        """Raises SendError for a record that the broker would refuse, or delete soon after it came."""
+        if self.ahead is not None and timestamp / 1000 > now + self.ahead:
+            when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(min(timestamp / 1000, LATEST)))
+            raise SendError(
+                f"topic {topic} takes timestamps up to {self.ahead / 3600:.3g} h ahead (message.timestamp.after.max.ms); "
+                f"the next one is of {when}: correct the times or --start, or send with --timestamps now."
+            )
         if self.seconds is not None and timestamp / 1000 < now - self.seconds:
             when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(timestamp / 1000))
             raise SendError(
@@ -140,4 +148,5 @@ def _retention(broker: BrokerSection, settings: dict[str, Any], topic: str) -> R
         raise client.unanswered(broker, error) from None
     kept, kind = entries["retention.ms"].value, entries["message.timestamp.type"].value
     by_time = "delete" in entries["cleanup.policy"].value and kind == "CreateTime" and int(kept) >= 0
-    return Retention(int(kept) / 1000 if by_time else None)
+    after = entries.get("message.timestamp.after.max.ms") if kind == "CreateTime" else None  # since Kafka 3.6
+    return Retention(int(kept) / 1000 if by_time else None, None if after is None else int(after.value) / 1000)

@@ -102,6 +102,15 @@ def test_what_the_topic_would_delete_at_once_is_not_sent():
         Retention(604_800.0).refuse("imu", round(1000 * (now - 13 * 86_400)), now)
 
 
+def test_a_record_from_the_future_is_refused_with_its_time():
+    now = 1_764_000_000.0
+    Retention(None, 3600.0).refuse("imu", round(1000 * (now + 3500)), now)
+    with pytest.raises(SendError, match=r"up to 1 h ahead .* is of 2025-11-24 18:00: correct the times or --start"):
+        Retention(None, 3600.0).refuse("imu", round(1000 * (now + 7200)), now)
+    with pytest.raises(SendError, match="is of 9999-12-31"):
+        Retention(None, 3600.0).refuse("imu", 10**18, now)
+
+
 def test_init_reads_a_live_topic_and_leaves_no_trace(mock, tmp_path, capsys):
     job = job_on(mock, tmp_path, "live")
     assert command("produce", job, jsonl(tmp_path / "a.jsonl", list(rows(600))), "--key", "person") == 0
