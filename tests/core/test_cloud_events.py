@@ -104,7 +104,7 @@ USUAL = {"specversion": "1.0", "type": "r", "source": "/p", "id": "1"}
         ),
         (json.dumps({**USUAL, "data": 1, "data_base64": ""}).encode(), STRUCTURED, "got both"),
         (json.dumps({**USUAL, "data_base64": "!"}).encode(), STRUCTURED, "malformed: expected a CloudEvent as JSON"),
-        (json.dumps({**USUAL, "data": "text"}).encode(), STRUCTURED, "malformed: expected `object`, got `str`"),
+        (json.dumps({**USUAL, "data": "text"}).encode(), STRUCTURED, "malformed: expected json with an object, got a text"),
         (json.dumps({"data": {}}).encode(), STRUCTURED, "malformed: expected a CloudEvent, with a header ce_specversion"),
         (
             b"{}",

@@ -1,7 +1,7 @@
-"""Parses JSON and MessagePack field by field, for what typed structs cannot say: paths into a record, times as
-text, categories, texts that are numbers, and numbers that may be missing, which are NaN from here on.
+"""Parses JSON and MessagePack field by field: also paths into a record, times as text, categories, texts that are
+numbers, and numbers that may be missing, which are NaN from here on.
 
-What a record of plain fields gives is what `formats` makes of it, to the bit.
+What a record of one sample of plain fields gives is what `at_once` makes of it, to the bit.
 """
 
 import operator
@@ -38,25 +38,18 @@ _NUMBERS = {float, int}
 _LABELS = {type(None), str, int, float, bool, list}
 
 
-def needs_paths(source: SourceSection, paths: Paths) -> bool:
-    """Whether typed structs cannot read what [source] describes."""
-    others = source.may_miss or bool(source.categories_of) or source.time_format is not None
-    return not paths.flat or others or source.numbers == "lenient"
-
-
 def path_parser(
     source: SourceSection,
     dim: int,
     mirror: MirrorSection | None = None,
     late: bool = False,
     decode: Decode | None = None,
-    paths: Paths | None = None,
 ) -> Parse:
     """A function that parses one record's value; it raises Problem and nothing else. late: as for `formats.parser`.
 
-    decode: None: values are in [source] format. paths: as `Paths.of` gives them, where the caller has them.
+    decode: None: values are in [source] format. Raises ConfigError if two fields have the same name.
     """
-    paths = paths or Paths.of(source, mirror)
+    paths = Paths.of(source, mirror)
     return parser_of(decode or decoder_of_paths(source, paths), _Reader(source, dim, mirror, paths, late).read)
 
 
@@ -135,7 +128,8 @@ class _Reader:
             for row in x:
                 if type(row) is not list:
                     raise wrong_value("a list for each sample", name, row)
-            X = rows_of([list(map(number, row)) for row in x], "f4", self.dim, most)
+            rows = _all_numbers(x)
+            X = rows_of([list(map(number, row)) for row in x] if rows is None else rows, "f4", self.dim, most)
         else:
             numbers = list(map(number, x))
             times = self._times_field(message)
@@ -151,6 +145,9 @@ class _Reader:
         n = next(len(value) if type(value) is list else len(value) // 4 for value in values if type(value) in (list, bytes))
         if n > self.source.max_samples:
             raise Problem("too_large", f"expected at most {self.source.max_samples} samples, got {n}")
+        if self.plain and (numbers := _all_numbers(values)) is not None:
+            X = columns_of(numbers, self.columns, self.source.max_samples)
+            return self._frame(X * np.array(self.signs) if mirrored else X, message, label)
         for value, field in zip(values, self.fields, strict=True):
             if type(value) is bytes and self.source.format == "msgpack" and not field.listed:
                 columns.append(value)
@@ -172,7 +169,8 @@ class _Reader:
         else:
             stated = self._times_field(message)
             if type(stated) is list:
-                stated = [self._moment(one) for one in stated]
+                if self.serial or not set(map(type, stated)) <= _NUMBERS:
+                    stated = [self._moment(one) for one in stated]
             elif type(stated) is not bytes or self.source.format != "msgpack":
                 stated = self._moment(stated)
             times = times_of(stated, len(X), TIME_UNITS[self.source.time_unit])
@@ -194,7 +192,10 @@ class _Reader:
 
     def _moment(self, value: Any) -> float:
         if (type(value) is float or type(value) is int) and not self.serial:
-            return float(value)
+            try:
+                return float(value)
+            except OverflowError:
+                raise Problem("bad_time", "expected a time that a float can hold, got a larger number") from None
         assert self.time is not None
         if type(value) is str or (self.serial and type(value) in _NUMBERS):
             return self._written(value, self.time.text)
@@ -242,3 +243,16 @@ class _Reader:
 def _dtype(message: Message) -> str:
     dtype = message.get("dtype", "f4")
     return dtype if isinstance(dtype, str) else ""
+
+
+def _all_numbers(lists: Sequence[Any]) -> Any:
+    """Lists of numbers of one length as an array; None where they are anything else. A third of NumPy's time for lists."""
+    if not all([type(one) is list for one in lists]):
+        return None
+    count = len(lists[0])
+    pack = struct.Struct(f"{count}d").pack
+    try:
+        data = b"".join([pack(*one) for one in lists])
+    except (struct.error, OverflowError):  # another length or type, or a number that no float can hold
+        return None
+    return np.frombuffer(data).reshape(len(lists), count)

@@ -2,23 +2,26 @@
 
 import re
 import struct
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
 from streamjobs.core.decoding.samples import UNDECODABLE, Frame, LabelsAlone, Parse, Problem, Sample
+from streamjobs.core.decoding.values import kind_of
 from streamjobs.core.messages import Headers, Record
-from streamjobs.settings.paths import NO_STRUCT, FieldPath, event_path, path_of
+from streamjobs.errors import ConfigError
+from streamjobs.settings.paths import FieldPath, event_path, path_of
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
 
 Message = dict[str, Any]
 Decode = Callable[[bytes, Headers], Message]  # a value with its record's headers; raises Problem
-Read = Callable[[Message], Sample | Frame | LabelsAlone]  # raises Problem, or one of TOO_LARGE
-TOO_LARGE = (OverflowError, struct.error, RecursionError, MemoryError)
+Read = Callable[[Message], Sample | Frame | LabelsAlone]  # raises Problem, or an OverflowError
 _UP_TO_NAN = re.compile(rb'((?:[^"N]|"(?:[^"\\]|\\[\s\S])*+"|N(?!aN))*+)(NaN|[\s\S]*+)')  # outside texts; or to the end
 _BYTE = re.compile(r"\(byte ([0-9]+)\)$")
+_DECODE: dict[str, Callable[[bytes], Any]] = {"json": msgspec.json.decode, "msgpack": msgspec.msgpack.decode}
 _IS_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -32,20 +35,19 @@ class Paths(NamedTuple):
 
     @classmethod
     def of(cls, source: SourceSection, mirror: MirrorSection | None) -> "Paths":
+        """Raises ConfigError if two fields have the same name."""
         x = [source.x] if source.fields is None else source.fields
         others = [source.time, source.label, None if mirror is None else mirror.field]
         find = event_path if source.envelope == "cloudevents" else path_of
         time, label, side, *fields = [None if text is None else find(text) for text in (*others, *x)]
-        return cls(fields, time, label, side)  # type: ignore[arg-type]
+        paths = cls(fields, time, label, side)  # type: ignore[arg-type]
+        if twice := [text for text, times in Counter(path.text for path in paths.all).items() if times > 1]:
+            raise ConfigError(f"job file [source]: field {min(twice)!r} is named twice; give every field one meaning.")
+        return paths
 
     @property
     def all(self) -> list[FieldPath]:
         return [*self.x, *(path for path in (self.time, self.label, self.side) if path is not None)]
-
-    @property
-    def flat(self) -> bool:
-        """Whether every field is one of the record itself, with a name that typed structs can have: then these read it."""
-        return all(path.flat and not NO_STRUCT.search(path.top) for path in self.all)
 
 
 def parser_of(decode: Decode, read: Read) -> Parse:
@@ -55,8 +57,10 @@ def parser_of(decode: Decode, read: Read) -> Parse:
         message = decode(record.value or b"", record.headers)
         try:
             return read(message)
-        except TOO_LARGE:
-            raise Problem("malformed", "expected numbers that a float can hold, got larger ones") from None
+        except (OverflowError, struct.error):
+            raise Problem("out_of_range", "expected numbers that a float can hold, got larger ones") from None
+        except (RecursionError, MemoryError):
+            raise Problem("malformed", "expected a value that can be read, got one nested too deeply or too large") from None
 
     return parse
 
@@ -103,8 +107,14 @@ def without_nan(value: bytes) -> bytes:
 
 
 def undecodable(form: str, value: bytes, what: str | None = None) -> Problem:
-    """Of a value that is not in the format. what: a name of what was expected."""
+    """Of a value that is not in the format, or not an object. what: a name of what was expected."""
     got = "bytes that are not"
+    try:
+        other = _DECODE[form](value) if form in _DECODE else {}
+    except UNDECODABLE:
+        other = {}
+    if not isinstance(other, dict):
+        return Problem("malformed", f"expected {what or form} with an object, got {kind_of(other)}")
     if form == "json":
         try:
             _IS_OBJECT(value)
