@@ -59,7 +59,9 @@ def fit(
     key_from: KeyFrom = None,
     recording: Recording = None,
     pause: Pause = None,
-    folds: Annotated[int | None, typer.Option(min=1, help="Number of people to leave out in turn; absent: all.")] = None,
+    folds: Annotated[
+        int | None, typer.Option(min=1, help="Number of people to leave out in turn; absent: all, at most 50.")
+    ] = None,
     shuffles: Annotated[
         int, typer.Option(min=1, help="Number of random orders of each person's recordings in the report.")
     ] = 3,

@@ -38,6 +38,7 @@ from streamjobs.stages.smoothing import Smoothing, Transitions
 SEED = 0  # of the order in which recordings teach, and of who is left out
 LABEL_DELAY = 20.0  # seconds, where neither the command nor the job states it
 MOST_SAID = 5  # people
+MOST_LEFT_OUT = 50  # people, one after the other, where the command states no number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,11 +318,13 @@ def _with_numbers(mapping: Learner | None) -> str:
 def _evaluate(data: Recordings, ways: list[Way], asked: Asked, late: int, progress: Progress) -> Evaluated:
     """People left out in turn: all, or some of them, drawn by a fixed seed."""
     people = np.unique(data.person)
-    if asked.folds is not None and asked.folds < len(people):
-        people = np.sort(np.random.default_rng(SEED).permutation(people)[: asked.folds])
+    folds, every = asked.folds or MOST_LEFT_OUT, len(people)
+    if folds < every:
+        people = np.sort(np.random.default_rng(SEED).permutation(people)[:folds])
     progress.stage("leaving each person out", len(people) * asked.shuffles)
     runs = leave_one_out(data, ways, shuffles=asked.shuffles, people=people.tolist(), late=late, progress=progress.step)
-    title = f"each person left out in turn, {many(asked.shuffles, 'shuffle')}"
+    who = f"{folds} of {every} people" if folds < every else "each person"
+    title = f"{who} left out in turn, {many(asked.shuffles, 'shuffle')}"
     return Evaluated(title, data, runs, [way.name for way in ways], ways[1].name, late, asked.shuffles)
 
 

@@ -171,6 +171,13 @@ def test_the_text_says_what_was_learned_and_what_it_is_worth(tmp_path, table, ca
     assert "note: only 3 people" in said.err
 
 
+def test_of_many_people_some_are_left_out_unless_a_number_is_stated(tmp_path, table, capsys, monkeypatch):
+    monkeypatch.setattr("streamjobs.fit.fitting.MOST_LEFT_OUT", 2)
+    for words, title in (((), "2 of 6 people left out in turn"), (("--folds", 6), "each person left out in turn")):
+        assert fit(tmp_path, table, "--shuffles", 1, "--force", *words) == 0
+        assert title in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("column", "words"), [("who is it", ("--key", "who is it")), ("person", ())])
 def test_the_command_that_comes_next_works_as_it_is_printed(tmp_path, table, capsys, column, words):
     """Also for a column with another name than usual."""
