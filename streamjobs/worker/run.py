@@ -257,7 +257,8 @@ class _Worker:
             alarming["alarms"] = dict(+self.metrics.taken.watch_events)  # raised, without watches that raised none
         if self.settings.drift is not None:
             alarming |= {"keys_active": keys.active, "keys_warming_up": keys.warming_up}
-        log.info("stopped", dropped_batches=app.delivery.dropped, **logs.totals(self.metrics.taken), **alarming)
+        scores = self.page.scores() if self.page is not None else {}
+        log.info("stopped", dropped_batches=app.delivery.dropped, **logs.totals(self.metrics.taken), **alarming, **scores)
 
     async def _first_ended(
         self, ending: "list[asyncio.Future[Any]]", starting: "asyncio.Future[Any]"

@@ -148,4 +148,13 @@ def test_a_worker_that_runs_once_fails_where_nothing_of_what_came_can_be_used(tm
             3 * PARTITIONS,
         ) * 2  # a key of each partition
         assert events["stopped"]["alarms"] == {}
+        assert "accuracy" not in events["stopped"]
+
+        labels = [("stand", "sit")[i // (3 * PARTITIONS) % 2] for i in range(400)]  # each key changes with every row
+        send([json.dumps({"ax": i, "ay": 1, "az": 2, "activity": name}).encode() for i, name in enumerate(labels)])
+        code, said, events = once()
+        accuracy = events["stopped"]["accuracy"]
+        assert (code, said, set(accuracy)) == (0, [], {"rows", "model", "last_label", "majority"})
+        judged, right = 400 - 3 * PARTITIONS, 16 * 3 * PARTITIONS
+        assert (accuracy["rows"], accuracy["last_label"], accuracy["majority"]) == (judged, 0.0, round(right / judged, 4))
         assert command("replay", job, "--input", "topic", "--expect", "topics") == 0

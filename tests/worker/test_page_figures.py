@@ -132,14 +132,16 @@ def test_predictions_stand_beside_a_repeat_of_the_last_label() -> None:
     group = People()
     group.take([BatchRows(["k"] * 6, np.arange(6.0), np.ones(6), [None, *"bbbbb"], names)], (), 1)
     assert (group.repeated, group.repeated_right) == (4, 3)
+    assert group.scores() == {"accuracy": {"rows": 4, "model": 0.75, "last_label": 0.75, "majority": 0.25}}
     late = People(repeats=False)  # labels that come later are not known before the next row
     late.take([BatchRows(["k"] * 6, np.arange(6.0), np.ones(6), ["b"] * 6, names)], (), 1)
-    assert late.repeated == 0
+    assert late.repeated == 0 and late.scores() == {}
     box = Feed()
     figures = Figures(box, Health(Metrics("in", "okfeb")), {"job": "j"})
     box.take(Report(batches=[BatchRows(["k"] * 3, np.arange(3.0), np.ones(3), [0.0] * 3, [1.0, 2.0, 4.0])], measured=3))
     figures.look(0.0)
     assert json.loads(figures.full().partition(b"data: ")[2])["confusion"]["repeated"] == round(math.sqrt(2.5), 3)
+    assert figures.people.scores() == {"rmse": {"rows": 2, "model": 3.16228, "last_label": 1.58114}}
 
 
 class OpenAlarms:

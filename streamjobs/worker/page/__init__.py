@@ -27,6 +27,7 @@ class Page:
         self._settings, self._core, self._access, self._states = settings, core, access, states
         self._asker = Asker(settings, states)
         self._about: dict[str, object] = {}
+        self._looks: Looks | None = None
 
     @classmethod
     def of(cls, settings: Settings, core: Core, states: States) -> "Page | None":
@@ -49,7 +50,12 @@ class Page:
             "repeats": not (settings.labels.wait or settings.labels.delay),
             "partitions": None,
         }
-        return Looks(Figures(feed, health, self._about, self._states), self._access, self._asker)
+        self._looks = Looks(Figures(feed, health, self._about, self._states), self._access, self._asker)
+        return self._looks
+
+    def scores(self) -> dict[str, object]:
+        """Accuracy or error of the rows so far, next to controls; empty without labels, or if they come later."""
+        return self._looks.scores() if self._looks is not None and self._about["labels"] else {}
 
     def connect(self, held: Callable[[], Mapping[int, Partition]], partitions: int) -> None:
         """The job runs. held: its partitions now; partitions: of the input."""

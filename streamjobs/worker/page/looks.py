@@ -1,7 +1,8 @@
 """Looks at the job once a second, in the event loop of the server's thread; the page is loaded with its first request."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from streamjobs.worker.page.access import Access
 from streamjobs.worker.page.ask import Asker
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from streamjobs.worker.health.connection import Connection
     from streamjobs.worker.page.web import Web
 
+ANSWERS_WITHIN = 5.0  # seconds
+
 
 class Looks:
     """The `Pages` of `streamjobs.worker.health.server`, of one worker."""
@@ -22,11 +25,12 @@ class Looks:
         self.looked = asyncio.Event()  # replaced at every look
         self.port = 0
         self._ticking: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._web: Web | None = None
 
     def begin(self, loop: asyncio.AbstractEventLoop, port: int) -> None:
         """port: names the cookie, which a browser keeps by host alone."""
-        self.port = port
+        self.port, self._loop = port, loop
         self._ticking = loop.call_later(EVERY, self._look, loop, loop.time() + EVERY)
 
     def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
@@ -35,6 +39,18 @@ class Looks:
         self.figures.look()
         looked, self.looked = self.looked, asyncio.Event()
         looked.set()
+
+    def scores(self) -> dict[str, Any]:
+        """`People.scores` of all rows so far. Called in the job's thread; empty if the page's thread does not answer."""
+
+        async def look() -> dict[str, Any]:
+            self.figures.look()
+            return self.figures.people.scores()
+
+        if self._loop is not None:
+            with suppress(RuntimeError, TimeoutError):
+                return asyncio.run_coroutine_threadsafe(look(), self._loop).result(ANSWERS_WITHIN)
+        return {}
 
     def close(self) -> None:
         if self._ticking is not None:

@@ -50,10 +50,11 @@ class People:
         self.confusion: Counter[tuple[str, str]] = Counter()  # (label, predicted)
         self.unpredicted = 0  # labelled rows without a prediction
         self.repeated = 0  # rows with a prediction and a label, of keys with an earlier label
-        self.repeated_right = 0  # of classes
-        self.repeated_squared = 0.0  # of numbers: the sum of the squared differences
+        self.right = self.repeated_right = self.majority_right = 0  # of them, of classes
+        self.squared = 0.0  # of numbers: the sum of the squared differences
+        self.repeated_squared = 0.0
         self._repeats = repeats
-        self._last: dict[str, Any] = {}  # label of each key
+        self._known: dict[str, list[Any]] = {}  # of each key: the last label, the most frequent one, labels so far
         self._number: dict[str, int] = {}
 
     def choose(self, key: str) -> bool:
@@ -134,22 +135,50 @@ class People:
                 self.unpredicted += rows
 
     def _repeat(self, batch: BatchRows) -> None:
-        """Compare the labels with each key's last one, as `replay` does."""
-        last = self._last
+        """Compare the labels with each key's last and most frequent one, as `replay` does."""
+        known, right, last, majority, rows = self._known, 0, 0, 0, 0
         for key, label, predicted in zip(batch.keys, batch.labels or (), batch.predicted or (), strict=True):
             if label is None:
                 continue
-            before = last.get(key)
-            if before is None and len(last) >= MOST_LABELS:
-                del last[next(iter(last))]
-            last[key] = label
+            labels = known.get(key)
+            if labels is None:
+                if len(known) >= MOST_LABELS:
+                    del known[next(iter(known))]
+                known[key] = labels = [None, None, {}]
+            before, most, counts = labels
+            labels[0] = label
+            if isinstance(label, str):
+                counts[label] = count = counts.get(label, 0) + 1
+                if most is None or count > counts[most]:
+                    labels[1] = label
             if predicted is None or type(before) is not type(label):
                 continue
-            self.repeated += 1
             if isinstance(label, str):
-                self.repeated_right += label == before
+                right += label == predicted
+                last += label == before
+                majority += label == most
             else:
-                self.repeated_squared += float(np.mean((np.asarray(label) - np.asarray(before)) ** 2))
+                squares = [float(np.mean(np.subtract(label, one) ** 2)) for one in (predicted, before)]
+                if not math.isfinite(sum(squares)):
+                    continue
+                self.squared += squares[0]
+                self.repeated_squared += squares[1]
+            rows += 1
+        self.repeated += rows
+        self.right += right
+        self.repeated_right += last
+        self.majority_right += majority
+
+    def scores(self) -> dict[str, Any]:
+        """The model next to the last label and, of classes, the majority, over the same rows; empty if none was judged."""
+        rows = self.repeated
+        if not rows:
+            return {}
+        if any(counts for _, _, counts in self._known.values()):
+            right = {"model": self.right, "last_label": self.repeated_right, "majority": self.majority_right}
+            return {"accuracy": {"rows": rows} | {name: round(count / rows, 4) for name, count in right.items()}}
+        squared = {"model": self.squared, "last_label": self.repeated_squared}
+        return {"rmse": {"rows": rows} | {name: float(f"{math.sqrt(total / rows):.6g}") for name, total in squared.items()}}
 
     def _name(self, name: str) -> str:
         return name if self.number(name) < MOST_CLASSES else OTHER
