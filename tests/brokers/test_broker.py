@@ -48,7 +48,8 @@ def test_a_topic_that_refuses_timestamps_takes_records_without_one(make_job: Mak
     assert topics.limits(job.settings, {"dlq": topic}, job.admin).spans == {}  # the input refuses the same
     job.alter(job.input, topics.AFTER_MAX, str(topics.ANY))
     limits = topics.limits(job.settings, {"dlq": topic}, job.admin)
-    assert limits == ({topic: topics.Span(topics.ANY - topics.SLACK, 3_300_000)}, topics.BATCH_BYTES)
+    spans = {topic: topics.Span(topics.ANY - topics.SLACK, 3_300_000)}
+    assert limits == (spans, topics.BATCH_BYTES, topics.TOMBSTONES / 1000)
     job.alter(job.changelog, "max.message.bytes", "70000")
     assert topics.limits(job.settings, {"dlq": topic}, job.admin).batch_bytes == 70_000
     outputs = [Output("dlq", b"k", b"v", at, []) for at in (now, now + 86_400_000, now)]

@@ -69,20 +69,19 @@ def records_to_try(
     path = sample.path
     assert path is not None
     how = with_rate(sample.how, settings)
+    start_time = None if guessed.rate is None else guessed.start_time  # of an unknown unit, it could be any time
     how = dataclasses.replace(how, tell=untold, key_from=guessed.key_from if key is None else None)
     if key is None and how.key_from is None:
         how = dataclasses.replace(how, key_is=Place(path, None, (path.resolve().name,)).stem)  # as `what_next` prints
     if key is None or guessed.preset is not None:
-        for record in itertools.islice(
-            records_of(path, settings.source, key, guessed.start_time, settings.side, how=how), RECORDS
-        ):
+        for record in itertools.islice(records_of(path, settings.source, key, start_time, settings.side, how=how), RECORDS):
             if pauses is not None:
                 pauses.add(record.key, record.timestamp / 1000)
             yield record
         return
     triples = ((key_of(row), row, row) for row in counted(rows_of(path, how), "rows of the sample read"))
     tried = _of_first_keys(_measured(triples, guessed, pauses), most)
-    yield from records_of_rows(tried, settings.source, key, guessed.start_time, settings.side, how)
+    yield from records_of_rows(tried, settings.source, key, start_time, settings.side, how)
 
 
 def _measured(triples: Iterable["Triple"], guessed: "Guess", pauses: "Pauses | None") -> Iterator["Triple"]:
