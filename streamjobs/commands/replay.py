@@ -212,8 +212,6 @@ def records_to_replay(
         raise ConfigError("--from and --to work for topics only; cut the file before you replay it.")
     if not has_key(key, settings, how):
         raise ConfigError("--input of a file needs --key, the name of the column with the key (or --key-from, --key-is).")
-    if settings.window is not None and time_column is None and settings.source.time is None:
-        raise ConfigError("windows need times; name the file's column with --time, or in the job file as [source] time.")
     return records_of(Path(source), settings.source, key, time_column, settings.side, how=how)
 
 

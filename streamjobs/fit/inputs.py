@@ -68,8 +68,6 @@ def inputs_of(settings: Settings, names: Sequence[str], columns: Columns) -> Inp
             "--input of a file needs columns, and [source] format = 'raw' names none; fit from the topic, "
             "or with a copy of the job that has format = 'json', fields, time and label."
         )
-    if settings.source.time is None and columns.time is None:
-        raise ConfigError("windows need times; name the file's column with --time, or in the job file as [source] time.")
     chosen = [_chosen(path, settings, columns) for path in paths]
     recording, by_file = chosen[0].recording, all(one.by_file for one in chosen)
     if any((one.recording is None) != (recording is None) or one.by_file != by_file for one in chosen):

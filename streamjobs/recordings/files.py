@@ -29,6 +29,7 @@ from streamjobs.settings.types import AUTO, TIME_UNITS
 SECONDS = {unit: 1 / per_second for unit, per_second in TIME_UNITS.items()}  # of each unit
 TABLE = "the table"  # how messages name rows at hand
 MOST_APART = 200  # recordings that are read at once
+BETWEEN = 3_600_000  # ms between recordings without times
 MOST_NAMED = 5  # files that are named as left out
 
 
@@ -169,11 +170,11 @@ def records_of(
 
     key: column with the key, or a path to it, as others; None: as `how` says, or [source] key. time: column with the
     record's timestamp, in the job's time unit or ISO 8601; ConfigError is raised at the first row where it holds none (None:
-    the job's event time; without one 1 ms a row). side: column that says how the sensor is worn, if the job mirrors.
-    recording: column with the value that is appended to the key, after a NUL; by_file: the recording's own name is. For a
-    JSON job, lines of JSON stay the bytes they are; all other rows are encoded in the job's format, or in JSON where that
-    has schemas, without envelope and compression. The first row is read at once, so that a missing column raises ConfigError
-    here.
+    the job's event time; without one the rows of a recording come at [window] rate, or 1 ms apart). side: column that says
+    how the sensor is worn, if the job mirrors. recording: column with the value that is appended to the key, after a NUL;
+    by_file: the recording's own name is. For a JSON job, lines of JSON stay as they are; all others are encoded in the job's
+    format, or in JSON where that has schemas, without envelope and compression. The first row is read at once, so
+    that a missing column raises ConfigError here.
     """
     how = dataclasses.replace(how, preset=how.preset or source.preset)
     tables = recordings_of(path, how)
@@ -186,12 +187,15 @@ def records_of(
             "--key-from file gives each recording a key of its own",
         )
 
+    if first.timeless:
+        how.tell(str(path), f"no times: its rows come {how.rate:g} times a second, as [window] rate says")
+
     def stored() -> Generator[Stored, None, None]:
-        offset = 0
+        offset, last = 0, -BETWEEN
         for records in itertools.chain((first,), each):
-            for record in records.stored(offset):
+            for record in records.stored(offset, last + BETWEEN):
                 yield record
-                offset = record.offset + 1
+                offset, last = record.offset + 1, record.timestamp
 
     return stored()
 
@@ -264,6 +268,7 @@ class _Records:
         for _, first in self.ahead:
             _require_columns(str(recording), first, (("key", key), ("time", self.time), ("recording", apart)))
         self.key_of, self.time_of, self.apart_of = map(_getter, (key, self.time, apart))
+        self.timeless, self.rate = how.rate is not None and self.time is None, how.rate or 1000.0
         self.as_key, self.stamp_of = _key if source.key is None else key_bytes, stamping(source)
         if how.key_is is not None or how.key_from is not None:
             named = recording.folder if how.key_from == "folder" else recording.name
@@ -281,13 +286,13 @@ class _Records:
         except OverflowError:  # an integer of hundreds of digits: reported as any other time that cannot be
             return row
 
-    def stored(self, begin: int) -> Iterator[Stored]:
-        """begin: offset of the first record."""
+    def stored(self, begin: int, since: int = 0) -> Iterator[Stored]:
+        """begin: offset of the first record; since: its timestamp, if rows without times come at [window] rate."""
         source, encode = self.source, encoder(self.source, self.side)
         for number, (text, row) in enumerate(itertools.chain(self.ahead, self.rows)):
             value, headers = (text, ()) if text is not None else self._encoded(encode, number, self._label_alone(row))
             moment, offset = self.time_of(row), begin + number
-            stamp = self.stamp_of(moment)
+            stamp = self.stamp_of(moment) if not self.timeless else since + round(1000.0 * number / self.rate)
             if stamp is None and self.stamped and row:  # a broken line is reported as broken
                 raise ConfigError(no_time(str(self.recording), number, self.time, moment, source))
             record_key = self.as_key(self.key_of(row))

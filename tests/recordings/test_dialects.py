@@ -234,6 +234,17 @@ def test_folders_of_any_recordings_are_columns(tmp_path):
     assert [json.loads(record.value) for record in found] == list(rows_of(tmp_path))
 
 
+def test_rows_without_times_come_at_the_rate_of_windows_and_recordings_an_hour_apart(tmp_path):
+    (tmp_path / "all").mkdir()
+    for name, count in (("p1", 3), ("p2", 0), ("p3", 2)):
+        written(tmp_path / "all" / f"{name}.csv", "ax\n" + "1.5\n" * count)
+    told: list[str] = []
+    how = How(key_from="file", rate=40.0, tell=lambda where, text: told.append(text))
+    found = list(records_of(tmp_path / "all", SourceSection(topic="imu", fields=["ax"]), None, how=how))
+    assert [(one.offset, one.timestamp) for one in found] == [(0, 0), (1, 25), (2, 50), (3, 3_600_050), (4, 3_600_075)]
+    assert told == ["no times: its rows come 40 times a second, as [window] rate says"]
+
+
 def test_a_folder_is_read_in_natural_order_and_files_or_folders_are_keys(tmp_path):
     for person in ("p10", "p2"):
         for number in (10, 9):

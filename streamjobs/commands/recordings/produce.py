@@ -72,6 +72,8 @@ def produce(
     timed = time_column is not None or source.record_time is not None
     if times is not None and not timed:
         raise ConfigError("--speed needs times; name the column with --time, or in the job file as [source] time.")
+    if settings.window is not None and not timed:
+        note("warning: no times: the windows of these records depend on when each record is sent")
     how = with_rate(how_of(separator, decimal, key_from, key_is, start), settings)
     if times is None:
         readers: list[Iterator[Stored]] = [

@@ -99,7 +99,7 @@ class Columns:
             key=key,
             time=time,
             written=time in self.texts,
-            start_time=start_time if unit else None,
+            start_time=start_time,
             time_unit=unit or "s",
             rate=rate,
             label=label.name if label else None,
@@ -190,7 +190,7 @@ class Columns:
             why = f"no column has the name of a time; candidates, which rise in every row: {quoted_names(rising)}"
             self._unsure("time", rising, why)
         else:
-            self.choose["time"] = "no column has the name of a time (time, timestamp, ts, ...)"
+            self.choose["time"] = "no column has the name of a time (time, ts, ...); a file's rows come at [window] rate"
         return None, None, None
 
     def _date_and_clock(self, dated: Collection[str]) -> tuple[str, str] | None:
