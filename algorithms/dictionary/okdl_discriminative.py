@@ -40,7 +40,7 @@ class OkdlDiscriminative(DictionaryLearner):
     l2: Annotated[float, "0 or more"] = 1e-3  # shares a row among atoms that are alike
     nu: float = 0.01  # 0 to 1 / step_size; pulls w to 0
     ridge: float = 0.01  # 0 to 1 / step_size; pulls the atoms to 0
-    step_size: Annotated[float, "above 0"] = 0.1
+    step_size: Annotated[float, "above 0"] = 0.1  # of the first step of the atoms; later ones are shorter
     step_decay: Annotated[float, "above 0"] = 1000.0  # rows after which steps are half as long
     step_freeze: int = 2000  # rows after which steps stay as long as they are; 0: all are alike, -1: never
     budget: int = 100  # most stored samples; 0: unlimited, which jobs refuse

@@ -27,7 +27,7 @@ class Lms(LinearHead):
     persisted_name: ClassVar[str] = "Lms"
     kind: ClassVar[str] = "regression"
 
-    step_size: Annotated[float, "above 0"] = 0.005
+    step_size: Annotated[float, "above 0"] = 0.005  # mu, of a step along the gradient
     ridge: float = 0.0  # 0 to 1 / step_size; shrinks the weights by step_size * ridge a row
     intercept: bool = False  # a constant input besides the features
 

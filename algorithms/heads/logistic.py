@@ -28,7 +28,7 @@ class Logistic(LinearHead):
     persisted_name: ClassVar[str] = "Logistic"
     kind: ClassVar[str] = "classification"
 
-    step_size: Annotated[float, "above 0"] = 0.05
+    step_size: Annotated[float, "above 0"] = 0.05  # mu, of a step along the gradient
     ridge: float = 0.0  # 0 to 1 / step_size; shrinks the weights by step_size * ridge a row
     intercept: bool = False  # a constant input besides the features
 

@@ -26,7 +26,7 @@ class Nlms(LinearHead):
     persisted_name: ClassVar[str] = "Nlms"
     kind: ClassVar[str] = "regression"
 
-    step_size: Annotated[float, "in (0, 2)"] = 0.1
+    step_size: Annotated[float, "in (0, 2)"] = 0.1  # mu; with 1 and ridge 0 the new weights fit the row
     ridge: Annotated[float, "0 or more"] = 1e-6  # added to |x|^2
     intercept: bool = False  # a constant input besides the features
 

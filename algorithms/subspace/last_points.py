@@ -43,7 +43,7 @@ class LastPoints(Learner):
 
     kernel: Kernel = field(default_factory=Kernel)
     rank: Annotated[int, "1 or more"] = 10  # points remembered
-    ridge: Annotated[float, "above 0"] = 1e-3
+    ridge: Annotated[float, "above 0"] = 1e-3  # added to the diagonal of the gram matrix
 
     @property
     def width(self) -> int:

@@ -56,8 +56,8 @@ class Okfe(Learner):
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)
-    rank: Annotated[int, "1 or more"] = 10
-    ridge: Annotated[float, "above 0"] = 1e-3
+    rank: Annotated[int, "1 or more"] = 10  # features of a row
+    ridge: Annotated[float, "above 0"] = 1e-3  # added to the diagonal of the gram matrix
     update: Literal["parametric", "nonparametric"] = "parametric"  # (16) or (19b)
     step_rule: Literal["inverse_norm", "over_n", "over_n2", "lipschitz", "constant"] = "inverse_norm"
     step_size: Annotated[float, "above 0"] = 1.0  # the constant c of every step rule, for kappa(x, x) about 1

@@ -71,7 +71,7 @@ class Okfeb(Learner):
     kernel: Kernel = field(default_factory=Kernel)
     rank: int = 10  # 1 to budget
     budget: Annotated[int, "1 or more"] = 15  # most stored samples
-    ridge: Annotated[float, "above 0"] = 1e-3
+    ridge: Annotated[float, "above 0"] = 1e-3  # added to the diagonal of the gram matrix
     role: Literal["track", "head"] | None = None
     update: Literal["parametric", "nonparametric"] | None = None  # (16) or (19b)
     step_rule: Literal["inverse_norm", "over_n", "over_n2", "lipschitz", "constant"] = "inverse_norm"

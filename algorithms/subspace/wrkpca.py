@@ -175,7 +175,7 @@ class Wrkpca(Learner):
     kernel: Kernel = field(default_factory=Kernel)
     rank: int = 10  # 1 to budget
     budget: Annotated[int, "1 or more"] = 15  # most stored samples
-    ridge: Annotated[float, "above 0"] = 1e-3
+    ridge: Annotated[float, "above 0"] = 1e-3  # added to the diagonal of the gram matrix
     decay: Annotated[float, "above 0, at most 1"] = 0.98  # a row's lasting weight after n more stored rows is floor decay^n
     floor: Annotated[float, "above 0, at most 1"] = 0.03  # share of the lasting weight in a new row's
     fade: Annotated[float, "0 or more, below 1"] = 0.7  # its passing weight is (1 - floor) fade^n

@@ -86,10 +86,10 @@ def test_limits_are_those_of_the_topics_and_where_no_one_tells_them_kafkas(monke
     )
     most = topics.ANY
     known = {
-        "in": (1_048_588, most, 7_200_000),
-        "out": (500_000, most, most),
-        "old": (2_000_000, 60_000, most),
-        "letters": (1_048_588, most, 3_600_000),
+        "in": (1_048_588, most, 7_200_000, most),
+        "out": (500_000, most, most, most),
+        "old": (2_000_000, 60_000, most, most),
+        "letters": (1_048_588, most, 3_600_000, most),
     }
     monkeypatch.setattr(topics, "settings_of", lambda admin, names, wanted: known)
     sinks = {"predictions": "out", "drift": "old", "dlq": "letters", "features": "secret"}
@@ -98,8 +98,11 @@ def test_limits_are_those_of_the_topics_and_where_no_one_tells_them_kafkas(monke
     assert limits.spans == dict.fromkeys(("letters", "secret"), (most - 300_000, 3_300_000)) | {
         "old": (30_000, most - 300_000)
     }
-    known["in"] = (1_048_588, 60_000, 3_600_000)
+    known["in"] = (1_048_588, 60_000, 3_600_000, most)
     assert topics.limits(settings, sinks, None).spans == {}
+    assert limits.tombstones == topics.TOMBSTONES / 1000
+    known[topics.changelog(settings)] = (1_048_588, most, most, 86_400_000)
+    assert topics.limits(settings, sinks, None).tombstones == 86_400
     of_source = settings.source.model_copy(update={"time": "t", "future": 7_200.0})
     far = settings.model_copy(update={"source": of_source})  # the outputs of a new job take such times
     assert topics.limits(far, sinks, None).spans.keys() == {"letters"}

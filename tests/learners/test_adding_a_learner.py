@@ -15,7 +15,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 NEEDED = ("algorithms", "tests/checks", "tests/layers", "tests/reference")  # folders that the checks of a learner need
 FILES = ("pyproject.toml", "tests/__init__.py", "tests/learners/__init__.py", "tests/learners/test_persisted_names.py")
 STEP = re.compile(
-    r"^\d\. [^\n]*?(?:in `(?P<table>\w+)` of )?`(?P<file>[\w/.]+)`:\n\n```python\n(?P<code>.*?)^```$", re.M | re.S
+    r"^\d\. [^\n]*?(?:in `(?P<table>\w+)` of )?`(?P<file>[\w/.]+)`:\n\n```(?:python|text)\n(?P<code>.*?)^```$", re.M | re.S
 )
 
 

@@ -88,20 +88,20 @@ class _Reader:
         """Raises Problem, and OverflowError or struct.error for a whole number that no float can hold."""
         values = self._values(message)
         label = self._label(message)
-        if self.late and label is not None and all(value is ABSENT for value in values):
+        alone = self.late and label is not None and all(value is ABSENT for value in values)
+        if alone and self._times_field(message) is not ABSENT:
             return self._late(message, label)
-        mirrored = self.mirror is not None and self._mirrored(message)
         if not self.named:
             return self._x(values[0], message, label)
         kinds = set(map(type, values))
         if not kinds <= _NUMBERS:
             if list in kinds or bytes in kinds:
-                return self._columns(values, message, label, mirrored)
+                return self._columns(values, message, label, self._mirrored(message))
             if self.source.may_miss and all(value is ABSENT for value in values):
                 raise Problem("missing_field", f"expected a number in field {self.names[0]!r} or another, got none at all")
         if not self.plain or not kinds <= _NUMBERS:
             values = [number for field, value in zip(self.fields, values, strict=True) for number in field.numbers(value)]
-        if mirrored:
+        if self.mirror is not None and self._mirrored(message):
             values = list(map(operator.mul, values, self.signs))
         return self.pack(*values), self._time(message), label
 
