@@ -63,3 +63,37 @@ def test_a_second_sensor_with_records_of_its_own_is_no_label(tmp_path, printed):
     events = [event if "gravity" not in event else event | {"ts": event["ts"] + LATE} for event in vats()]
     found = printed(jsonl(tmp_path / "vats.jsonl", events))
     assert "label" not in found.source and "labels" not in read_table(found.file)
+
+
+def found_late() -> list[dict]:
+    """Labels with the time at which they were found, not their sample's."""
+    return [event if "gravity" not in event else event | {"ts": event["ts"] + LATE + 7} for event in vats()]
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_label_with_a_time_of_its_own_is_named_with_what_it_needs(tmp_path, printed, every):
+    events = [event for number, event in enumerate(found_late()) if "warm" in event or number % every == 0]
+    found = printed(jsonl(tmp_path / "vats.jsonl", events))
+    assert found.says(
+        "'gravity' comes in records of its own; if it is the label", "the 'ts' of its sample", "--label gravity"
+    )
+    assert "label" not in found.source
+
+
+def test_two_sensors_with_records_of_their_own_are_no_labels(tmp_path, printed):
+    rows = [
+        {name: event[name] for name in ("vat", "ts", one)} for event in vats() if "warm" in event for one in ("warm", "acid")
+    ]
+    assert not printed(jsonl(tmp_path / "vats.jsonl", rows)).says("records of its own")
+    one = [{name: event[name] for name in ("vat", "ts", "warm")} for event in vats() if "warm" in event]
+    (tmp_path / "job.toml").unlink()
+    assert not printed(jsonl(tmp_path / "one.jsonl", one)).says("records of its own")
+
+
+def test_labels_that_match_no_sample_are_counted(tmp_path, printed):
+    rows = [{"label" if name == "gravity" else name: value for name, value in event.items()} for event in found_late()]
+    found = printed(jsonl(tmp_path / "vats.jsonl", rows))
+    assert found.says("780 of 780 labels in records of their own have the time of no sample here", "if its 'ts' is not that")
+    (tmp_path / "job.toml").unlink()
+    right = printed(jsonl(tmp_path / "right.jsonl", vats()))
+    assert right.source["label"] == "gravity" and not right.says("the time of no sample") and not right.says("of its own")

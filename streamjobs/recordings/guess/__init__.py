@@ -30,7 +30,7 @@ from streamjobs.recordings.exports import Exported
 from streamjobs.recordings.files import recordings_of, rows_of
 from streamjobs.recordings.guess.columns import Columns
 from streamjobs.recordings.guess.keys import names_id
-from streamjobs.recordings.guess.late_labels import LateLabels, late_labels
+from streamjobs.recordings.guess.late_labels import LateLabels, apart, late_labels, unmatched
 from streamjobs.recordings.guess.lenient import read_numbers
 from streamjobs.recordings.guess.result import NOTHING_CHOSEN, Chosen, Guess
 from streamjobs.recordings.guess.x import quoted_names
@@ -147,6 +147,7 @@ def guess_rows(
         guessed = _with_late_labels(read, times, chosen, owners, late)
     else:
         guessed = Columns(read, columns, times, chosen, preset, owners).guess()
+        guessed.remarks.extend(apart(read, guessed))
     guessed = guessed._replace(lenient=[name for name in texts if name in (guessed.time, *guessed.fields)])
     if len(read) == len(rows):
         return guessed
@@ -158,12 +159,13 @@ def _with_late_labels(
     rows: Sequence[dict[str, Any]], times: Times, chosen: Chosen, owners: Sequence[Any] | None, late: LateLabels
 ) -> Guess:
     """A guess from the samples alone; only the label is of all rows."""
-    samples = [row for row, alone in zip(rows, late.alone, strict=True) if not alone]
+    keys, samples = owners, [row for row, alone in zip(rows, late.alone, strict=True) if not alone]
     owners = None if owners is None else [one for one, alone in zip(owners, late.alone, strict=True) if not alone]
     label = next(column for column in columns_of(rows) if column.name == late.label)
     columns = [*(column for column in columns_of(samples) if column.name != label.name), label]
     guessed = Columns(samples, columns, times, chosen._replace(label=label.name), None, owners).guess()
     why = f"{sum(late.alone):,} of {len(rows):,} records have it with a time and no sample, as labels that come later"
+    guessed.remarks.extend(unmatched(rows, keys, late.alone, guessed))
     return guessed._replace(wait=0.0, because={**guessed.because, "label": why})
 
 

@@ -1,10 +1,11 @@
 """Finds records that have only the label of an earlier sample, as a job with [labels] wait reads them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from streamjobs.recordings.columns import LABELS, absent, plain_name
+from streamjobs.recordings.guess.result import Guess, windowed
 
 LEAST = 5  # rows of a kind: that have the same columns
 MOST = 0.5  # of the labels alone, at least, that repeat the time of a sample and follow a later one
@@ -63,3 +64,35 @@ def _repeats(
             if sum(late) >= MOST * len(late):
                 return True
     return False
+
+
+def apart(rows: Sequence[dict[str, Any]], guessed: Guess) -> Iterator[str]:
+    """What to do with the one column that never stands next to a field, in case it is the label of other records."""
+    if guessed.time is None or guessed.label is not None:
+        return
+    fields = set(guessed.fields)
+    there = [{name for name, value in row.items() if not absent(value)} for row in rows]
+    beside = {name for names in there for name in names if names & fields - {name}}
+    alone = [name for name in sorted(set().union(*there) - beside - {guessed.time, guessed.key}) if fields - {name}]
+    if len(alone) == 1:
+        yield (
+            f"{alone[0]!r} comes in records of its own; if it is the label of the others, give each the {guessed.time!r} of "
+            f"its sample, and --label {alone[0]}"
+        )
+
+
+def unmatched(
+    rows: Sequence[dict[str, Any]], owners: Sequence[Any] | None, alone: Sequence[bool], guessed: Guess
+) -> Iterator[str]:
+    """That most labels have no sample at their time, where the two must be equal."""
+    if guessed.time is None or windowed(guessed.rate):
+        return
+    keys = [row.get(guessed.key or "") for row in rows] if owners is None else owners
+    places = [(repr(key), row.get(guessed.time)) for key, row in zip(keys, rows, strict=True)]
+    there = {place for place, label in zip(places, alone, strict=True) if not label}
+    lost = sum(label and place not in there for place, label in zip(places, alone, strict=True))
+    if lost > MOST * sum(alone):
+        yield (
+            f"{lost:,} of {sum(alone):,} labels in records of their own have the time of no sample here; a label "
+            f"becomes a dead letter if its {guessed.time!r} is not that of a sample"
+        )
