@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from streamjobs.core.messages import Stored
+from streamjobs.core.messages import NoTime, Stored
 from streamjobs.errors import StreamjobsError
 from streamjobs.kafka import client, timeouts
 from streamjobs.settings.broker import BrokerSection
@@ -78,10 +78,10 @@ class Sender:
         """
         try:
             for record in records:
-                own = record.timestamp != record.offset  # which stands for a time that cannot be read
+                own = not isinstance(record.timestamp, NoTime)
                 if stamped and own:
                     self.retention.refuse(self.topic, record.timestamp, time.time())
-                self._produce(record, record.timestamp if stamped and own else 0)
+                self._produce(record, (record.timestamp or 1) if stamped and own else 0)  # 0: the client takes the present
                 self.sent += 1
                 if self.problem is not None:
                     break

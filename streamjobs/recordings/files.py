@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from streamjobs.core.decoding.keys import key_bytes
-from streamjobs.core.messages import Headers, PlainRow, Stored
+from streamjobs.core.messages import Headers, NoTime, PlainRow, Stored
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import absent
 from streamjobs.recordings.encoding import UNENCODABLE, encoder
@@ -298,7 +298,8 @@ class _Records:
             record_key = self.as_key(self.key_of(row))
             if self.apart is not None and record_key is not None:
                 record_key += b"\0" + (_key(self.apart_of(row)) or b"")
-            yield self.as_record(source.topic, 0, offset, offset if stamp is None else stamp, record_key, value, headers)
+            stamp = NoTime(offset) if stamp is None else stamp
+            yield self.as_record(source.topic, 0, offset, stamp, record_key, value, headers)
 
     def _label_alone(self, row: Row) -> Row:
         """The row; one of a table with a label and no numbers loses their columns, as the record of a late label."""

@@ -57,6 +57,14 @@ def test_every_row_is_a_record_with_its_key_and_event_time(mock, tmp_path, capsy
         assert len({record.partition for record in mine}) == 1
 
 
+def test_times_that_count_from_zero_are_timestamps_also_where_they_equal_the_number_of_the_row(mock, tmp_path, capsys):
+    """The client reads the timestamp 0 as the present: the key's later samples would be late or after a gap of years."""
+    job = job_on(mock, tmp_path, "zero")
+    made = [row | {"t": n / 1000} for n, row in enumerate(rows(30))]
+    assert command("produce", job, jsonl(tmp_path / "a.jsonl", made), "--key-is", "me", "--time", "t") == 0
+    assert [record.timestamp for record in read(mock, "zero")] == [1, *range(1, 30)]
+
+
 def test_timestamps_of_sending_and_real_time(mock, tmp_path, capsys):
     job = job_on(mock, tmp_path, "paced")
     sample = jsonl(tmp_path / "a.jsonl", list(rows(30)))  # 0.9 s of three keys

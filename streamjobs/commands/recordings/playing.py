@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from streamjobs.core.messages import Stored
+from streamjobs.core.messages import NoTime, Stored
 
 
 class Played(NamedTuple):
@@ -33,7 +33,7 @@ def _in_turn(recordings: Iterable[Iterator[Stored]]) -> Iterator[Played]:
     for records in recordings:
         begin, first = seconds, None
         for record in records:
-            if record.timestamp != record.offset:  # which stands for a time that cannot be read
+            if not isinstance(record.timestamp, NoTime):
                 first = record.timestamp if first is None else first
                 seconds = max(seconds, begin + (record.timestamp - first) / 1000)
             yield Played(seconds, record)
