@@ -36,10 +36,6 @@ class Record(Protocol):
 record_key, record_value = operator.attrgetter("key"), operator.attrgetter("value")  # to map over records
 
 
-class NoTime(int):
-    """The timestamp of a row of a recording where no time can be read: its number."""
-
-
 class Stored(NamedTuple):
     """A record with its fields: a fetched one, or one made of a row of a file, of a test, of a notebook."""
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from streamjobs.core.messages import NoTime, Stored
+from streamjobs.core.messages import Stored
 from streamjobs.errors import StreamjobsError
 from streamjobs.kafka import client, timeouts
 from streamjobs.settings.broker import BrokerSection
@@ -16,6 +16,7 @@ from streamjobs.settings.types import many
 PARTITIONERS = {"murmur2": "murmur2_random", "crc32": "consistent_random", "fnv1a": "fnv1a_random"}
 FULL = 0.1  # seconds to wait where the producer's queue is full
 ANSWER_WITHIN = 60.0  # seconds for a record's acknowledgement
+UNREAD = -1  # a timestamp, of a record with a time that cannot be read
 LATEST = 253_402_300_799  # the last second of the year 9999
 LARGEST = 100 << 20  # bytes of a request; the topic has its own limit
 
@@ -78,7 +79,7 @@ class Sender:
         """
         try:
             for record in records:
-                own = not isinstance(record.timestamp, NoTime)
+                own = record.timestamp != UNREAD
                 if stamped and own:
                     self.retention.refuse(self.topic, record.timestamp, time.time())
                 self._produce(record, (record.timestamp or 1) if stamped and own else 0)  # 0: the client takes the present

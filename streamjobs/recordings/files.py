@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from streamjobs.core.decoding.keys import key_bytes
-from streamjobs.core.messages import Headers, NoTime, PlainRow, Stored
+from streamjobs.core.messages import Headers, PlainRow, Stored
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import absent
 from streamjobs.recordings.encoding import UNENCODABLE, encoder
@@ -268,6 +268,7 @@ class _Records:
         for _, first in self.ahead:
             _require_columns(str(recording), first, (("key", key), ("time", self.time), ("recording", apart)))
         self.key_of, self.time_of, self.apart_of = map(_getter, (key, self.time, apart))
+        self.unread = how.unread
         self.timeless, self.rate = how.rate is not None and self.time is None, how.rate or 1000.0
         self.as_key, self.stamp_of = _key if source.key is None else key_bytes, stamping(source)
         if how.key_is is not None or how.key_from is not None:
@@ -288,7 +289,7 @@ class _Records:
 
     def stored(self, begin: int, since: int = 0) -> Iterator[Stored]:
         """begin: offset of the first record; since: its timestamp, if rows without times come at [window] rate."""
-        source, encode = self.source, encoder(self.source, self.side)
+        source, unread, encode = self.source, self.unread, encoder(self.source, self.side)
         for number, (text, row) in enumerate(itertools.chain(self.ahead, self.rows)):
             value, headers = (text, ()) if text is not None else self._encoded(encode, number, self._label_alone(row))
             moment, offset = self.time_of(row), begin + number
@@ -298,7 +299,8 @@ class _Records:
             record_key = self.as_key(self.key_of(row))
             if self.apart is not None and record_key is not None:
                 record_key += b"\0" + (_key(self.apart_of(row)) or b"")
-            stamp = NoTime(offset) if stamp is None else stamp
+            if stamp is None:
+                stamp = offset if unread is None else unread
             yield self.as_record(source.topic, 0, offset, stamp, record_key, value, headers)
 
     def _label_alone(self, row: Row) -> Row:

@@ -53,6 +53,7 @@ class How:
     preset: str | None = None  # the tool that wrote the files
     start: float | None = None  # seconds since 1970 at which times that count from 0 began
     tell: Tell = untold
+    unread: int | None = None  # timestamp of a row with a time that cannot be read; None: the row's number
 
 
 HOW: How = How()

@@ -3,7 +3,8 @@
 from typing import ClassVar
 
 from streamjobs.commands.recordings.playing import together
-from streamjobs.core.messages import NoTime, Stored
+from streamjobs.core.messages import Stored
+from streamjobs.kafka.send import UNREAD
 from tests.commands.jobs import command
 
 
@@ -24,7 +25,7 @@ def test_recordings_of_one_key_follow_each_other_without_the_days_between_them()
 
 
 def test_times_that_go_back_or_cannot_be_read_do_not_turn_the_order_round():
-    records = [*recording(b"a", 0, 5, 2), Stored("t", 0, 3, NoTime(3), b"a", b""), *recording(b"a", 6)]
+    records = [*recording(b"a", 0, 5, 2), Stored("t", 0, 3, UNREAD, b"a", b""), *recording(b"a", 6)]
     played, _, _ = together([iter(records)])
     assert [one.seconds for one in played] == [0, 5, 5, 5, 6]
 

@@ -118,7 +118,8 @@ def test_a_key_is_seen_with_its_forecasts_and_their_intervals(rooms: Viewer, wid
 def test_a_job_explains_only_shades_and_marks_that_it_has(rooms: Viewer, machines: Viewer) -> None:
     note = "document.getElementById('people-note').textContent"
     assert rooms.ask(note).startswith("Newest rows of each key.")
-    assert machines.ask(note).startswith("Newest rows of each key, darker for a larger LS error; ▾ alarm raised.")
+    said = "Newest rows of each key, in a stronger color for a larger LS error; ▾ alarm raised."
+    assert machines.ask(note).startswith(said)
 
 
 @pytest.mark.parametrize(("width", "dark"), LOOKS)

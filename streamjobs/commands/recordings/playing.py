@@ -5,7 +5,8 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from streamjobs.core.messages import NoTime, Stored
+from streamjobs.core.messages import Stored
+from streamjobs.kafka.send import UNREAD
 
 
 class Played(NamedTuple):
@@ -33,7 +34,7 @@ def _in_turn(recordings: Iterable[Iterator[Stored]]) -> Iterator[Played]:
     for records in recordings:
         begin, first = seconds, None
         for record in records:
-            if not isinstance(record.timestamp, NoTime):
+            if record.timestamp != UNREAD:
                 first = record.timestamp if first is None else first
                 seconds = max(seconds, begin + (record.timestamp - first) / 1000)
             yield Played(seconds, record)

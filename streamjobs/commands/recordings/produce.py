@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,7 +58,7 @@ def produce(
     happens to them ('drop' skips them).
     """
     from streamjobs.job_files import read_job
-    from streamjobs.kafka.send import PARTITIONERS, Sender
+    from streamjobs.kafka.send import PARTITIONERS, UNREAD, Sender
     from streamjobs.recordings.files import records_apart, records_of
 
     composition = read_job(job_file)
@@ -75,6 +76,7 @@ def produce(
     if settings.window is not None and not timed:
         note("warning: no times: the windows of these records depend on when each record is sent")
     how = with_rate(how_of(separator, decimal, key_from, key_is, start), settings)
+    how = replace(how, unread=UNREAD if timed else None)
     if times is None:
         readers: list[Iterator[Stored]] = [
             records_of(path, source, key, time_column, settings.side, how=how) for path in files

@@ -43,7 +43,7 @@ export class People {
     const which = others > 0 ? ` ${count(others)} more ${others > 1 ? "keys are" : "key is"} not shown: type a key above, or list them.` : "";
     this.note.textContent = (!order.length ? "No rows yet."
       : classes.length ? `Newest rows of each key: label above, prediction below${raised}, a bar beneath: wrong.`
-      : `Newest rows of each key${errorless ? "" : ", darker for a larger LS error"}${raised}.`) + which;
+      : `Newest rows of each key${errorless ? "" : ", in a stronger color for a larger LS error"}${raised}.`) + which;
     this.paint();
   }
 
