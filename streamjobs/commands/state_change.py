@@ -220,8 +220,8 @@ def import_command(
         if isinstance(given, bytes):
             data = snapshot_from_model(job, given, name, present)
         else:
-            recreated = changelog_edit.commits_of_recreated(job.settings)
-            data = restored_snapshot(job, given, name, present, of_recreated=recreated)
+            foreign = changelog_edit.foreign_offsets(job.settings, load_copy(file).inputs)
+            data = restored_snapshot(job, given, name, present, foreign=foreign)
     except SnapshotError as error:
         raise SnapshotError(
             f"{file}: {error} Import a file that 'streamjobs state export' wrote for a job with the same settings."
@@ -245,12 +245,12 @@ def restore_key(job_file: Path, key: str, copy: Path | None, directories: list[P
     folders = directories or [Path(job.settings.state.directory)]
     held = load_copy(copy) if copy is not None else of_local_stores(job.settings, folders, key)
     present, saved = read_copy(job, None, key).entries, entries_of(held, key)
-    recreated = changelog_edit.commits_of_recreated(job.settings)
+    foreign = changelog_edit.foreign_offsets(job.settings, held.inputs)
     changes: dict[int, list[tuple[bytes, bytes | None]]] = {}
     try:
         for one in saved:
             now = present.get((one.partition, one.key))
-            changes[one.partition] = [(one.key, restored_snapshot(job, one, one.key, now, of_recreated=recreated))]
+            changes[one.partition] = [(one.key, restored_snapshot(job, one, one.key, now, foreign=foreign))]
     except SnapshotError as error:
         raise SnapshotError(f"{copy or held.topic}: {error}") from None
     changelog_edit.write(job.settings, changes, read_at)
@@ -263,12 +263,17 @@ def _import_all(job_file: Path, file: Path, partitioner: str | None) -> None:
 
     job, copy = job_of(job_file), load_copy(file)
     read_at = changelog_edit.begin(job.settings)
-    recreated = changelog_edit.commits_of_recreated(job.settings)
+    foreign, present = changelog_edit.foreign_offsets(job.settings, copy.inputs), read_copy(job, None)
     try:
-        placed = place_all(job, copy, read_copy(job, None), len(read_at), partitioner, counted, recreated)
+        placed = place_all(job, copy, present, len(read_at), partitioner, counted, foreign)
     except SnapshotError as error:
         raise SnapshotError(f"{file}: {error} Nothing was written.") from None
-    changelog_edit.write(job.settings, placed.changes, read_at)
+    changes: dict[int, list[tuple[bytes, bytes | None]]] = placed.changes
+    origins = {}
+    if placed.foreign and not present.inputs:  # the job begins here: ids must not repeat those of outputs elsewhere
+        origins = dict.fromkeys(read_at, changelog_edit.origin_of_new_input(job.settings))
+        changes = {number: changes.get(number) or [changelog_edit.OF_NO_KEY] for number in read_at}
+    changelog_edit.write(job.settings, changes, read_at, origins=origins)
     say(f"{placed.states:,} states of {file} are in {_partitions(placed.changes)} now")
     if placed.beginning:
         note(
@@ -310,7 +315,7 @@ def forget_offsets(job_file: JobFile) -> None:
     """
     from streamjobs.kafka import preflight, topics
     from streamjobs.kafka.layout import marked
-    from streamjobs.kafka.topic_id import another_input, life_of_topic
+    from streamjobs.kafka.topic_id import another_input
     from streamjobs.maintenance import changelog_edit, scan
     from streamjobs.maintenance.renew import offsets_of, without_offsets
 
@@ -340,10 +345,10 @@ def forget_offsets(job_file: JobFile) -> None:
         changes[entry.partition].append((entry.key, without_offsets(entry)))
     for changed in changes.values():
         if not changed:
-            changed.append((b"", None))  # of no key: it tells the partition's local store about the new topic
+            changed.append(changelog_edit.OF_NO_KEY)
     commits = changelog_edit.commits(settings, changes)
     laid_out = {number: marked(one.metadata) or 0 for number, one in commits.items()}
-    present = present._replace(life=life_of_topic(present.input_id))  # its offsets were those of another input's records
+    present = changelog_edit.origin_of_new_input(settings)
     origins = {number: present._replace(partitions=laid_out.get(number, 0)) for number in changes}
     changelog_edit.write(settings, changes, read_at, offsets=dict.fromkeys(changes, 0), origins=origins)
     say(f"{len(entries):,} states go on with topic {source} as it is now, from its beginning")

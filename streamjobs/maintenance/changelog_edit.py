@@ -33,6 +33,7 @@ MARKERS_WITHIN = 10.0  # seconds until readers see a committed transaction
 Change = tuple[bytes, bytes | None]  # key, snapshot; None is a tombstone
 Changes = Mapping[int, Iterable[Change]]  # by partition
 NOTHING: Mapping[int, Any] = {}
+OF_NO_KEY: Change = b"", None  # tells a partition's local store about a new input, and changes no state
 
 
 def admin_of(settings: Settings) -> AdminClient:
@@ -111,13 +112,29 @@ def begin(settings: Settings) -> dict[int, int]:
     return settled_ends(settings)
 
 
-def commits_of_recreated(settings: Settings) -> dict[int, int]:
-    """The group's next input offsets by partition if the input was recreated under the job, {} if not.
+def foreign_offsets(settings: Settings, inputs: Mapping[int, str]) -> dict[int, int]:
+    """partition -> a saved state's offset from this one on is of another topic than the present input; absent: none is.
 
-    Raises SetupError if the broker does not tell.
+    inputs: partition -> id of the topic that the saved states have learned from, where it is known. Where it is not, an
+    offset that the input does not have is another topic's, and one that the group has not reached if the input was
+    recreated under the job. Raises SetupError if the broker does not tell.
     """
-    known = preflight.commits_of(settings)
-    return {number: one.offset for number, one in known.items()} if life_of(one.metadata for one in known.values()) else {}
+    present = preflight.origin_of(settings, admin_of(settings)).input_id
+    commits = preflight.commits_of(settings)
+    recreated = life_of(one.metadata for one in commits.values())
+    bounds: dict[int, int] = {}
+    for number, end in end_offsets(settings, settings.source.topic, committed_only=False).items():
+        if inputs.get(number) and present:
+            bounds |= {number: 0} if inputs[number] != present else {}
+        else:
+            bounds[number] = commits[number].offset if recreated and number in commits else end
+    return bounds
+
+
+def origin_of_new_input(settings: Settings) -> Origin:
+    """Of states that continue with an input that they have learned nothing from. Ids of outputs do not repeat former ids."""
+    present = preflight.origin_of(settings, admin_of(settings))
+    return present._replace(life=topic_id.life_of_topic(present.input_id))
 
 
 def end_offsets(settings: Settings, topic: str, *, committed_only: bool = True) -> dict[int, int]:

@@ -3,7 +3,7 @@
 Layout of the file, little-endian:
 
     magic "SJCOPY" | version u16
-    about: u32 length, JSON with job, topic, fingerprint, taken and ends
+    about: u32 length, JSON with job, topic, fingerprint, taken, ends and inputs (absent before 2026-11-28)
     count u64, then each: partition i32, offset i64, timestamp i64, u32 length, key, u32 length, snapshot
     crc32 of all before it
 """
@@ -12,6 +12,7 @@ import json
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from streamjobs.errors import SnapshotError
@@ -41,6 +42,7 @@ class Copy(NamedTuple):
     taken: int  # when, milliseconds since 1970
     ends: dict[int, int]  # end offsets of the changelog's partitions at that time
     entries: dict[Place, Entry]
+    inputs: Mapping[int, str] = MappingProxyType({})  # partition -> id of the input of its states, if known
 
     def of(self, text: str) -> list[Entry]:
         """The entries of a key given as text, by its UTF-8 bytes, or else by its `printable` form. Sorted by partition."""
@@ -71,7 +73,7 @@ def is_copy(data: bytes) -> bool:
 
 def encode(copy: Copy) -> Iterator[bytes]:
     """The bytes of the file, in pieces."""
-    about = {**copy._asdict(), "ends": {str(number): end for number, end in copy.ends.items()}}
+    about = {**copy._asdict(), "inputs": dict(copy.inputs)}
     del about["entries"]
     text = json.dumps(about).encode()
     pieces = [_HEAD.pack(MAGIC, VERSION), _U32.pack(len(text)), text, _U64.pack(len(copy.entries))]
@@ -127,7 +129,9 @@ def _decoded(data: bytes) -> Copy:
     if at != len(data) - 4:
         raise ValueError(f"{len(data) - 4 - at} bytes too many")
     ends = {int(number): int(end) for number, end in about["ends"].items()}
-    return Copy(str(about["job"]), str(about["topic"]), str(about["fingerprint"]), int(about["taken"]), ends, entries)
+    inputs = {int(number): str(name) for number, name in about.get("inputs", {}).items()}
+    named = str(about["job"]), str(about["topic"]), str(about["fingerprint"])
+    return Copy(*named, int(about["taken"]), ends, entries, inputs)
 
 
 def differing(old: Copy, new: Copy) -> Mapping[str, list[Place]]:

@@ -12,7 +12,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.partitioners import MOST_ELSEWHERE, PARTITIONERS, misplaced
 from streamjobs.errors import ConfigError
 from streamjobs.maintenance.copies import Copy, Entry, printable
-from streamjobs.maintenance.renew import NO_COMMITS, offsets_of, restored_snapshot
+from streamjobs.maintenance.renew import NOTHING, offsets_of, restored_snapshot
 
 KEEP = "keep"  # instead of a partitioner: the partitions of the copy
 
@@ -22,6 +22,7 @@ Counted = Callable[[Iterable[Entry], str], Iterable[Entry]]
 class Placed(NamedTuple):
     changes: dict[int, list[tuple[bytes, bytes | None]]]  # by partition: key, snapshot
     beginning: int  # states that had learned from another partition or topic, and have applied nothing where they are now
+    foreign: int  # of these, the ones with offsets of another topic of the input's name
     older: list[str]  # keys with several states for one partition: the one that was written last is taken
     elsewhere: int  # states of keys that also have one in another partition of the changelog
 
@@ -37,12 +38,12 @@ def place_all(
     partitions: int,
     partitioner: str | None = None,
     counted: Counted = lambda entries, what: entries,
-    of_recreated: Mapping[int, int] = NO_COMMITS,
+    foreign: Mapping[int, int] = NOTHING,
 ) -> Placed:
     """The states of a copy as they go into a changelog with so many partitions.
 
     present: its states now; offsets that it has are kept where they are higher. counted: passes entries on, and may print
-    how many these are. of_recreated: as of `restored_snapshot`. Raises ConfigError where it is not clear which partition a
+    how many these are. foreign: as of `restored_snapshot`. Raises ConfigError where it is not clear which partition a
     key belongs to, and SnapshotError for a state that is damaged or another job's.
     """
     choose = _chosen(copy, partitions, partitioner)
@@ -59,14 +60,16 @@ def place_all(
     for number, key in present.entries:
         held.setdefault(key, set()).add(number)
     changes: dict[int, list[tuple[bytes, bytes | None]]] = {}
-    beginning = elsewhere = 0
+    beginning = of_another = elsewhere = 0
     for entry in counted(newest.values(), "states checked"):
         number = choose(entry)
-        data = restored_snapshot(job, entry, entry.key, present.entries.get((number, entry.key)), number, of_recreated)
+        data = restored_snapshot(job, entry, entry.key, present.entries.get((number, entry.key)), number, foreign)
         changes.setdefault(number, []).append((entry.key, data))
-        beginning += (job.settings.source.topic, number) not in (offsets_of(entry) or {})
+        applied = (offsets_of(entry) or {}).get((job.settings.source.topic, number))
+        of_another += applied is not None and applied >= foreign.get(number, applied + 1)
+        beginning += applied is None
         elsewhere += bool(held.get(entry.key, set()) - {number})
-    return Placed(dict(sorted(changes.items())), beginning, older, elsewhere)
+    return Placed(dict(sorted(changes.items())), beginning + of_another, of_another, older, elsewhere)
 
 
 def _chosen(copy: Copy, partitions: int, name: str | None) -> Callable[[Entry], int]:

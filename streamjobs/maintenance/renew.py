@@ -14,7 +14,7 @@ from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Entry
 from streamjobs.maintenance.summary import decode_entry
 
-NO_COMMITS: Mapping[int, int] = {}
+NOTHING: Mapping[int, int] = {}
 
 
 def offsets_of(entry: Entry | None) -> Offsets | None:
@@ -70,13 +70,13 @@ def restored_snapshot(
     key: bytes,
     present: Entry | None,
     partition: int | None = None,
-    of_recreated: Mapping[int, int] = NO_COMMITS,
+    foreign: Mapping[int, int] = NOTHING,
 ) -> bytes:
     """A saved state to the last bit, except for offsets: the present ones are kept where they are higher.
 
     partition: of the job's input, where the state goes: offsets of any other are left out; None: where it was saved.
-    of_recreated: the group's next offsets by partition if the input was recreated under the job. A saved offset from there
-    on is one of the former topic: no record of the present one may be skipped for it.
+    foreign: partition -> a saved offset from this one on is of another topic: no record of the present one may be skipped
+    for it, see `changelog_edit.foreign_offsets`.
     Raises SnapshotError.
     """
     decode_entry(job, saved)  # refuses what is damaged or another job's
@@ -85,8 +85,8 @@ def restored_snapshot(
     offsets = {place: max(offset, applied.get(place, -1)) for place, offset in saved_state.offsets.items()}
     if partition is not None:
         offsets = {place: offset for place, offset in offsets.items() if place == (source, partition)}
-    for number, committed in of_recreated.items():
-        if saved_state.offsets.get((source, number), -1) >= committed:
+    for number, bound in foreign.items():
+        if saved_state.offsets.get((source, number), -1) >= bound:
             offsets.pop((source, number), None)
     if saved.key != key:
         offsets = {}  # what another key has applied does not matter here

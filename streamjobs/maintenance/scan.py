@@ -77,15 +77,19 @@ def newest_snapshots(
     counted: passes records on, and may print how many these are.
     """
     ends = dict.fromkeys(numbers_of(settings.broker, topics.changelog(settings), "[job] name"), 0)
+    inputs: dict[int, Origin] = {}
 
     def noted() -> Iterator[Stored]:
         for record in counted(changelog_records(settings), "records of the changelog read"):
             ends[record.partition] = record.offset + 1
+            if newest := newest_input([record.headers], inputs.get(record.partition)):
+                inputs[record.partition] = newest
             yield record
 
     entries = newest_by_key(noted(), _entry, wanted)
     taken, topic = round(time.time() * 1000), topics.changelog(settings)
-    return Copy(settings.job.name, topic, fingerprint.hex(), taken, ends, dict(sorted(entries.items())))
+    ids = {number: one.input_id for number, one in inputs.items()}
+    return Copy(settings.job.name, topic, fingerprint.hex(), taken, ends, dict(sorted(entries.items())), ids)
 
 
 def _entry(record: Stored) -> Entry:

@@ -25,7 +25,8 @@ def records(begin: int, count: int, partitions: int) -> list[Sent]:
 
 
 def rows_of(job: KafkaJob) -> dict[tuple[int, bytes], int]:
-    return {place: decode_snapshot(job.core, data)[0]["books"].rows for place, data in job.snapshots().items()}
+    states = {place: data for place, data in job.snapshots().items() if data is not None}
+    return {place: decode_snapshot(job.core, data)[0]["books"].rows for place, data in states.items()}
 
 
 def test_states_go_on_in_a_job_with_fewer_partitions(make_job: MakeJob) -> None:
@@ -52,3 +53,35 @@ def test_states_go_on_in_a_job_with_fewer_partitions(make_job: MakeJob) -> None:
         until(lambda: set(rows_of(other).values()) == {2 * ROWS}, "every key has gone on where it was", 60)
         assert worker.stop() == 0
     assert command("state", "verify", other.path) == 0
+
+
+def test_states_go_on_in_another_cluster_with_the_input_of_their_name(make_job: MakeJob) -> None:
+    sections = {"source": {"dim": 2, "label": "y"}, "learner": LEARNER, "state": {"replay": "0s"}}
+    job = make_job("cluster", **sections)
+    job.produce(records(0, ROWS, PARTITIONS))
+    with running_worker(job) as worker:
+        job.wait_until_done([worker])
+        assert worker.stop() == 0
+    copy = job.folder / "copy"
+    assert command("state", "export", job.path, "--all", "-o", copy) == 0
+    _as_in_another_cluster(job)
+    assert command("state", "import", job.path, copy, "--all") == 0
+    job.produce(records(ROWS, ROWS, PARTITIONS))
+    with running_worker(job, "other-directory") as worker:
+        until(lambda: set(rows_of(job).values()) == {2 * ROWS}, "every key has gone on, and no record was skipped", 60)
+        assert worker.stop() == 0
+    ids = [dict(record.headers())["streamjobs-id"].decode() for record in job.sink("predictions")]
+    assert len(ids) == KEYS * ROWS and all(one.startswith(f"{job.input}~") for one in ids)  # of the former input: no "~"
+    assert command("state", "verify", job.path) == 0
+
+
+def _as_in_another_cluster(job: KafkaJob) -> None:
+    """The topics are others under the same names, and there is no group."""
+    named = {job.input, job.changelog, *job.core.sinks.values()}
+    gone = [name for name in job.admin.list_topics(timeout=10).topics if name in named]
+    for deleted in job.admin.delete_topics(gone).values():
+        deleted.result(10)
+    for group in job.admin.delete_consumer_groups([job.settings.job.name]).values():
+        group.result(10)
+    until(lambda: not set(gone) & set(job.admin.list_topics(timeout=10).topics), f"{gone} gone")
+    topics.create(job.settings, partitions=PARTITIONS, job_sinks=job.core.sinks, state_bytes=job.core.state_bytes)

@@ -44,7 +44,7 @@ def test_with_as_many_partitions_every_state_is_the_copys_to_the_bit(states: dic
     copy = copied(states, 4)
     placed = place_all(JOB, copy, nothing(4), 4)
     assert held(placed) == {place: entry.data for place, entry in copy.entries.items()}
-    assert (placed.states, placed.beginning, placed.older, placed.elsewhere) == (KEYS, 0, [], 0)
+    assert (placed.states, placed.beginning, placed.foreign, placed.older, placed.elsewhere) == (KEYS, 0, 0, [], 0)
 
 
 @pytest.mark.parametrize("partitions", [2, 3, 8])

@@ -89,6 +89,6 @@ def test_a_saved_state_of_a_former_input_skips_no_record_of_the_recreated_one(jo
     """The recreated topic's offsets count from 0 again; the group has passed 20 of them."""
     saved = entry_of(job, half)
     for present, offsets in ((None, {}), (entry_of(job, stored(job, RECORDS[:9])), at(7))):
-        data = restored_snapshot(job, saved, KEY, present, of_recreated={0: 20})
+        data = restored_snapshot(job, saved, KEY, present, foreign={0: 20})
         assert without_offsets(data) == without_offsets(half[KEY]) and snapshot.decode(data).offsets == offsets
-    assert restored_snapshot(job, saved, KEY, None, of_recreated={0: HALF}) == half[KEY]
+    assert restored_snapshot(job, saved, KEY, None, foreign={0: HALF}) == half[KEY]
