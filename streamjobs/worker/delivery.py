@@ -208,6 +208,8 @@ class Delivery:
             partition.reading = self.core.read_open(self.core.job, partition.live, partial(self.store.scan, number))
         before = self.former.job_before(number, self.core.job, changelog, self.origin)
         pace, whole = self._pace(start, partition.live.moment), bool(partition.live.moment) and not moment
+        if pace is not None and reached is None:
+            pace.least = 1  # only states name the input's id, by which one is known that is recreated meanwhile
         partition.take_over(held, pace, self._on_replayed(number, held), before, whole)
         outbox.on_refused = partition.due.set
         checkpoints = Checkpoints(

@@ -51,6 +51,7 @@ class Pace:
         self._unwritten: dict[bytes, Since] = {}  # in the order of their values
         self._spent = 0.0  # 1 means that a bound is reached
         self._owed = 0.0  # keys, less than one
+        self.least = 0  # keys of the first cut that has any
         self.codec: Codec | None = None  # for records to be remembered
         self._bytes, self._measured = applied.bytes, time.monotonic()
         self._since = self._front = Since(start, 0.0, applied.seconds, moment)  # the last cut; the first of `_unwritten`
@@ -78,11 +79,12 @@ class Pace:
         self._since = Since(position, self._spent, self.applied.seconds, moment)
         self._owed += passed * len(unwritten)
         late = sum(1 for _ in takewhile(lambda since: self._spent - since.spent >= 1.0, unwritten.values()))
-        count = len(unwritten) if whole else max(int(self._owed), late, self._at_end if self.all else 0)
+        count = len(unwritten) if whole else max(int(self._owed), late, self._at_end if self.all else self.least)
         self._owed = max(0.0, self._owed - count)
         keys = list(islice(unwritten, count))
         for key in keys:
             del unwritten[key]
+            self.least = 0
         self._front = next(iter(unwritten.values()), self._since)
         return keys
 

@@ -66,6 +66,18 @@ def test_a_remade_input_is_refused_until_the_states_are_to_go_on_with_it(make_jo
     assert len(job.sink("predictions")) == answered + predictions > answered
 
 
+def test_an_input_that_is_remade_after_the_first_checkpoint_is_refused(make_job: MakeJob, fork_server: ForkServer) -> None:
+    """No state was due yet. Without one, the ids of outputs would repeat those of the former topic."""
+    job = make_job("early", **LEARNING)
+    job.produce(samples(40, keys=4))
+    run_until_killed(job, "commit", fork_server)
+    make_anew(job)
+    job.produce(samples(40, keys=4, seed=2))
+    code, lines = wait_for_exit(Worker(job, "with-no-disk", fork_server=fork_server))
+    assert code == 3 and "recreated" in lines[0] and "state forget-offsets" in lines[0]
+    assert command("check", job.path, "--online") == 3
+
+
 FIRST, SECOND, STEP = 100, 50, 1000.0  # records of each life; seconds of event time between lives
 
 

@@ -255,6 +255,7 @@ def test_settle_ends_while_records_keep_coming():
 def test_records_are_applied_again_beyond_a_checkpoint_where_no_state_is_due():
     async def body():
         first = Worker(replay="1h")
+        first.broker.changelog[0] = [(b"another", None)]
         delivery = await first.begin(0)
         first.fetch(0, stream(200, keys=1))
         await first.settle()
@@ -270,6 +271,19 @@ def test_records_are_applied_again_beyond_a_checkpoint_where_no_state_is_due():
         return partition.next
 
     assert asyncio.run(asyncio.wait_for(body(), 20)) == 200
+
+
+def test_the_first_checkpoint_of_a_partition_without_states_writes_one_because_states_name_the_input():
+    async def body():
+        worker = Worker(replay="1h")
+        held = (await worker.begin(0)).held[0]
+        for upto in (200, 400):
+            worker.fetch(0, stream(200, keys=20, first=upto - 200))
+            await worker.settle()
+            await held.checkpoints.take()
+            assert worker.broker.progress == {0: upto} and len(worker.broker.changelog[0]) == 1
+
+    asyncio.run(body())
 
 
 def test_idle_states_are_removed_only_after_the_committed_offset_has_passed_them():
