@@ -136,12 +136,21 @@ def problems_of(
                 + (f"another job is probably also named {settings.job.name!r}; " if one.role == "state" else "")
                 + f"add partitions to the input, or name another topic under {one.setting}."
             )
-        elif one.role == "state" and (policy := setting_of(admin, one.name, "cleanup.policy") or "compact") != "compact":
-            problems.append(
-                f"topic {one.name} (state): expected cleanup.policy compact, got {policy}, which would delete states; "
-                "set it to compact (kafka-configs.sh --alter) before the job runs."
-            )
+        elif one.role == "state" and (problem := deleting(settings, admin)):
+            problems.append(problem)
     return problems
+
+
+def deleting(settings: Settings, admin: Any) -> str | None:
+    """A sentence if the broker may delete states of the changelog, where this client may ask."""
+    name = changelog(settings)
+    policy = setting_of(admin, name, "cleanup.policy") or ""
+    if "delete" not in policy.split(","):
+        return None
+    return (
+        f"topic {name} (state): expected cleanup.policy compact, got {policy}, which would delete states; "
+        f"{_to_set(settings, name, 'cleanup.policy', 'compact')}."
+    )
 
 
 def size_problems(settings: Settings, job_sinks: Mapping[str, str], admin: Any, state_bytes: int) -> list[str]:
@@ -188,7 +197,7 @@ def limits(settings: Settings, job_sinks: Mapping[str, str], admin: Any) -> Limi
     return Limits(spans, most, known.get(state, assumed)[3] / 1000)
 
 
-def _to_set(settings: Settings, topic: str, name: str, value: int) -> str:
+def _to_set(settings: Settings, topic: str, name: str, value: int | str) -> str:
     """The command that changes a setting of a topic."""
     servers = ",".join(client.servers(settings.broker))
     return (

@@ -4,12 +4,14 @@ Joining a group, fencing and recovery each finish by themselves or raise an erro
 worker never reads a record again. The watchdog also ends a worker with permanently refused credentials, one that lost a
 topic, and one with an input or changelog topic was deleted and recreated: a consumer does not notice, or goes on in the
 middle, and a producer writes to the new topic, which lacks all older states. The same for an input that has new partitions.
+It logs a changelog that the broker may delete states of.
 """
 
 import asyncio
 import math
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -38,6 +40,7 @@ from streamjobs.worker.health import STALLED
 log = structlog.get_logger("streamjobs")
 
 IDS_EVERY = 20.0  # seconds between two requests for the ids of the job's topics, and the input's partitions
+POLICY_EVERY = 300.0  # seconds between two requests for the changelog's cleanup.policy
 IDS_AGAIN = 1.0  # the same, after an answer or a client's metadata lacked a topic
 GONE_FOR = 2.0  # seconds; one answer without a topic may be that of a node that is behind
 REFUSED_FOR = 60.0  # seconds; a password is changed at the broker and in the worker's file one after the other
@@ -69,6 +72,7 @@ class Watchdog:
         self._source, self._partitions = settings.source.topic, partitions  # 0: not watched
         self._asking: asyncio.Future[tuple[dict[str, str], int | None]] | None = None
         self._silent = False
+        self._policy_at, self._deleting = self._progress_at, False
 
     async def check(self) -> None:
         """Raises what should end the worker; returns at once otherwise.
@@ -145,8 +149,19 @@ class Watchdog:
             self._asking = asyncio.ensure_future(self._ask())
 
     async def _ask(self) -> tuple[dict[str, str], int | None]:
+        if time.monotonic() - self._policy_at > POLICY_EVERY:
+            self._policy_at = time.monotonic()
+            await asyncio.to_thread(self._check_policy)
         count = asyncio.to_thread(topics.count_partitions, self._broker, self._source) if self._partitions else None
         return await self._ask_ids(), await count if count is not None else None
+
+    def _check_policy(self) -> None:
+        """Log once that the broker may delete states, while this worker's local store still has all of them."""
+        with suppress(SetupError):  # no answer: asked again
+            problem = topics.deleting(self._settings, topics.connect(self._broker)[0])
+            if problem and not self._deleting:
+                log.error("states will be lost", reason=problem)
+            self._deleting = bool(problem)
 
     async def _ask_ids(self) -> dict[str, str]:
         names = [self._origin.topic, self._changelog, *self._delivery.topics.values()]

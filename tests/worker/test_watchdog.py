@@ -265,3 +265,25 @@ def test_a_worker_whose_input_got_partitions_ends_with_the_commands_to_run(
 
 def test_new_partitions_are_asked_after_more_often_than_every_half_minute() -> None:
     assert watchdog.IDS_EVERY <= 30.0
+
+
+def test_a_changelog_that_deletes_states_is_logged_once_each_time_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    policies, asked = ["compact", "delete", "compact,delete", "an error (no answer)", "delete"], []
+    monkeypatch.setattr(watchdog, "IDS_EVERY", 0.0)
+    monkeypatch.setattr(watchdog, "POLICY_EVERY", 0.0)
+    monkeypatch.setattr(watchdog, "present_ids", lambda broker, names: dict.fromkeys(names, "same"))
+    monkeypatch.setattr(topics, "connect", lambda broker: (None, {}))
+    monkeypatch.setattr(topics, "setting_of", lambda admin, *of: asked.append(of) or policies[len(asked) - 1])
+
+    async def look() -> None:
+        delivery = SimpleNamespace(barrier=False, epoch=1, taken_over={}, topics=SINKS)
+        one = Watchdog(SETTINGS, delivery, SimpleNamespace(remaining=0), origin=Origin("in", "same", "same"))
+        while len(asked) < len(policies):
+            await one.check()
+            await asyncio.sleep(0.01)
+
+    with capture_logs() as lines:
+        asyncio.run(look())
+    assert set(asked) == {(CHANGELOG, "cleanup.policy")}
+    assert [line["event"] for line in lines] == ["states will be lost"] * 2
+    assert f"--entity-name {CHANGELOG} --add-config cleanup.policy=compact" in lines[0]["reason"]
