@@ -86,7 +86,7 @@ class History:
         steps = (*STEPS, "offsets") if self.case.exactly_once else STEPS
         faults = [(f"crash-after-{rng.choice(steps)}", rng.choice((1, 2, 5, 20)))]
         faults += [("crash-after-removal", rng.randrange(1, 12))] * (2 if "ttl" in state else 0)
-        words = program(*rng.choice(faults)) if rng.random() < 0.5 else RUN
+        words = program(*rng.choice(faults)) if rng.random() < 0.5 else rng.choice((RUN, program("clock-jumps")))
         self.workers[name] = worker = self.case.start_worker(name, static=self.static, program=words, **env)
         return worker
 

@@ -35,22 +35,17 @@ class Health:
 
     def answer(self, now: float | None = None) -> Answer:
         """200 while starting, recovering or running (and not stalled), 503 otherwise."""
-        metrics, clock = self.metrics, time.time()
+        metrics = self.metrics
         moment = time.monotonic() if now is None else now
         partitions = metrics.partitions()
         lags = {str(one.number): metrics.lag_of(one) for one in partitions}
-        age = clock - (metrics.last_commit or metrics.started)
         waiting = {one.number: moment - one.waiting_since for one in partitions if lags[str(one.number)]}
         late = sorted(number for number, seconds in waiting.items() if seconds > STALLED)
         stalled = self._stands_still(moment) or self._silence(moment)
         if not stalled and self.metrics.waiting_for_schemas() > STALLED:
             stalled = self._waits_for_schemas()
-        waited = min(age, clock - metrics.caught_up)
-        if not stalled and self.state == "running" and any(lags.values()) and waited > STALLED:
-            stalled = f"records are waiting, and no offset was committed for {waited:.0f} s"
-        elif not stalled and self.state == "running" and late:
-            which = ", ".join(map(str, late))
-            longest = max(waiting.values())
+        if not stalled and self.state == "running" and late:
+            which, longest = ", ".join(map(str, late)), max(waiting.values())
             stalled = (
                 f"records of partition {which} are waiting, and none of their offsets was committed for {longest:.0f} s"
             )
@@ -62,7 +57,7 @@ class Health:
             "reason": self.reason or stalled or starting,
             "partitions": sorted(int(number) for number in lags),
             "lag": lags,
-            "last_commit_age_seconds": round(age, 3) if metrics.last_commit else None,
+            "last_commit_age_seconds": round(time.time() - metrics.last_commit, 3) if metrics.last_commit else None,
             "recovery_remaining_records": metrics.remaining,
             "keys_set_aside": metrics.keys_set_aside(),
         }

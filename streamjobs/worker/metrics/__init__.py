@@ -64,7 +64,6 @@ class Metrics:
         GCCollector(registry=self.registry)
         self.last_commit = 0.0  # seconds since 1970, 0: none yet
         self.started = time.time()
-        self.caught_up = 0.0  # seconds since 1970 when it had partitions and no record of theirs waited, 0: not yet
         self.remaining = 0  # changelog records still to be read
         self.recovery_seconds: float | None = None  # of the last recovery
         self.taken = Taken()
@@ -153,12 +152,10 @@ class Metrics:
 
         It does not count from the last commit, which can be hours ago if no record has come since.
         """
-        now, partitions = time.monotonic(), self.partitions()
-        idle = [one for one in partitions if not self.lag_of(one)]
-        for one in idle:
-            one.caught_up_at = now
-        if idle and len(idle) == len(partitions):
-            self.caught_up = time.time()
+        now = time.monotonic()
+        for one in self.partitions():
+            if not self.lag_of(one):
+                one.caught_up_at = now
 
     def uncommitted(self) -> float:
         """Longest time, in seconds, for which a partition's waiting records have had no commit; 0 while none wait."""
