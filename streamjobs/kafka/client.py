@@ -112,16 +112,19 @@ def verify(broker: BrokerSection, *, every: bool = False) -> list[handshake.Veri
 
 
 def unanswered(broker: BrokerSection, error: Exception, *, within: float | None = None) -> SetupError:
-    """The error, in one sentence, of a broker that did not answer a client of librdkafka or refused it."""
+    """The error, in one sentence, of a broker that did not answer a client or refused it."""
     if broker.reached == "plaintext":
         try:
             verify(broker)
         except SetupError as known:
             return known
     where = f"broker {','.join(servers(broker))}"
-    if isinstance(error, TimeoutError) or (isinstance(error, KafkaException) and error.args[0].code() in NO_ANSWER):
+    silent = isinstance(error, TimeoutError) or (isinstance(error, KafkaException) and error.args[0].code() in NO_ANSWER)
+    retriable = getattr(error, "retriable", False)  # of aiokafka: a coordinator on another node may be gone
+    why = _connection_problem(servers(broker)) if silent or retriable else None
+    if silent or why is not None:
         waited = "" if within is None else f" within {within:.0f} s"
-        why = _connection_problem(servers(broker)) or reason_of(error)
+        why = why or reason_of(error)
         return SetupError(
             f"{where}: no answer{waited} ({why}); start the broker ('streamjobs broker start' starts one for development), "
             "or correct [broker] url."

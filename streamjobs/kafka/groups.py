@@ -5,6 +5,7 @@ librdkafka is not used: its admin requests to a coordinator abort the process wh
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,6 +32,9 @@ class Group(NamedTuple):
 
 def _asked(client: Mapping[str, Any], question: Callable[[Any], Awaitable[T]]) -> T:
     """What an admin client of aiokafka answers. client: its settings. Raises KafkaError. Never call it in an event loop."""
+
+    if not logging.root.handlers:  # Python would print aiokafka's lines, and the error names the problem
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
     async def ask() -> T:
         admin = AIOKafkaAdminClient(**{**client, "request_timeout_ms": round(1000 * timeouts.ADMIN)})

@@ -187,6 +187,12 @@ class Outbox:
                 sent = await send(self.producer(), topic, self.partition, records)
             except FENCED as error:
                 raise self._taken_over(topic, error) from error
+            except KafkaTimeoutError as error:
+                raise DeliveryError(
+                    f"topic {topic}[{self.partition}]: the brokers took no outputs for {BATCH_TTL:.0f} s: it has no leader, "
+                    "too few are in sync for min.insync.replicas, or they are too slow. Nothing is lost: when they are "
+                    "back, a start continues from the last checkpoint."
+                ) from error
             for batch in sent:
                 self.backpressure.add_unacknowledged(batch.records, batch.bytes)
                 self.unacknowledged[batch.acknowledged] = topic

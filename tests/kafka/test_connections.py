@@ -20,8 +20,10 @@ from aiokafka.protocol.admin import ApiVersionRequest
 from aiokafka.protocol.metadata import MetadataResponse_v5 as MetadataResponse
 
 from streamjobs.kafka import patches
+from streamjobs.kafka.client import unanswered
 from streamjobs.kafka.patches import connections
 from streamjobs.kafka.patches.connections import LastAnswer
+from streamjobs.settings.broker import BrokerSection
 from streamjobs.worker.consumer import ConsumerThread
 from streamjobs.worker.failures import DeliveryError
 
@@ -219,3 +221,9 @@ def test_a_dead_group_routine_fails_the_worker_and_an_ended_one_does_not() -> No
     asyncio.run(run(AssertionError("Did we not perform bootstrap?")))
     (error,) = failed
     assert isinstance(error, DeliveryError) and "Did we not perform bootstrap?" in str(error)
+
+
+def test_a_node_that_is_gone_is_named_when_a_coordinator_does_not_answer() -> None:
+    gone = BrokerSection(url="kafka://127.0.0.1:1")
+    assert "no answer (127.0.0.1:1: connection refused); start the broker" in str(unanswered(gone, NodeNotReadyError()))
+    assert "the rights of this principal" in str(unanswered(gone, TransactionalIdAuthorizationFailed()))

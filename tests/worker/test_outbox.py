@@ -16,9 +16,11 @@ from streamjobs.kafka.topics import BATCH_BYTES, Span
 from streamjobs.settings.composition import composition_of
 from streamjobs.settings.load import settings_from
 from streamjobs.settings.sections import BrokerSection
+from streamjobs.worker import outbox
 from streamjobs.worker.app import build
 from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.changelog import Changelog
+from streamjobs.worker.failures import DeliveryError
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import BATCH_TTL, Outbox, send_dead_letters, send_records
 from tests.worker.fakes import Broker, FakeProducer
@@ -124,6 +126,19 @@ def test_a_batch_waits_while_the_one_before_it_cannot_leave_or_nobody_knows_its_
 
     answers, sent = asyncio.run(body())
     assert [(answer.key, answer.value) for answer in answers] == [(b"a", b"1")] and len(sent) == 1
+
+
+def test_brokers_that_take_nothing_for_minutes_end_the_worker_with_one_sentence(monkeypatch):
+    class Leaderless(FakeProducer):
+        async def send_batch(self, *arguments, **named):
+            raise KafkaTimeoutError
+
+    monkeypatch.setattr(outbox, "BATCH_TTL", -1.0)
+    one = Outbox(3, {"drift": "alarms"}, lambda: Leaderless(Broker()), Backpressure())
+    with pytest.raises(
+        DeliveryError, match=r"topic alarms\[3\]: the brokers took no outputs .* in sync for min\.insync\.replicas"
+    ):
+        asyncio.run(one.send([Output("drift", b"k", b"v", 1, [])]))
 
 
 def test_a_dead_connection_is_given_up_long_before_what_it_carried(tmp_path):
