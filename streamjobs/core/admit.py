@@ -120,13 +120,13 @@ def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decode
     slots: list[int] = live_slots  # type: ignore[assignment]
     of_records = of_samples = np.array(slots, np.int64)
     applied, last = live.offsets.of((records[0].topic, records[0].partition)), np.array(offsets, np.int64)
-    if (last <= applied[of_records]).any():
+    if np.count_nonzero(last <= applied[of_records]):
         return None
     keys, ttl = set(slots), Ttl.of(job, live)
     if ttl is not None and ttl.may_expire(list(keys), decoded.times):
         return None
     if n > len(slots):
-        of_samples = np.repeat(of_records, np.diff(firsts, append=n))
+        of_samples = np.repeat(of_records, list(map(operator.sub, [*firsts[1:], n], firsts)))
         slots = of_samples.tolist()
     L = _all_codes(job, live, slots, keys, decoded.labels)
     if L is None:

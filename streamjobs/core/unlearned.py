@@ -177,7 +177,7 @@ class Taken:
 def outside(names: Sequence[str], scaled: Array, clip: float) -> dict[str, int]:
     """How many rows (n, width), in standard deviations and cut at +-clip (0: not cut), are FAR, by name of the number."""
     far = np.abs(scaled) >= (min(clip, FAR) if clip else FAR)
-    if not far.any():
+    if not np.count_nonzero(far):
         return {}
     counts = far.sum(axis=0)
     return {names[n]: int(counts[n]) for n in np.flatnonzero(counts).tolist()}

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.common.compiled import compiled
+from algorithms.common.compiled import compiled, compiled_in_place
 from algorithms.common.demands import Demand
 from algorithms.common.protocol import LEARN, Array, reject, require, unknown
 from streamjobs.stages import statistics as features_of
@@ -128,7 +128,7 @@ class Windows(JobStage):
         work, slot = self.holding(state), np.zeros(1, np.int64)
         X, L = np.zeros((1, shape.dim)), unknown((1, shape.label_width))
         self.advance(work, slot, np.zeros(1), X, L, slot, np.full(1, LEARN, np.int8))
-        self._described(np.empty((0, self.room("X"), shape.dim)), np.empty(0, np.int64))
+        self._described(np.zeros((1, self.room("X"), shape.dim)), np.full(1, 2, np.int64))
 
     def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
         """The unfinished window ends after the newest sample, and is the first that does."""
@@ -173,8 +173,7 @@ class Windows(JobStage):
                 break
             part = slots, times, self._described(out_X[:k], out_count[:k]), L, owner, learn
             parts.append(tuple([array.copy() for array in part]))
-        width = self.width_for(dim) + self.samples_for(dim)
-        rows = self._described(out_X[:k], out_count[:k]) if k else np.empty((0, width))
+        rows = self._described(out_X[:k], out_count[:k])
         if parts:
             slots, times, rows, L, owner, learn = joined([*parts, (slots, times, rows, L, owner, learn)])
         counted = {reason: count for reason, count in zip(REASONS, skipped.tolist(), strict=True) if count}
@@ -185,19 +184,11 @@ class Windows(JobStage):
         k, _, dim = windows.shape
         samples_too, width = self.samples_for(dim), self.width_for(dim)
         features = np.empty((k, width + samples_too))
-        if samples_too:
-            described = np.empty((k, width))  # whole rows: the loops are compiled for those
-            features_of.describe(self.statistics, windows, counts, self.rate, described)
-            features[:, :width], features[:, width:] = described, self._samples(windows, counts)
-        else:
+        if k:
             features_of.describe(self.statistics, windows, counts, self.rate, features)
+            if samples_too:
+                _samples(windows, counts, features, width)
         return features
-
-    def _samples(self, windows: Array, counts: Array) -> Array:
-        """(k, nominal * dim) samples in order; where some are missing the last one stands for them."""
-        places = np.minimum(np.arange(self.nominal), counts[:, None] - 1)
-        samples = windows[np.arange(len(windows))[:, None], places]
-        return np.asarray(samples.reshape(len(windows), self.nominal * windows.shape[2]))
 
 
 class Work(NamedTuple):
@@ -211,6 +202,16 @@ class Work(NamedTuple):
     window: Array
     newest: Array
     counts: Array
+
+
+@compiled_in_place
+def _samples(windows, counts, out, first):
+    """Samples in order into out (k, first + samples * dim); where some are missing the last one stands for them."""
+    dim = windows.shape[2]
+    for k in range(len(windows)):
+        for at in range((out.shape[1] - first) // dim):
+            for j in range(dim):
+                out[k, first + dim * at + j] = windows[k, min(at, counts[k] - 1), j]
 
 
 # The loops below index whole arrays instead of taking views of rows: they compile in a third of the time.

@@ -43,23 +43,30 @@ def _slow(window, plan, centre, spread, biases):
     return np.array(shares)
 
 
-def test_the_columns_are_those_of_slow_convolutions():
-    samples = np.random.default_rng(3).normal(size=(40, 33, 7)).cumsum(axis=1)
+def _columns(learned, samples):
+    return learned.replaced(samples.reshape(len(samples), -1), *samples.shape[1:])
+
+
+@pytest.mark.parametrize(("length", "dim"), [(33, 7), (64, 3)])
+def test_the_columns_are_those_of_slow_convolutions(length, dim):
+    samples = np.random.default_rng(3).normal(size=(40, length, dim)).cumsum(axis=1)
     learned = convolutions.learn(samples, 5)
-    plan = convolutions.plan_of(33, 7)
-    every = sorted(tuple(heavy) for heavy in plan.heavy[plan.dilation == 4].reshape(-1, 3).tolist())
+    plan = convolutions.plan_of(length, dim)
+    every = sorted(tuple(heavy) for heavy in plan.heavy[plan.dilation == plan.dilation.max()].reshape(-1, 3).tolist())
     assert every == list(itertools.combinations(range(9), 3)) and plan.channels.sum(axis=1).min() >= 1
     for k in (0, 17):
         shares = _slow(samples[k], plan, *learned[:3])
         expected = (shares - learned.mean) @ learned.components
-        np.testing.assert_allclose(learned.rows(samples[k : k + 1])[0], expected, atol=0.02)  # few at a bias to the digit
+        np.testing.assert_allclose(
+            _columns(learned, samples[k : k + 1])[0], expected, atol=0.02
+        )  # few at a bias to the digit
 
 
 def test_any_split_of_windows_gives_the_same_bits_and_learning_is_repeatable():
     samples = np.random.default_rng(4).normal(size=(30, 20, 2))
     learned = convolutions.learn(samples, 4)
-    whole = learned.rows(samples)
-    np.testing.assert_array_equal(np.vstack([learned.rows(samples[:11]), learned.rows(samples[11:])]), whole)
+    whole = _columns(learned, samples)
+    np.testing.assert_array_equal(np.vstack([_columns(learned, samples[:11]), _columns(learned, samples[11:])]), whole)
     for one, other in zip(learned, convolutions.learn(samples, 4), strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_allclose(np.cov(whole.T), np.diag(whole.var(axis=0, ddof=1)), atol=1e-10)  # components

@@ -140,10 +140,12 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
         return None
     read_rows, text_of = _at_once(source.format)
 
-    def parse(records: Sequence[Record]) -> Singles:
+    def parse(records: Sequence[Record]) -> Singles | None:
         values = list(map(record_value, records))
         joined = b"".join(values)
         X, times, spans, read = read_rows(values, joined, names, dim)
+        if read is not None and not np.count_nonzero(read):
+            return None
         labels: list[Any] = [None] * len(values)
         if paths.label is not None:
             texts = [joined[begin:end] for begin, end in spans.tolist()]

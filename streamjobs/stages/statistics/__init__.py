@@ -16,7 +16,7 @@ Bands are the effective value of what lies between their frequencies. A flat cha
 Samples count as evenly spaced, at the declared rate; one that is missing shortens the window.
 """
 
-import numpy as np
+import functools
 
 from algorithms.common.protocol import Array
 from streamjobs.stages.statistics import loops
@@ -38,6 +38,7 @@ def least_channels(kind: str) -> int:
     return 3 if kind.endswith("gravity") else 1
 
 
+@functools.cache
 def width(kind: str, dim: int) -> int:
     """How many numbers describe a window of `dim` channels.
 
@@ -83,16 +84,12 @@ def names(fields: list[str], kind: str = "simple") -> list[str]:
 
 
 def describe(kind: str, windows: Array, counts: Array, rate: float, out: Array) -> None:
-    """Statistics of k windows: samples (k, room, dim), of which counts (k,) >= 2 are used, into out (k, width)."""
+    """Statistics of k windows: samples (k, room, dim), of which counts (k,) >= 2 are used, into out (k, width or more)."""
     if kind == "simple":
         loops.simple(windows, counts, rate, out)
-    elif kind == BOTH:
-        first = 0
-        for part in kind.split("+"):
-            numbers = np.empty((len(out), width(part, windows.shape[2])))  # whole rows: the loops are compiled for those
-            describe(part, windows, counts, rate, numbers)
-            out[:, first : first + numbers.shape[1]] = numbers
-            first += numbers.shape[1]
-    else:
-        loop = loops.rich if kind == "rich" else loops.gravity
-        loop(windows, counts, rate, out, loops.scratch(*windows.shape[1:]))
+        return
+    first, scratch = 0, loops.scratch(*windows.shape[1:])
+    for part in kind.split("+"):
+        loop = loops.rich if part == "rich" else loops.gravity
+        loop(windows, counts, rate, out, first, scratch)
+        first += width(part, windows.shape[2])

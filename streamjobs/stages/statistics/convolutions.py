@@ -19,7 +19,7 @@ import numpy as np
 
 from algorithms.common import eigen
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import Array
+from algorithms.common.protocol import Array, plain
 from algorithms.common.randomness import uniform
 from streamjobs.stages.statistics import CONVOLVED
 
@@ -33,6 +33,7 @@ MOST_CHANNELS = 1000  # most channels of a window
 AT_ONCE = 8  # windows in one product
 LOOKED_AT = 128  # windows of the population that biases are quantiles over
 FLOOR = 1e-9  # least spread of a channel
+WIDE = 32  # numbers that loops process together
 GOLDEN = 0.6180339887498949  # multiples of it modulo 1 are spread evenly
 
 
@@ -47,13 +48,8 @@ class Convolutions(NamedTuple):
 
     def replaced(self, X: Array, samples: int, dim: int) -> Array:
         """Rows X (n, statistics + samples * dim) with the columns of the convolutions in the place of the samples."""
-        first = X.shape[1] - samples * dim
-        return np.hstack([X[:, :first], self.rows(X[:, first:].reshape(len(X), samples, dim))])
-
-    def rows(self, samples: Array) -> Array:
-        """The columns (n, count) of windows (n, T, dim)."""
-        out = np.empty((len(samples), self.components.shape[1]))
-        _rows(np.ascontiguousarray(samples), plan_of(*samples.shape[1:]), self, _room(*samples.shape[1:]), out)
+        out = np.empty((len(X), X.shape[1] - samples * dim + self.components.shape[1]))
+        _rows(plain(X, np.float64), (samples, dim), plan_of(samples, dim), self, _room(samples, dim), out)
         return out
 
 
@@ -95,7 +91,7 @@ def learn(samples: Array, count: int) -> Convolutions:
     size, total, made = PER_SET * len(plan.dilation), np.zeros((2, channels(dim))), room[0]
     for window in samples:
         _channels(window, *scale, made)
-        total += made.mean(axis=1, dtype=np.float64), np.square(made, dtype=np.float64).mean(axis=1)
+        total += made[:, :length].mean(axis=1, dtype=np.float64), np.square(made[:, :length], dtype=np.float64).mean(axis=1)
     scale = total[0] / n, np.sqrt(np.maximum(total[1] / n - (total[0] / n) ** 2, 0)) + FLOOR
     looked = np.ascontiguousarray(samples[:: max(1, n // LOOKED_AT)][:LOOKED_AT])
     responses = np.empty((size, len(looked), length), np.float32)
@@ -126,15 +122,18 @@ def checked(arrays: list[Array], samples: int, dim: int) -> Convolutions:
     learned = Convolutions(*map(np.ascontiguousarray, arrays))
     if not (learned.spread > 0).all():
         raise ValueError("expected a spread above 0 of convolutions")
-    learned.rows(np.zeros((1, samples, dim)))  # compiles the loop
+    learned.replaced(np.zeros((1, samples * dim)), samples, dim)  # compiles the loop
     return learned
 
 
 def _room(samples: int, dim: int) -> tuple[Array, Array, Array]:
-    """Room for the channels of a window, a sum of them with room at its edges, and convolutions of the sum."""
-    edge = (TAPS // 2) * ((samples - 1) // (TAPS - 1))
-    padded = np.zeros(samples + 2 * edge, np.float32)
-    return np.empty((channels(dim), samples), np.float32), padded, np.empty((2, samples), np.float32)
+    """Room for the channels of a window, a sum of them with room at its edges, and less the sum of nine samples.
+
+    Each is a multiple of WIDE long, so that no loop over a window ends with single samples; made of zeros.
+    """
+    edge, wide = (TAPS // 2) * ((samples - 1) // (TAPS - 1)), -(-samples // WIDE) * WIDE
+    padded = np.zeros(wide + 2 * edge, np.float32)
+    return np.zeros((channels(dim), wide), np.float32), padded, np.empty(wide, np.float32)
 
 
 @compiled
@@ -165,9 +164,9 @@ def _channels(window, centre, spread, made):
 
 # Views of arrays in these loops, because the compiler uses vector instructions for no other way to write them.
 @compiled
-def _begin_set(made, plan, n, padded, along):
-    """The sum of a set's channels into the middle of `padded`, and less the sum of all nine samples into along[0]."""
-    length, d, nine = made.shape[1], plan.dilation[n], along[0]
+def _begin_set(made, plan, n, padded, nine):
+    """The sum of a set's channels into the middle of `padded`, and less the sum of all nine samples into `nine`."""
+    length, d = len(nine), plan.dilation[n]
     edge = (len(padded) - length) // 2
     summed = padded[edge : edge + length]
     for i in range(length):
@@ -177,59 +176,67 @@ def _begin_set(made, plan, n, padded, along):
             channel = made[c]
             for i in range(length):
                 summed[i] += channel[i]
-    for j in range(TAPS):
+    for j in range(0, TAPS, 3):
         at = edge + (j - TAPS // 2) * d
-        tap = padded[at : at + length]
+        one, two, three = (
+            padded[at : at + length],
+            padded[at + d : at + d + length],
+            padded[at + 2 * d : at + 2 * d + length],
+        )
         for i in range(length):
-            nine[i] -= tap[i]
+            nine[i] = nine[i] - one[i] - two[i] - three[i]
 
 
 @compiled
-def _convolve(plan, n, kernel, padded, along):
-    """A convolution of a set into along[1]."""
-    nine, out, d, three = along[0], along[1], plan.dilation[n], np.float32(HEAVY)
-    length = len(nine)
+def _heavy(plan, n, kernel, padded, length):
+    """The samples that a convolution of a set weighs by 2."""
+    d, heavy = plan.dilation[n], plan.heavy[n, kernel]
     first = (len(padded) - length) // 2 - (TAPS // 2) * d
-    a, b, c = (
-        first + plan.heavy[n, kernel, 0] * d,
-        first + plan.heavy[n, kernel, 1] * d,
-        first + plan.heavy[n, kernel, 2] * d,
-    )
-    one, two, other = padded[a : a + length], padded[b : b + length], padded[c : c + length]
-    for i in range(length):
-        out[i] = nine[i] + three * (one[i] + two[i] + other[i])
+    a, b, c = first + heavy[0] * d, first + heavy[1] * d, first + heavy[2] * d
+    return padded[a : a + length], padded[b : b + length], padded[c : c + length]
 
 
 @compiled
 def _responses(samples, plan, learned, room, out):
-    made, padded, along = room
+    made, padded, nine = room
     for k in range(len(samples)):
         _channels(samples[k], learned.centre, learned.spread, made)
         for n in range(len(plan.dilation)):
-            _begin_set(made, plan, n, padded, along)
+            _begin_set(made, plan, n, padded, nine)
             for kernel in range(PER_SET):
-                _convolve(plan, n, kernel, padded, along)
-                for i in range(along.shape[1]):
-                    out[n * PER_SET + kernel, k, i] = along[1, i]
+                one, two, other = _heavy(plan, n, kernel, padded, len(nine))
+                response = out[n * PER_SET + kernel, k]
+                for i in range(len(response)):
+                    response[i] = nine[i] + np.float32(HEAVY) * (one[i] + two[i] + other[i])
 
 
 @compiled
 def _shares(window, plan, learned, room, shares):
     """The shares of one window (T, dim) in the order of the biases."""
-    (made, padded, along), biases = room, learned.biases
-    length, each = along.shape[1], biases.shape[1]
+    (made, padded, nine), biases = room, learned.biases
     _channels(window, learned.centre, learned.spread, made)
     for n in range(len(plan.dilation)):
-        _begin_set(made, plan, n, padded, along)
+        _begin_set(made, plan, n, padded, nine)
         edge = 0 if plan.beyond[n] else (TAPS // 2) * plan.dilation[n]
-        inside = along[1, edge : length - edge]
+        nine[:edge] = nine[len(window) - edge :] = -np.inf  # no bias is below it
         for kernel in range(n * PER_SET, (n + 1) * PER_SET):
-            _convolve(plan, n, kernel - n * PER_SET, padded, along)
-            for m in range(each):
-                above, bias = np.int32(0), np.float32(biases[kernel, m])
-                for i in range(len(inside)):
-                    above += np.int32(inside[i] > bias)
-                shares[kernel * each + m] = above / len(inside)
+            one, two, other = _heavy(plan, n, kernel - n * PER_SET, padded, len(nine))
+            above = _count_above(nine, one, two, other, biases[kernel])
+            for m in range(BIASES):
+                shares[kernel * BIASES + m] = above[m] / (len(window) - 2 * edge)
+
+
+@compiled
+def _count_above(nine, one, two, other, biases):
+    """How many numbers of a convolution are above each of its biases."""
+    low, middle, high = np.float32(biases[0]), np.float32(biases[1]), np.float32(biases[2])
+    above_low, above_middle, above_high = np.int32(0), np.int32(0), np.int32(0)
+    for i in range(len(nine)):
+        value = nine[i] + np.float32(HEAVY) * (one[i] + two[i] + other[i])
+        above_low = np.int32(above_low + (value > low))
+        above_middle = np.int32(above_middle + (value > middle))
+        above_high = np.int32(above_high + (value > high))
+    return above_low, above_middle, above_high
 
 
 @compiled
@@ -239,26 +246,29 @@ def _all_shares(samples, plan, learned, room, out):
 
 
 @compiled
-def _rows(samples, plan, learned, room, out):
+def _rows(X, shape, plan, learned, room, out):
     mean, components = learned.mean, learned.components
     shares, whole = np.empty((AT_ONCE, len(mean))), len(mean) - len(mean) % 4
-    for first in range(0, len(samples), AT_ONCE):  # each reads the components from the cache, for several windows
+    kept = out.shape[1] - components.shape[1]
+    for first in range(0, len(X), AT_ONCE):  # each reads the components from the cache, for several windows
         rows = out[first : first + AT_ONCE]
         for k in range(len(rows)):
-            _shares(samples[first + k], plan, learned, room, shares[k])
+            _shares(X[first + k, kept:].reshape(shape), plan, learned, room, shares[k])
             for at in range(len(mean)):
                 shares[k, at] -= mean[at]
-            for j in range(rows.shape[1]):
+            for j in range(kept):
+                rows[k, j] = X[first + k, j]
+            for j in range(kept, rows.shape[1]):
                 rows[k, j] = 0.0
         for at in range(0, whole, 4):  # four at a time, added in their order, so that a row is read and written less
             a, b, c, d = components[at], components[at + 1], components[at + 2], components[at + 3]
             for k in range(len(rows)):
-                row = rows[k]
+                row = rows[k, kept:]
                 s, t, u, v = shares[k, at], shares[k, at + 1], shares[k, at + 2], shares[k, at + 3]
                 for j in range(len(row)):
                     row[j] = (((row[j] + s * a[j]) + t * b[j]) + u * c[j]) + v * d[j]
         for at in range(whole, len(mean)):
             component = components[at]
             for k in range(len(rows)):
-                for j in range(rows.shape[1]):
-                    rows[k, j] += shares[k, at] * component[j]
+                for j in range(len(component)):
+                    rows[k, kept + j] += shares[k, at] * component[j]

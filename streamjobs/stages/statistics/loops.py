@@ -27,7 +27,7 @@ ROUNDING = 1e-10  # a standard deviation up to this share of the signal's size c
 
 @compiled
 def simple(windows, counts, rate, out):
-    """Statistics of k windows: samples (k, room, dim), of which counts (k,) >= 2 are used, into out (k, 8 dim)."""
+    """Statistics of k windows: samples (k, room, dim), of which counts (k,) >= 2 are used, into out (k, 8 dim or more)."""
     scratch, room = np.empty(windows.shape[1]), np.empty(windows.shape[1])
     for k in range(len(windows)):
         _of_window(windows[k], counts[k], rate, out[k], scratch, room)
@@ -134,8 +134,8 @@ def _tables(size: int) -> tuple[Array, Array, Array]:
 
 
 @compiled
-def rich(windows, counts, rate, out, scratch):
-    """The rich set of k windows, as `simple`; see `scratch`."""
+def rich(windows, counts, rate, out, first, scratch):
+    """The rich set of k windows, as `simple`, into the columns from `first` on; see `scratch`."""
     dim = windows.shape[2]
     triples = dim // 3
     signals, sizes = scratch[0], scratch[1]
@@ -145,8 +145,8 @@ def rich(windows, counts, rate, out, scratch):
             sizes[channel] = 0.0
             for i in range(count):
                 signals[channel, i] = windows[k, i, channel]
-        _describe(scratch, dim, count, rate, out, k)
-        at = PER_SIGNAL * dim
+        _describe(scratch, dim, count, rate, out, k, first)
+        at = first + PER_SIGNAL * dim
         for a in range(0, 3 * triples, 3):
             out[k, at] = _correlation(signals, a, a + 1, count)
             out[k, at + 1] = _correlation(signals, a, a + 2, count)
@@ -164,8 +164,8 @@ def rich(windows, counts, rate, out, scratch):
 
 
 @compiled
-def gravity(windows, counts, rate, out, scratch):
-    """The gravity-aligned set of k windows, as `simple`; at least three channels; see `scratch`."""
+def gravity(windows, counts, rate, out, first, scratch):
+    """The gravity-aligned set of k windows, as `rich`; at least three channels."""
     dim = windows.shape[2]
     triples = dim // 3
     signals, sizes = scratch[0], scratch[1]
@@ -196,8 +196,8 @@ def gravity(windows, counts, rate, out, scratch):
             sizes[channel] = 0.0
             for i in range(count):
                 signals[channel, i] = windows[k, i, channel]
-        _describe(scratch, dim, count, rate, out, k)
-        at = PER_SIGNAL * dim
+        _describe(scratch, dim, count, rate, out, k, first)
+        at = first + PER_SIGNAL * dim
         for a in range(0, 3 * triples, 3):
             out[k, at] = _correlation(signals, a, a + 1, count)
             at += 1
@@ -209,11 +209,11 @@ def gravity(windows, counts, rate, out, scratch):
 
 
 @compiled
-def _describe(scratch, dim, count, rate, out, k):
-    """The 14 numbers of each signal into out[k]; leaves the signals centred and of variance 1 (or 0: flat)."""
+def _describe(scratch, dim, count, rate, out, k, first):
+    """The 14 numbers of each signal into out[k], from `first`; leaves the signals centred and of variance 1 (or 0: flat)."""
     signals, sizes, moments, _, halves, _ = scratch
     for signal in range(dim):
-        at = PER_SIGNAL * signal
+        at = first + PER_SIGNAL * signal
         _moments(scratch, signal, count)
         for j in range(7):
             out[k, at + j] = moments[j]
@@ -222,11 +222,12 @@ def _describe(scratch, dim, count, rate, out, k):
     for signal in range(0, dim, 2):
         _spectra(scratch, signal, count)
         for part in range(min(2, dim - signal)):
-            _bands(halves, 2 + part, sizes[signal + part], count, rate, out, k, PER_SIGNAL * (signal + part))
+            at = first + PER_SIGNAL * (signal + part)
+            _bands(halves, 2 + part, sizes[signal + part], count, rate, out, k, at)
         _autocorrelations(scratch, count)
         for part in range(min(2, dim - signal)):
             peak = _echo_peak(halves, part, count) if sizes[signal + part] > 0.0 else 0.0
-            out[k, PER_SIGNAL * (signal + part) + 9] = peak
+            out[k, first + PER_SIGNAL * (signal + part) + 9] = peak
 
 
 @compiled
