@@ -5,18 +5,21 @@ import random
 import statistics
 import time
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 
 from streamjobs.core.advance import advance
 from streamjobs.core.decoding.records import decoder
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
+from streamjobs.core.live.log import Packed
 from streamjobs.core.live.slots import FIRST_SLOTS
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import TIME_UNITS
 from streamjobs.sizing.slopes import Cost, Slopes
+from streamjobs.worker.pace import ZSTD
 
 DATA = Path(__file__).parent / "measured.toml"
 START = 1_700_000_000.0
@@ -77,8 +80,15 @@ def cost(job: Job, rate: float) -> Cost:
     stored.update(plenty.snapshots())
     little = Live(job, stored.get, most_bytes=keys // HOT * plenty.slot_bytes)
     missed = _timed(job, little, made, keys, stored, kept=True)
-    sizes = (plenty.slot_bytes, job.state_bytes, plenty.untaught_bytes, len(made.take(1, keys)[0].value or b""))
+    sizes = (plenty.slot_bytes, job.state_bytes, plenty.untaught_bytes, *remembered_bytes(made.take(BATCH, keys)))
     return Cost(live, max(0.0, missed - live), fixed_loop(), *sizes, known_bytes(job))
+
+
+def remembered_bytes(records: Sequence[Stored]) -> tuple[int, int]:
+    """Of a record that a worker remembers, as it is and compressed."""
+    packed = [Packed.of(records, codec) for codec in (None, ZSTD)]
+    plain, compressed = [len(one.rows) // len(records) for one in packed if one is not None]
+    return plain, compressed
 
 
 def known_bytes(job: Job, keys: int = 10_000) -> int:

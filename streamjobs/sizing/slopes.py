@@ -13,10 +13,9 @@ from math import ceil
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from streamjobs.core.live.log import PACKED_BYTES
 from streamjobs.errors import ConfigError
 from streamjobs.settings.types import SECONDS
-from streamjobs.worker.pace import LONGEST, room
+from streamjobs.worker.pace import LONGEST, TIGHT, room
 
 BUSY = 0.6  # of its core that a worker should be at most: the rest catches up after a stop, and takes over from others
 FEWEST_PARTITIONS = 4
@@ -91,7 +90,8 @@ class Cost(NamedTuple):
     slot_bytes: int  # a live key in memory
     state_bytes: int  # a snapshot, at most
     untaught_bytes: int = 0  # a live key without a label in memory
-    record_bytes: int = 71  # of a value; the default is that of the measured runs
+    record_bytes: int = 117  # remembered; the defaults are those of the measured runs
+    compressed_bytes: int = 22  # the same, compressed
     known_bytes: int = 0  # a key in memory that need not be live
 
 
@@ -173,7 +173,7 @@ def _pace(cost: Cost, load: Load, workers: int) -> tuple[float, float]:
     if not load.replay:
         return load.checkpoint, 0.0
     free = 1.0 - load.keys / workers * cost.slot_bytes / load.cache
-    bytes_per_second = load.keys / workers * load.rate * (cost.record_bytes + PACKED_BYTES)
+    bytes_per_second = load.keys / workers * load.rate * (cost.compressed_bytes if free < TIGHT else cost.record_bytes)
     bounds = (LONGEST, load.replay / _applying(cost, load, workers), room(load.cache, free) / bytes_per_second)
     between = max(load.checkpoint, min(bounds))
     return between, between * bytes_per_second

@@ -8,6 +8,7 @@ import pytest
 
 from streamjobs.cli import run
 from streamjobs.core.job import Job
+from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.settings.load import settings_from
 from streamjobs.settings.types import readable
@@ -95,6 +96,16 @@ def test_a_pace_of_states_is_bound_by_the_processor_by_memory_and_by_age() -> No
     kept = need(KNOWN, large, Load(100, 1.0, CACHE, 1.0, 10.0))
     assert kept.changelog == pytest.approx(every.changelog / 5 / 1.28, rel=0.01)  # half of the cache is 1.28 s of it
     assert kept.recovery > 0
+
+
+def test_states_are_written_less_often_where_remembered_records_are_compressed() -> None:
+    cost = then()._replace(record_bytes=200, compressed_bytes=100)
+    for keys, times in ((30_000, 1.0), (42_000, 2.0)):  # live states leave .30 and .02 of the cache
+        load = Load(keys, 0.1, CACHE, 1.0, 1e6)
+        plain = need(KNOWN, cost._replace(compressed_bytes=200), load)
+        assert plain.changelog == pytest.approx(times * need(KNOWN, cost, load).changelog)
+    plain_bytes, compressed_bytes = measure.remembered_bytes([Stored("t", 0, n, n, b"key", b"0" * 80) for n in range(100)])
+    assert 80 < plain_bytes < 140 and compressed_bytes < 20
 
 
 def test_the_table_of_the_page_is_what_comes_out() -> None:

@@ -8,7 +8,6 @@ from streamjobs.core.messages import Codec, Keyed, Record, Stored
 
 AT_ONCE = 2_000  # records
 RECORD_BYTES = 500  # of a record's own, in addition to its value
-PACKED_BYTES = 60  # the same of a packed one without headers, with a key of usual length
 WITHOUT_REFERENCES = 2  # version of marshal: finding what comes twice takes longer than writing it
 
 Batch = tuple[Sequence[Record], bool]  # records applied together; whether their rows were left out
