@@ -62,7 +62,6 @@ class BandwidthChoice(Stage):
     """The rows that wait for the width, and the width."""
 
     persisted_name: ClassVar[str] = "BandwidthChoice"  # never stored: its learner's is
-    stored: ClassVar[tuple[str, ...]] = ("samples", "labels", "marks")
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("samples", "labels", "marks"),)
 
     rows: int

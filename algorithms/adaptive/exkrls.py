@@ -67,8 +67,7 @@ class Exkrls(Learner):
     name: ClassVar[str] = "exkrls"
     persisted_name: ClassVar[str] = "Exkrls"
     kind: ClassVar[str] = "regression"
-    stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights", "Q")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"),)
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"), ("Q",))
     triangles: ClassVar[Mapping[str, str]] = {"Q": "dictionary"}
     may_be_empty: ClassVar[tuple[str, ...]] = ("Q",)
 

@@ -26,7 +26,6 @@ class KernelFilter(Learner, abstract=True):
 
     __slots__ = ()
     kind: ClassVar[str] = "regression"
-    stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights")
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"),)
 
     budget: int

@@ -59,8 +59,7 @@ class Krls(Learner):
     name: ClassVar[str] = "krls"
     persisted_name: ClassVar[str] = "Krls"
     kind: ClassVar[str] = "regression"
-    stored: ClassVar[tuple[str, ...]] = ("dictionary", "weights", "P")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"),)
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"), ("P",))
     triangles: ClassVar[Mapping[str, str]] = {"P": "dictionary"}
     may_be_empty: ClassVar[tuple[str, ...]] = ("P",)
 

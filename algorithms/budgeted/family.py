@@ -26,7 +26,6 @@ class SupportLearner(Learner, abstract=True):
 
     __slots__ = ()
     kind: ClassVar[str] = "classification"
-    stored: ClassVar[tuple[str, ...]] = ("support", "weights")
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "weights"),)
     binary_targets: ClassVar[bool] = True  # several targets are binary problems on one support
 

@@ -91,13 +91,15 @@ class Stage:
 
     __slots__ = ()
     persisted_name: ClassVar[str]  # what stored states call it; must never change, whatever the class is called
-    stored: ClassVar[tuple[str, ...]] = ()  # state fields with a count as the leading axis
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = ()  # groups of stored fields with as many rows as the group's first
+    stored: ClassVar[tuple[str, ...]] = ()  # state fields with a count as the leading axis; those of `aligned` if not stated
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = ()  # groups of them with as many rows as the group's first
     triangles: ClassVar[Mapping[str, str]] = {}  # stored field of m (m + 1) / 2 numbers, a triangle -> the one of m rows
     may_be_empty: ClassVar[tuple[str, ...]] = ()  # of those, what a state may leave out: none yet, or `derive` fills it
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
         """Raises TypeError where a class has no persisted name, or states something of a field that is not stored."""
+        if cls.__dict__.get("aligned") and "stored" not in cls.__dict__:
+            cls.stored = tuple(field for group in cls.aligned for field in group)
         if abstract:
             return
         if not isinstance(getattr(cls, "persisted_name", None), str):

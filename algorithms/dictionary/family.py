@@ -185,8 +185,7 @@ class DictionaryLearner(Learner, abstract=True):
     """A base, not a learner. Its subclasses state the settings."""
 
     __slots__ = ()
-    stored: ClassVar[tuple[str, ...]] = ("samples", "atom_weights", "H", "P")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("samples", "atom_weights"),)
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("samples", "atom_weights"), ("H",), ("P",))
     may_be_empty: ClassVar[tuple[str, ...]] = ("H", "P")
 
     kernel: Kernel

@@ -40,7 +40,6 @@ class Ald(Learner):
 
     name: ClassVar[str] = "ald"
     persisted_name: ClassVar[str] = "Ald"
-    stored: ClassVar[tuple[str, ...]] = ("prototypes", "arrival")
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("prototypes", "arrival"),)
 
     kernel: Kernel = field(default_factory=Kernel)

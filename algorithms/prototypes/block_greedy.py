@@ -58,10 +58,6 @@ class BlockGreedy(PrototypeRule):
 
     name: ClassVar[str] = "block_greedy"
     persisted_name: ClassVar[str] = "BlockGreedy"
-    stored: ClassVar[tuple[str, ...]] = (
-        *("prototypes", "arrival", "labels", "block"),
-        *("replaced", "replaced_slot", "replaced_arrival"),
-    )
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("prototypes", "arrival", "labels", "block"),
         ("replaced", "replaced_slot", "replaced_arrival"),

@@ -40,10 +40,6 @@ class PrototypeRule(Learner, abstract=True):
     """A base, not a learner. Its subclasses state the settings and which rule the loop follows."""
 
     __slots__ = ()
-    stored: ClassVar[tuple[str, ...]] = (
-        *("prototypes", "arrival", "labels"),
-        *("replaced", "replaced_slot", "replaced_arrival"),
-    )
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("prototypes", "arrival", "labels"),
         ("replaced", "replaced_slot", "replaced_arrival"),

@@ -53,8 +53,7 @@ class GeneralisedCoherence(Learner):
 
     name: ClassVar[str] = "generalised_coherence"
     persisted_name: ClassVar[str] = "GeneralisedCoherence"
-    stored: ClassVar[tuple[str, ...]] = ("prototypes", "arrival", "reference")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("prototypes", "arrival"),)
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("prototypes", "arrival"), ("reference",))
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)

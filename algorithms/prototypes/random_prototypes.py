@@ -46,7 +46,6 @@ class RandomPrototypes(Learner):
 
     name: ClassVar[str] = "random_prototypes"
     persisted_name: ClassVar[str] = "RandomPrototypes"
-    stored: ClassVar[tuple[str, ...]] = ("prototypes", "arrival")
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("prototypes", "arrival"),)
     moves: ClassVar[bool] = True
 

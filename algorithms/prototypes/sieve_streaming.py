@@ -53,7 +53,6 @@ class SieveStreaming(Learner):
 
     name: ClassVar[str] = "sieve_streaming"
     persisted_name: ClassVar[str] = "SieveStreaming"
-    stored: ClassVar[tuple[str, ...]] = ("prototypes", "arrival", "members", "member_arrival", "member_level")
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("prototypes", "arrival"),
         ("members", "member_arrival", "member_level"),

@@ -51,8 +51,7 @@ class Nogd(Learner):
     name: ClassVar[str] = "nogd"
     persisted_name: ClassVar[str] = "Nogd"
     binary_targets: ClassVar[bool] = True  # several targets are binary problems on one buffer and one map
-    stored: ClassVar[tuple[str, ...]] = ("support", "weights", "map", "w")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "weights"),)
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "weights"), ("map",), ("w",))
 
     kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 to 10000"] = 100  # rows of the buffer

@@ -82,8 +82,7 @@ class ProsNKons(Learner):
     name: ClassVar[str] = "pros_n_kons"
     persisted_name: ClassVar[str] = "ProsNKons"
     binary_targets: ClassVar[bool] = True  # several targets are binary problems on one dictionary
-    stored: ClassVar[tuple[str, ...]] = ("dictionary", "chances", "w", "inverse")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "chances", "w"),)
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "chances", "w"), ("inverse",))
     triangles: ClassVar[Mapping[str, str]] = {"inverse": "dictionary"}
 
     kernel: Kernel = field(default_factory=Kernel)

@@ -110,18 +110,12 @@ class Skegd(Learner):
     persisted_name: ClassVar[str] = "Skegd"
     kind: ClassVar[str] = "classification"
     binary_targets: ClassVar[bool] = True  # several targets are binary problems on one buffer and one map
-    stored: ClassVar[tuple[str, ...]] = (
-        *("support", "weights"),
-        *("entered", "columns", "signs"),
-        *("landmarks", "landmark_slots", "map"),
-        *("sketch_pp", "sketch_pm"),
-        *("w", "experts"),
-    )
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("support", "weights"),
         ("entered", "columns", "signs"),
         ("landmarks", "landmark_slots", "map"),
         ("sketch_pp", "sketch_pm"),
+        *(("w",), ("experts",)),
     )
     may_be_empty: ClassVar[tuple[str, ...]] = ("experts",)
 

@@ -41,12 +41,10 @@ class SpectralFilter(Learner, abstract=True):
     """A base, not a learner. Its subclasses state the settings, and how many rows wait for the first map."""
 
     __slots__ = ()
-    stored: ClassVar[tuple[str, ...]] = (
-        *("dictionary", "values", "used"),
-        *("waiting", "wanted", "marks"),
-        *("weights", "vectors", "eigenvalues"),
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (
+        *(("dictionary", "values", "used"), ("waiting", "wanted", "marks")),
+        *(("weights",), ("vectors",), ("eigenvalues",)),
     )
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "values", "used"), ("waiting", "wanted", "marks"))
     may_be_empty: ClassVar[tuple[str, ...]] = ("used",)
 
     kernel: Kernel

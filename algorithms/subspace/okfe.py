@@ -50,8 +50,7 @@ class Okfe(Learner):
 
     name: ClassVar[str] = "okfe"
     persisted_name: ClassVar[str] = "Okfe"
-    stored: ClassVar[tuple[str, ...]] = ("support", "factor", "image", "age", "recent")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "factor", "image", "age"),)
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "factor", "image", "age"), ("recent",))
     may_be_empty: ClassVar[tuple[str, ...]] = ("factor", "image", "age")
     moves: ClassVar[bool] = True
 

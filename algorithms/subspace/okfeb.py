@@ -63,8 +63,7 @@ class Okfeb(Learner):
 
     name: ClassVar[str] = "okfeb"
     persisted_name: ClassVar[str] = "Okfeb"
-    stored: ClassVar[tuple[str, ...]] = ("support", "factor", "age", "recent", "far")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "factor", "age"),)
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "factor", "age"), ("recent",), ("far",))
     may_be_empty: ClassVar[tuple[str, ...]] = ("factor", "age")
     moves: ClassVar[bool] = True
 

@@ -229,7 +229,8 @@ def _with_part(state: Any, path: str, part: Any) -> Any:
 
 def _run_together(learner: Stage, states: list[Any]) -> list[str]:
     """Stored fields stated to run together, and those that had as many rows as another in every one of the states."""
-    stated = {field for group in learner.aligned for field in group} | {*learner.triangles, *learner.triangles.values()}
+    stated = {field for group in learner.aligned if len(group) > 1 for field in group}
+    stated |= {*learner.triangles, *learner.triangles.values()}
     rows = {field: [len(getattr(state, field)) for state in states] for field in learner.stored}
     alike = {a for a in rows for b in rows if a != b and rows[a] == rows[b] and max(rows[a]) > 1}
     return [field for field in learner.stored if field in stated | alike]

@@ -51,8 +51,7 @@ class LateLabels(JobStage):
     """Which rows wait for a label, and for how long."""
 
     persisted_name: ClassVar[str] = "Waiting"
-    stored: ClassVar[tuple[str, ...]] = ("times", "X", "L", "said")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (stored,)
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("times", "X", "L", "said"),)
     signal = True
     survives = True
     samples = ("X",)

@@ -64,8 +64,7 @@ class Order(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Order"
-    stored: ClassVar[tuple[str, ...]] = ("held_times", "held_X", "held_L")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (stored,)
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("held_times", "held_X", "held_L"),)
     signal = True
     survives = True
     samples = ("held_X",)

@@ -68,8 +68,7 @@ class Windows(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Windows"
-    stored: ClassVar[tuple[str, ...]] = ("times", "X", "L", "learns")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (stored,)
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("times", "X", "L", "learns"),)
     signal = True
     survives = True
     samples = ("X",)

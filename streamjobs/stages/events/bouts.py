@@ -67,8 +67,7 @@ class Bouts(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Bouts"
-    stored: ClassVar[tuple[str, ...]] = ("times", "codes", "scores")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (stored,)
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("times", "codes", "scores"),)
     signal = True
     survives = True
     times = ("times", "newest", "spans")

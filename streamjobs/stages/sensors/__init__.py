@@ -79,8 +79,7 @@ class Sensors(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Sensors"
-    stored: ClassVar[tuple[str, ...]] = ("times", "sensor", "X", "L")
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (stored,)
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("times", "sensor", "X", "L"),)
     signal = True
     survives = True
     samples = ("X", "last_X")
