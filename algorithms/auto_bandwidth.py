@@ -36,7 +36,7 @@ from algorithms.common.protocol import (
     require,
     unknown,
 )
-from algorithms.common.workspace import Slot, Together, Workspace
+from algorithms.common.workspace import Composite, Slot
 
 AUTO = "auto"
 ROWS = 100
@@ -78,18 +78,8 @@ class BandwidthChoice(Stage):
             raise ValueError(f"BandwidthChoice: expected {expected} in samples, got {held}.")
 
 
-class AutoBandwidthWork(Together):
-    """The workspaces of the choice and of the learner."""
-
-    __slots__ = ("choice", "learner")
-
-    def __init__(self, choice: Workspace, learner: Any) -> None:
-        super().__init__(choice, learner)
-        self.choice, self.learner = choice, learner
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AutoBandwidth(Learner):
+class AutoBandwidth(Composite, Learner):
     """The learner that it contains, with a kernel width from each key's first rows; `bandwidth = "auto"` makes it.
 
     Raises SettingError for a learner without a gaussian or laplacian kernel, or with a width that is set.
@@ -156,31 +146,15 @@ class AutoBandwidth(Learner):
 
     def workspace(self, state: AutoBandwidthState, *, slots: int = 1, extra: int = 0) -> Any:
         learns = extra + self.rows if extra else 0  # the rows that waited are learned together
-        return AutoBandwidthWork(
-            self.choice.workspace(state.choice, slots=slots),
-            self.learner.workspace(state.learner, slots=slots, extra=learns),
-        )
-
-    def load(self, work: AutoBandwidthWork, slot: int, state: AutoBandwidthState) -> None:
-        self.choice.load(work.choice, slot, state.choice)
-        self.learner.load(work.learner, slot, state.learner)
-
-    def save(self, work: AutoBandwidthWork, slot: int, like: AutoBandwidthState) -> AutoBandwidthState:
-        choice = self.choice.save(work.choice, slot, like.choice)
-        return AutoBandwidthState(choice, self.learner.save(work.learner, slot, like.learner))
-
-    def bytes_of(self, state: AutoBandwidthState) -> int:
-        return self.choice.bytes_of(state.choice) + self.learner.bytes_of(state.learner)
+        return Composite.workspace(self, state, slots=slots, extra=learns)
 
     def recent_error(self, state: AutoBandwidthState) -> tuple[float, str] | None:
         return self.learner.recent_error(state.learner)
 
-    def budget_used(self, work: AutoBandwidthWork, like: AutoBandwidthState, slots: Array) -> float:
+    def budget_used(self, work: Any, like: AutoBandwidthState, slots: Array) -> float:
         return self.learner.budget_used(work.learner, like.learner, slots)
 
-    def loop(
-        self, work: AutoBandwidthWork, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis
-    ) -> None:
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         bandwidths = work.choice["bandwidth"]
         if (bandwidths[slots] > 0.0).all():  # all keys have chosen a width
             scaled = np.ascontiguousarray(X / bandwidths[slots][:, None])

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import NO_BASIS, Array, Basis, Learner, Outputs, State, reject, unknown
-from algorithms.common.workspace import Together
+from algorithms.common.workspace import Composite
 
 CHUNK_ROWS = 256
 CHUNK_NUMBERS = 1 << 17  # most numbers of a chunk's changes of basis, 1 MB
@@ -26,18 +26,8 @@ class ChainState(NamedTuple):
     head: State
 
 
-class ChainWork(Together):
-    """The workspaces of both."""
-
-    __slots__ = ("extractor", "head")
-
-    def __init__(self, extractor: Any, head: Any) -> None:
-        super().__init__(extractor, head)
-        self.extractor, self.head = extractor, head
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chain(Learner):
+class Chain(Composite, Learner):
     """Features, LS error, admissions and evictions are the extractor's; prediction and loss are the head's.
 
     Raises SettingError where an extractor that turns its basis meets a head that cannot follow.
@@ -96,30 +86,13 @@ class Chain(Learner):
     def targets(self, state: ChainState) -> int:
         return self.head.targets(state.head)
 
-    def workspace(self, state: ChainState, *, slots: int = 1, extra: int = 0) -> ChainWork:  # type: ignore[override]
-        return ChainWork(
-            self.extractor.workspace(state.extractor, slots=slots, extra=extra),
-            self.head.workspace(state.head, slots=slots, extra=extra),
-        )
-
-    def load(self, work: ChainWork, slot: int, state: ChainState) -> None:
-        self.extractor.load(work.extractor, slot, state.extractor)
-        self.head.load(work.head, slot, state.head)
-
-    def save(self, work: ChainWork, slot: int, like: ChainState) -> ChainState:
-        extractor = self.extractor.save(work.extractor, slot, like.extractor)
-        return ChainState(extractor, self.head.save(work.head, slot, like.head))
-
     def recent_error(self, state: ChainState) -> tuple[float, str] | None:
         return self.extractor.recent_error(state.extractor)
 
-    def budget_used(self, work: ChainWork, like: ChainState, slots: Array) -> float:
+    def budget_used(self, work: Any, like: ChainState, slots: Array) -> float:
         return self.extractor.budget_used(work.extractor, like.extractor, slots)
 
-    def bytes_of(self, state: ChainState) -> int:
-        return self.extractor.bytes_of(state.extractor) + self.head.bytes_of(state.head)
-
-    def loop(self, work: ChainWork, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         n, width = out.features.shape
         chunk = max(1, min(n, CHUNK_ROWS, CHUNK_NUMBERS // (width * width))) if self.extractor.moves else max(1, n)
         turning = NO_BASIS
@@ -134,7 +107,7 @@ class Chain(Learner):
             change.moved[:] = 0
             self._chunk(work, slots[rows], X[rows], Y[rows], learn[rows], Outputs(*(array[rows] for array in out)), change)
 
-    def _chunk(self, work: ChainWork, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, change: Basis) -> None:
+    def _chunk(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, change: Basis) -> None:
         """change: of all these rows, nothing moved yet; or none, of an extractor that does not turn its basis."""
         features, prediction, ls_error, loss, admitted, evicted = out
         n, width = features.shape

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import NO_BASIS, Array, Basis, Learner, Outputs, State, reject, require, unknown
-from algorithms.common.workspace import Together, Work, Workspace, numbered, states_of
+from algorithms.common.workspace import Composite, Work, Workspace, numbered, states_of
 
 MOST_CLASSES = 1024
 CHUNK_NUMBERS = 1 << 18  # most numbers of the rows that go through together, 2 MB
@@ -28,16 +28,6 @@ _CLASS = "class_"
 
 class SharedState(NamedTuple):
     learner: State  # of the binary learner, with a target for each class
-
-
-class SharedWork(Together):
-    """The binary learner's workspace, which all classes share."""
-
-    __slots__ = ("learner",)
-
-    def __init__(self, learner: Workspace) -> None:
-        super().__init__(learner)
-        self.learner = learner
 
 
 class OneVsRestWork:
@@ -88,7 +78,7 @@ class OneVsRestWork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneVsRest(Learner):
+class OneVsRest(Composite, Learner):
     """Classification with a binary learner for each class; the predicted class is the class with the highest score.
 
     Raises SettingError for a learner that does not classify, and for a composite one, which goes around this one.
@@ -152,25 +142,14 @@ class OneVsRest(Learner):
 
     def workspace(self, state: State, *, slots: int = 1, extra: int = 0) -> Any:
         if self.shares:
-            return SharedWork(self.learner.workspace(state.learner, slots=slots, extra=extra))
+            return Composite.workspace(self, state, slots=slots, extra=extra)
         longest = {field: max((getattr(own, field) for own in state), key=len) for field in self.learner.stored}
         like = state[0]._replace(**longest)
         return OneVsRestWork(self.learner.workspace(like, slots=slots * len(state), extra=extra), len(state))
 
-    def load(self, work: Any, slot: int, state: State) -> None:
-        for part, own in zip(_parts(work), state, strict=True):
-            self.learner.load(part, slot, own)
-
-    def save(self, work: Any, slot: int, like: State) -> State:
-        parts = zip(_parts(work), like, strict=True)
-        return type(like)(*(self.learner.save(part, slot, own) for part, own in parts))
-
-    def bytes_of(self, state: State) -> int:
-        return sum(self.learner.bytes_of(own) for own in state)
-
     def budget_used(self, work: Any, like: State, slots: Array) -> float:
-        parts = zip(_parts(work), like, strict=True)
-        return float(np.mean([self.learner.budget_used(part, own, slots) for part, own in parts]))
+        parts = zip(like._fields, like, strict=True)
+        return float(np.mean([self.learner.budget_used(getattr(work, field), own, slots) for field, own in parts]))
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         n, classes = out.prediction.shape
@@ -206,7 +185,3 @@ class OneVsRest(Learner):
         out.loss[:] = each.loss.reshape(n, classes).sum(axis=1)
         out.admitted[:] = each.admitted.reshape(n, classes).max(axis=1)
         out.evicted[:] = each.evicted.reshape(n, classes).max(axis=1)
-
-
-def _parts(work: Any) -> list[Workspace]:
-    return [work.learner] if isinstance(work, SharedWork) else work.classes

@@ -6,7 +6,7 @@ Symmetric matrices are whole in a workspace, and in a state their lower triangle
 import functools
 import math
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,12 +68,11 @@ def _longer(array: Array, length: int) -> Array:
 
 
 class Together:
-    """Workspaces of several learners, slot by slot together; used like a `Workspace`. Subclasses name the parts."""
+    """Workspaces of several stages, slot by slot together, each an attribute of its name; used like a `Workspace`."""
 
-    __slots__ = ("parts",)
-
-    def __init__(self, *parts: Any) -> None:
+    def __init__(self, names: Iterable[str], parts: Sequence[Any]) -> None:
         self.parts = parts
+        self.__dict__.update(zip(names, parts, strict=True))
 
     def __iter__(self) -> Iterator[Array]:
         return iter(self.arrays)
@@ -109,13 +108,25 @@ def numbered(name: str, part: str = "part_") -> int:
     return int(number)
 
 
-class SeveralWork(Together):
-    """A workspace of each learner, `part_0`, .."""
+class Composite:
+    """A stage of stages. Its state has a field for each, and the stage itself is the attribute of that name."""
 
     __slots__ = ()
 
-    def __getattr__(self, name: str) -> Any:
-        return self.parts[numbered(name)]
+    def workspace(self, state: Any, *, slots: int = 1, extra: int = 0) -> Any:
+        of_fields = zip(state._fields, state, strict=True)
+        return Together(state._fields, [getattr(self, f).workspace(part, slots=slots, extra=extra) for f, part in of_fields])
+
+    def load(self, work: Any, slot: int, state: Any) -> None:
+        for field, part in zip(state._fields, state, strict=True):
+            getattr(self, field).load(getattr(work, field), slot, part)
+
+    def save(self, work: Any, slot: int, like: Any) -> Any:
+        of_fields = zip(like._fields, like, strict=True)
+        return type(like)(*[getattr(self, field).save(getattr(work, field), slot, part) for field, part in of_fields])
+
+    def bytes_of(self, state: Any) -> int:
+        return sum([getattr(self, field).bytes_of(part) for field, part in zip(state._fields, state, strict=True)])
 
 
 class Slot:

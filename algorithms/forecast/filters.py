@@ -19,7 +19,7 @@ from algorithms.common import lagged_rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Learner, Stage, State, require, unknown
-from algorithms.common.workspace import SeveralWork, Together, numbered, states_of
+from algorithms.common.workspace import Composite, numbered, states_of
 from algorithms.forecast import intervals
 from algorithms.forecast.experts import MEAN, SPREAD, STEP, cut, scaled
 from algorithms.forecast.intervals import FIRST, OF_TRUST, WIDTHS
@@ -55,7 +55,7 @@ class FilterState(NamedTuple):
     learners: State  # one for each column and horizon
 
 
-class Several:
+class Several(Composite):
     """How the states of several learners with these settings enter and leave workspaces; `part_0`, .. is the learner."""
 
     __slots__ = ("learner",)
@@ -70,31 +70,9 @@ class Several:
     def init(self, parts: int, *, dim: int, targets: int, seed: int) -> State:
         return states_of(parts)(*(self.learner.init(dim=dim, targets=targets, seed=seed) for _ in range(parts)))
 
-    def workspace(self, state: State, *, slots: int, extra: int) -> SeveralWork:
-        return SeveralWork(*(self.learner.workspace(own, slots=slots, extra=extra) for own in state))
-
-    def load(self, work: SeveralWork, slot: int, state: State) -> None:
-        for part, own in zip(work.parts, state, strict=True):
-            self.learner.load(part, slot, own)
-
-    def save(self, work: SeveralWork, slot: int, like: State) -> State:
-        parts = zip(work.parts, like, strict=True)
-        return type(like)(*(self.learner.save(part, slot, own) for part, own in parts))
-
-    def bytes_of(self, state: State) -> int:
-        return sum(self.learner.bytes_of(own) for own in state)
-
-
-class FilterWork(Together):
-    __slots__ = ("learners", "series")
-
-    def __init__(self, series: Any, learners: SeveralWork) -> None:
-        super().__init__(series, learners)
-        self.series, self.learners = series, learners
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilterForecast(Ahead):
+class FilterForecast(Composite, Ahead):
     """As `Forecast`, with a registered learner in place of the experts.
 
     >>> from algorithms import learner_from
@@ -157,21 +135,6 @@ class FilterForecast(Ahead):
         )
         return FilterState(series, self.learners.init(targets * horizons, dim=self.size, targets=1, seed=seed))
 
-    def workspace(self, state: FilterState, *, slots: int = 1, extra: int = 0) -> FilterWork:  # type: ignore[override]
-        series = self.series.workspace(state.series, slots=slots)
-        return FilterWork(series, self.learners.workspace(state.learners, slots=slots, extra=extra))
-
-    def load(self, work: FilterWork, slot: int, state: FilterState) -> None:
-        self.series.load(work.series, slot, state.series)
-        self.learners.load(work.learners, slot, state.learners)
-
-    def save(self, work: FilterWork, slot: int, like: FilterState) -> FilterState:
-        series = self.series.save(work.series, slot, like.series)
-        return FilterState(series, self.learners.save(work.learners, slot, like.learners))
-
-    def bytes_of(self, state: FilterState) -> int:
-        return self.series.bytes_of(state.series) + self.learners.bytes_of(state.learners)
-
     def outlook(self, state: FilterState, most: int) -> tuple[Array, Array, Array]:
         return self.outlook_of(state.series.clock, state.series.values, state.series.made, HALVES, most)
 
@@ -185,14 +148,14 @@ class FilterForecast(Ahead):
         self.rows(work, slots, np.array(X, np.float64, order="C"), gaps, np.ones(n, np.int8), features)
         return self.table(features, targets)
 
-    def rows(self, work: FilterWork, slots: Array, X: Array, skipped: Array, learn: Array, features: Array) -> None:
+    def rows(self, work: Any, slots: Array, X: Array, skipped: Array, learn: Array, features: Array) -> None:
         """As `Forecast.rows`; every row is learned."""
         chunk = max(1, CHUNK_NUMBERS // (2 * self.size * len(work.learners.parts)))
         for first in range(0, len(X), chunk):
             some = slice(first, first + chunk)
             self._chunk(work, slots[some], X[some], skipped[some], features[some])
 
-    def _chunk(self, work: FilterWork, slots: Array, X: Array, skipped: Array, features: Array) -> None:
+    def _chunk(self, work: Any, slots: Array, X: Array, skipped: Array, features: Array) -> None:
         n, parts = len(X), len(work.learners.parts)
         targets = parts // len(self.ahead)
         plan = self.plan(targets)

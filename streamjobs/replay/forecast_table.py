@@ -12,7 +12,7 @@ from algorithms.forecast.table import FIRST_INTERVAL, HIGH, LOW, VALUE
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Record
 from streamjobs.replay.engine import Replay
-from streamjobs.stages.events.forecasts import Forecasts, ForecastsWork
+from streamjobs.stages.events.forecasts import Forecasts
 from streamjobs.stages.rows import Rows
 
 OURS = "weighted experts"
@@ -45,7 +45,7 @@ class Listening(Forecasts):
 
     kept: list[tuple[int, Array, Array, Array]] = field(default_factory=list, compare=False)
 
-    def given(self, work: ForecastsWork, rows: Rows) -> tuple[Array, Array]:
+    def given(self, work: Any, rows: Rows) -> tuple[Array, Array]:
         X, skipped = Forecasts.given(self, work, rows)
         self.kept.append((id(work), rows.slots.copy(), X, skipped))
         return X, skipped

@@ -13,7 +13,7 @@ import numpy as np
 from algorithms.common.blas import ONE_THREAD
 from algorithms.common.compiled import compiled
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Stage, unknown
-from algorithms.common.workspace import Together
+from algorithms.common.workspace import Composite
 from algorithms.forecast.filters import FilterForecast
 from algorithms.forecast.forecast import Forecast
 from streamjobs.stages.rows import Rows
@@ -38,16 +38,8 @@ class ForecastsState(NamedTuple):
     clock: ClockState
 
 
-class ForecastsWork(Together):
-    __slots__ = ("clock", "learner")
-
-    def __init__(self, learner: Any, clock: Any) -> None:
-        super().__init__(learner, clock)
-        self.learner, self.clock = learner, clock
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecasts(JobStage):
+class Forecasts(Composite, JobStage):
     """The columns of a row with these numbers are forecast; rows come every `every` seconds (0: at any intervals).
 
     >>> stage = Forecasts(learner=Forecast(ahead=(1,)), columns=(1,), every=1.0)
@@ -87,22 +79,7 @@ class Forecasts(JobStage):
             work, Rows(slots, np.zeros(1), np.zeros((1, shape.width)), np.zeros((1, 0)), slots, np.ones(1, np.int8))
         )
 
-    def workspace(self, state: ForecastsState, *, slots: int = 1, extra: int = 0) -> ForecastsWork:  # type: ignore[override]
-        clock = self.clock.workspace(state.clock, slots=slots)
-        return ForecastsWork(self.learner.workspace(state.learner, slots=slots, extra=extra), clock)
-
-    def load(self, work: ForecastsWork, slot: int, state: ForecastsState) -> None:
-        self.learner.load(work.learner, slot, state.learner)
-        self.clock.load(work.clock, slot, state.clock)
-
-    def save(self, work: ForecastsWork, slot: int, like: ForecastsState) -> ForecastsState:
-        learner = self.learner.save(work.learner, slot, like.learner)
-        return ForecastsState(learner, self.clock.save(work.clock, slot, like.clock))
-
-    def bytes_of(self, state: ForecastsState) -> int:
-        return self.learner.bytes_of(state.learner) + self.clock.bytes_of(state.clock)
-
-    def given(self, work: ForecastsWork, rows: Rows) -> tuple[Array, Array]:
+    def given(self, work: Any, rows: Rows) -> tuple[Array, Array]:
         """What the learner gets: X (n, columns), NaN for rows without a forecast, and the rows missing before each."""
         X = np.ascontiguousarray(rows.X[:, self.columns + self.others])
         X[rows.learn & LEARN_EXTRACTOR == 0] = np.nan
@@ -111,7 +88,7 @@ class Forecasts(JobStage):
             _count_skipped(work.clock["newest"], rows.slots, rows.times, X, self.every, skipped)
         return X, skipped
 
-    def advance(self, work: ForecastsWork, rows: Rows) -> Array:
+    def advance(self, work: Any, rows: Rows) -> Array:
         """The learner's table (n, columns, horizons, fields) of rows in their order; NaN for rows without a forecast."""
         dim = len(self.columns)
         X, skipped = self.given(work, rows)
