@@ -21,7 +21,7 @@ SECONDS = {  # of a unit of durations (7d) and of rates (1/day)
     **{"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0},
     **{"min": 60.0, "day": 86_400.0, "week": 604_800.0},
 }
-Problems = Iterator[tuple[tuple[str, str], str]]  # ((section, setting), sentence about it) of settings that contradict
+Problems = Iterator[tuple[str, str]]  # ("section.setting", sentence about it) of settings that contradict others
 T = TypeVar("T")
 MOST_DIGITS = 64  # of a number that is a text
 _NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*")

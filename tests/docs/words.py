@@ -131,7 +131,7 @@ def help_functions() -> dict[str, set[str]]:
 
 def _in_string(path: str, node: ast.Constant, visible: bool) -> Iterator[Turn]:
     assert isinstance(node.value, str)
-    if visible and node.value.strip().isidentifier():  # the name of a field or setting
+    if visible and all(map(str.isidentifier, node.value.strip().split("."))):  # the name of a field or setting
         return
     text = _blank(node.value)
     for match in PATTERN.finditer(text):

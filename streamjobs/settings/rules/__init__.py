@@ -88,7 +88,7 @@ def _codes(scaling: ScalingSection, learners: Mapping[str, Learner]) -> Problems
     """Codes are equal or not; scaled by a mean that moves, no code equals a stored one."""
     if scaling.method != "none" and any(_compares_codes(learner) for learner in learners.values()):
         expected = "must be 'none' with the kernel 'overlap', which compares codes"
-        yield ("scaling", "method"), f"method {expected}; got {scaling.method!r}. Set [scaling] method = 'none'."
+        yield "scaling.method", f"method {expected}; got {scaling.method!r}. Set [scaling] method = 'none'."
 
 
 def _compares_codes(part: Any) -> bool:
@@ -100,38 +100,32 @@ def _compares_codes(part: Any) -> bool:
 
 def _job(job: JobSection) -> Problems:
     if job.name in (".", ".."):
-        yield ("job", "name"), f"name must be a valid name of a folder and of a topic; got {job.name!r}."
+        yield "job.name", f"name must be a valid name of a folder and of a topic; got {job.name!r}."
 
 
 def _window(window: WindowSection) -> Problems:
     samples, period = window.length * window.rate, 1 / window.rate
     if not 4 <= samples <= MOST_SAMPLES:
-        yield ("window", "length"), f"length must hold 4 to {MOST_SAMPLES} samples at {window.rate:g} Hz; got {samples:g}."
+        yield "window.length", f"length must hold 4 to {MOST_SAMPLES} samples at {window.rate:g} Hz; got {samples:g}."
     if window.hop is not None and not period <= window.hop <= window.length:
         expected = f"from one sample period ({period:g} s) to the length ({window.length:g} s)"
-        yield ("window", "hop"), f"hop must be {expected}; got {window.hop:g} s."
+        yield "window.hop", f"hop must be {expected}; got {window.hop:g} s."
     least, most = CONVOLVED
     if window.convolutions and not least <= window.length * window.rate <= most:
-        yield (
-            ("window", "convolutions"),
-            f"convolutions need windows of {least} to {most} samples; got {samples:g}. Remove it.",
-        )
+        yield "window.convolutions", f"convolutions need windows of {least} to {most} samples; got {samples:g}. Remove it."
     if window.gap is not None and window.gap < period:
-        yield ("window", "gap"), f"gap must be at least one sample period ({period:g} s); got {window.gap:g} s."
+        yield "window.gap", f"gap must be at least one sample period ({period:g} s); got {window.gap:g} s."
 
 
 def _state(state: StateSection) -> Problems:
     if state.checkpoint <= 0:
-        yield ("state", "checkpoint"), f"checkpoint must be above 0; got {state.checkpoint:g} s."
+        yield "state.checkpoint", f"checkpoint must be above 0; got {state.checkpoint:g} s."
 
 
 def _exactly_once(job: JobSection, state: StateSection) -> Problems:
     if job.guarantee == "exactly_once" and state.checkpoint > LONGEST_TRANSACTION:
         expected = f"must be {LONGEST_TRANSACTION:g} s or less, or the broker ends the transaction"
-        yield (
-            ("state", "checkpoint"),
-            f"with [job] guarantee = 'exactly_once' checkpoint {expected}; got {state.checkpoint:g} s.",
-        )
+        yield "state.checkpoint", f"with [job] guarantee = 'exactly_once' checkpoint {expected}; got {state.checkpoint:g} s."
 
 
 def _ttl(ttl: float, source: SourceSection, labels: LabelsSection | None) -> Problems:
@@ -140,41 +134,41 @@ def _ttl(ttl: float, source: SourceSection, labels: LabelsSection | None) -> Pro
     if ttl <= longest_wait or ttl <= 0:
         settings = "[source] lateness, [source.sensors] wait, [labels] wait and delay"
         expected = f"must be longer than the time that samples and labels wait ({settings}: "
-        yield ("state", "ttl"), f"ttl {expected}{longest_wait:g} s); got {ttl:g} s."
+        yield "state.ttl", f"ttl {expected}{longest_wait:g} s); got {ttl:g} s."
 
 
 def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[str, Learner]) -> Problems:
     main, head_learner = learners.get("learner"), learners.get("head")
     if main is not None and main.kind == "drift":
-        yield ("learner", "name"), f"{learner.name} is a drift detector; it belongs in [drift] as 'detector'."
+        yield "learner.name", f"{learner.name} is a drift detector; it belongs in [drift] as 'detector'."
     if main is not None and main.kind == "features" and main.width_for(8) == 0:
-        yield ("learner", "name"), f"{learner.name} gives no features; it belongs in the list [drift] 'beside'."
+        yield "learner.name", f"{learner.name} gives no features; it belongs in the list [drift] 'beside'."
     if main is not None and not main.bounded:
         yield (
-            ("learner", "name"),
+            "learner.name",
             f"{learner.name} with these settings stores every sample; a job runs bounded learners only. "
             "Set a budget (max_terms of some learners), or choose another learner.",
         )
     if head is None:
         if main is not None and main.kind == "features":
             for name in sorted(set(TASK) & set(learner.model_extra or {})):
-                yield ("learner", name), f"{name} belongs in [head]: {learner.name} gives features and predicts nothing."
+                yield f"learner.{name}", f"{name} belongs in [head]: {learner.name} gives features and predicts nothing."
         return
     if main is not None and "head" in (learner.model_extra or {}):
-        yield ("learner", "head"), "head has no meaning in a job with a [head] section; remove one of the two."
+        yield "learner.head", "head has no meaning in a job with a [head] section; remove one of the two."
     if main is not None and main.kind in PREDICTING:
         yield (
-            ("head", "name"),
+            "head.name",
             f"{learner.name} predicts by itself and takes no head; remove [head], or choose a learner that gives features.",
         )
     else:
         for name in sorted(set(TASK) & set(learner.model_extra or {})):
-            yield ("learner", name), f"{name} belongs in [head], which makes the predictions."
+            yield f"learner.{name}", f"{name} belongs in [head], which makes the predictions."
     if head_learner is not None and head_learner.kind not in PREDICTING:
-        yield ("head", "name"), f"a head must predict; {head.name} gives {head_learner.kind}. Choose a head such as 'rls'."
+        yield "head.name", f"a head must predict; {head.name} gives {head_learner.kind}. Choose a head such as 'rls'."
     if head_learner is not None and not head_learner.bounded:
         yield (
-            ("head", "name"),
+            "head.name",
             f"{head.name} with these settings stores every sample; a job runs bounded learners only. "
             "Set a budget, or choose another head.",
         )
@@ -183,7 +177,7 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
 def _rejects(section: str, task: HeadSection, parts: Mapping[str, Any]) -> Problems:
     if task.reject is not None and task.task == "classification" and parts.get("population") is None:
         yield (
-            (section, "reject"),
+            f"{section}.reject",
             "reject needs a [population]: 'streamjobs fit' learns from people left out which scores are usual. "
             "Add one, or remove the setting.",
         )
@@ -195,18 +189,18 @@ def _filters(section: str, task: HeadSection, parts: Mapping[str, Any]) -> Probl
         return
     if task.filter is None:
         if task.lasts is not None:
-            yield (section, "lasts"), "lasts is a setting of filter = 'hmm'; add that, or remove it."
+            yield f"{section}.lasts", "lasts is a setting of filter = 'hmm'; add that, or remove it."
         return
     if parts.get("population") is None:
         yield (
-            (section, "filter"),
+            f"{section}.filter",
             "filter = 'hmm' needs a [population]: 'streamjobs fit' learns it from people left out. Add one, or set smooth.",
         )
     if task.smooth:
-        yield (section, "smooth"), f"smooth and filter = 'hmm' exclude each other; got smooth = {task.smooth:g}. Remove one."
+        yield f"{section}.smooth", f"smooth and filter = 'hmm' exclude each other; got smooth = {task.smooth:g}. Remove one."
     if task.lasts is not None and isinstance(window, WindowSection) and task.lasts <= (window.hop or window.length):
         hop = window.hop or window.length
-        yield (section, "lasts"), f"lasts must be longer than the hop of windows ({hop:g} s); got {task.lasts:g} s."
+        yield f"{section}.lasts", f"lasts must be longer than the hop of windows ({hop:g} s); got {task.lasts:g} s."
 
 
 def _task(section: str, task: HeadSection) -> Problems:
@@ -214,19 +208,22 @@ def _task(section: str, task: HeadSection) -> Problems:
     if task.task == "regression":
         for name in ("classes", "max_classes", "smooth", "filter", "lasts", "fallback", "reject"):
             if name in stated:
-                yield (section, name), f"{name} has no meaning in a regression; remove it, or set task = 'classification'."
+                yield (
+                    f"{section}.{name}",
+                    f"{name} has no meaning in a regression; remove it, or set task = 'classification'.",
+                )
         return
     for name in ("targets", "clip_target"):
         if name in stated:
-            yield (section, name), f"{name} has no meaning in a classification; remove it, or set task = 'regression'."
+            yield f"{section}.{name}", f"{name} has no meaning in a classification; remove it, or set task = 'regression'."
     if task.classes is None:
         return
     if len(task.classes) < 2 or len(set(task.classes)) < len(task.classes) or "" in task.classes:
-        yield (section, "classes"), f"classes must be two or more different texts; got {task.classes!r}."
+        yield f"{section}.classes", f"classes must be two or more different texts; got {task.classes!r}."
     if "max_classes" in stated and task.max_classes < len(task.classes):
         got = task.max_classes
         yield (
-            (section, "max_classes"),
+            f"{section}.max_classes",
             f"max_classes must be at least the number of classes ({len(task.classes)}); got {got}.",
         )
 
@@ -235,43 +232,40 @@ def _population(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Pr
     population, scaling, learner = parts.get("population"), parts.get("scaling"), parts.get("learner")
     if population is None:
         if isinstance(scaling, ScalingSection) and scaling.shared:
-            yield ("scaling", "from"), "from = 'population' needs a [population] with the file that 'streamjobs fit' writes."
+            yield "scaling.from", "from = 'population' needs a [population] with the file that 'streamjobs fit' writes."
         if learner is not None and learner.freeze:
-            yield ("learner", "freeze"), "freeze = true needs a [population]: without one, the map would never learn."
+            yield "learner.freeze", "freeze = true needs a [population]: without one, the map would never learn."
         if learner is not None and learner.input:
-            yield ("learner", "input"), "input = true needs a [population] and a [head]; add them, or remove it."
+            yield "learner.input", "input = true needs a [population] and a [head]; add them, or remove it."
         if (window := parts.get("window")) is not None and window.convolutions:
-            yield (
-                ("window", "convolutions"),
-                "convolutions need a [population], because its file has them; add it, or set 0.",
-            )
+            yield "window.convolutions", "convolutions need a [population], because its file has them; add it, or set 0."
         return
     if isinstance(scaling, ScalingSection) and scaling.shared is False:
-        yield ("scaling", "from"), "from must be 'population' or absent: the population's map was learned at its scale."
+        yield "scaling.from", "from must be 'population' or absent: the population's map was learned at its scale."
     if learner is not None and learner.input and parts.get("head") is None:
-        yield ("learner", "input"), "input = true needs a [head] that sees the map's features; add one, or remove it."
+        yield "learner.input", "input = true needs a [head] that sees the map's features; add one, or remove it."
     if learner is not None and learner.freeze is False:
         yield (
-            ("learner", "freeze"),
+            "learner.freeze",
             "freeze must be true or absent with [population]; use [state] start_from to give each key a map that learns.",
         )
     state, head = parts.get("state"), parts.get("head")
     if state is not None and state.start_from is not None:
-        yield ("state", "start_from"), "start_from and [population] both set how new keys start; remove one."
+        yield "state.start_from", "start_from and [population] both set how new keys start; remove one."
     name = "learner" if head is None else "head"
     predictor = learners.get(name)
     begins = predictor is not None and predictor.begins_from_population
     if predictor is not None and not begins and (head is not None or predictor.kind in PREDICTING):
         got = (head or parts["learner"]).name
-        yield (name, "name"), f"{got} cannot start from a [population]; the head must be 'rls' (or 'gated_rls')."
+        yield f"{name}.name", f"{got} cannot start from a [population]; the head must be 'rls' (or 'gated_rls')."
     elif head is None and predictor is not None and predictor.kind not in PREDICTING:
         yield (
-            ("population", "file"),
+            "population.file",
             f"a [population] needs a head, and {parts['learner'].name} only gives features; add [head] name = 'rls'.",
         )
     task = parts.get("task")
     if task is not None and task.task != "classification" and begins:
-        yield (name, "task"), "task must be 'classification' with [population]."
+        yield f"{name}.task", "task must be 'classification' with [population]."
 
 
 def _labels(
@@ -281,16 +275,16 @@ def _labels(
     if on is None:
         for name in ("within", "most"):
             if getattr(labels, name) is not None:
-                yield ("labels", name), f"{name} has no meaning without wait or delay; set one of them, or remove {name}."
+                yield f"labels.{name}", f"{name} has no meaning without wait or delay; set one of them, or remove {name}."
         return
     if source.format == "raw" and labels.wait > 0:
-        yield ("labels", "wait"), "wait has no meaning in raw records: their labels always come with x; use json or msgpack."
+        yield "labels.wait", "wait has no meaning in raw records: their labels always come with x; use json or msgpack."
     elif source.label is None and source.format != "raw":
-        yield ("labels", on), f"{on} needs the field with the label; set [source] label."
+        yield f"labels.{on}", f"{on} needs the field with the label; set [source] label."
     elif source.time is None and source.format != "raw":
-        yield ("labels", on), f"{on} needs the field with the event time; set [source] time."
+        yield f"labels.{on}", f"{on} needs the field with the event time; set [source] time."
     learner, drift = learners.get("learner"), parts.get("drift")
     if parts.get("head") is None and learner is not None and learner.kind not in PREDICTING:
-        yield ("labels", on), f"{on} needs something that learns labels; add a [head]."
+        yield f"labels.{on}", f"{on} needs something that learns labels; add a [head]."
     if drift is not None and "loss" in drift.watch_names:
-        yield ("drift", "watch"), "watch = 'loss' misses labels that are learned later; with [labels], watch 'ls_error'."
+        yield "drift.watch", "watch = 'loss' misses labels that are learned later; with [labels], watch 'ls_error'."

@@ -38,16 +38,16 @@ def written_secrets(table: Mapping[str, Any], origin: str) -> Iterator[str]:
 def access_contradictions(broker: BrokerSection) -> Problems:
     if "@" in broker.url:
         yield (
-            ("broker", "url"),
+            "broker.url",
             (
                 f"url must not hold credentials; got {hidden(broker.url)!r}. Set username, and password_file or the "
                 f"environment's {PREFIX}BROKER__PASSWORD."
             ),
         )
     elif not re.fullmatch(ADDRESS, broker.url):
-        yield ("broker", "url"), f"url must be kafka://host:port[,host:port]; got {hidden(broker.url)!r}."
+        yield "broker.url", f"url must be kafka://host:port[,host:port]; got {hidden(broker.url)!r}."
     if broker.session_timeout < 1:
-        yield ("broker", "session_timeout"), f"session_timeout must be 1 s or more; got {broker.session_timeout:g} s."
+        yield "broker.session_timeout", f"session_timeout must be 1 s or more; got {broker.session_timeout:g} s."
     yield from secrets_given_twice("broker", broker)
     yield from _protocol(broker)
     yield from certificate_contradictions(
@@ -60,7 +60,7 @@ def access_contradictions(broker: BrokerSection) -> Problems:
 def secrets_given_twice(section: str, settings: BrokerSection | RegistrySection | MetricsSection) -> Problems:
     for name, file in FILES.items():
         if getattr(settings, name, None) is not None and getattr(settings, file) is not None:
-            yield (section, file), f"{file} and {name} both give the same secret; remove one."
+            yield f"{section}.{file}", f"{file} and {name} both give the same secret; remove one."
 
 
 def certificate_contradictions(section: str, settings: BrokerSection | RegistrySection, unencrypted: str) -> Problems:
@@ -68,11 +68,11 @@ def certificate_contradictions(section: str, settings: BrokerSection | RegistryS
     if unencrypted:
         for name in ("ca_file", "certificate_file", "key_file"):
             if getattr(settings, name) is not None:
-                yield (section, name), f"{name} has no meaning {unencrypted}, or remove it."
+                yield f"{section}.{name}", f"{name} has no meaning {unencrypted}, or remove it."
     elif settings.key_file is not None and settings.certificate_file is None:
-        yield (section, "key_file"), "key_file needs its certificate; set certificate_file."
+        yield f"{section}.key_file", "key_file needs its certificate; set certificate_file."
     elif settings.certificate_file is None and is_set(settings, "key_password"):
-        yield (section, "key_password"), "key_password needs its key; set certificate_file and key_file."
+        yield f"{section}.key_password", "key_password needs its key; set certificate_file and key_file."
 
 
 def is_set(settings: BrokerSection | RegistrySection, name: str) -> bool:
@@ -98,17 +98,17 @@ def _credential(broker: BrokerSection) -> str | None:
 def _protocol(broker: BrokerSection) -> Problems:
     credential = _credential(broker)
     if broker.protocol == "sasl_plaintext":
-        yield ("broker", "protocol"), f"protocol = 'sasl_plaintext' is refused: {PLAINTEXT}; set 'sasl_ssl'."
+        yield "broker.protocol", f"protocol = 'sasl_plaintext' is refused: {PLAINTEXT}; set 'sasl_ssl'."
     elif broker.protocol == "plaintext" and credential is not None:
         yield (
-            ("broker", "protocol"),
+            "broker.protocol",
             f"{credential} over protocol = 'plaintext' is refused: {PLAINTEXT}; set 'sasl_ssl', or remove protocol.",
         )
     elif broker.protocol == "ssl" and credential is not None:
-        yield ("broker", "protocol"), f"protocol = 'ssl' sends no {credential}; set 'sasl_ssl', or remove protocol."
+        yield "broker.protocol", f"protocol = 'ssl' sends no {credential}; set 'sasl_ssl', or remove protocol."
     elif broker.protocol == "sasl_ssl" and credential is None:
         yield (
-            ("broker", "protocol"),
+            "broker.protocol",
             "protocol = 'sasl_ssl' needs credentials: username and password_file, or token_file, or token_url; "
             "for a certificate alone set 'ssl'.",
         )
@@ -119,13 +119,13 @@ def _username(broker: BrokerSection) -> Problems:
     if broker.mechanism == "OAUTHBEARER":
         for name in ("username", "password", "password_file"):
             if getattr(broker, name) is not None:
-                yield ("broker", name), f"{name} has no meaning with mechanism = 'OAUTHBEARER'; remove it."
+                yield f"broker.{name}", f"{name} has no meaning with mechanism = 'OAUTHBEARER'; remove it."
         return
     if broker.username is not None and not is_set(broker, "password"):
-        yield ("broker", "username"), username_without_password("broker", broker.username)
+        yield "broker.username", username_without_password("broker", broker.username)
     elif broker.username is None and (broker.mechanism is not None or is_set(broker, "password")):
         which = broker.mechanism or "password"
-        yield ("broker", "username"), f"{which} needs a username; set username."
+        yield "broker.username", f"{which} needs a username; set username."
 
 
 def _tokens(broker: BrokerSection) -> Problems:
@@ -134,26 +134,26 @@ def _tokens(broker: BrokerSection) -> Problems:
     if broker.username is not None or broker.mechanism not in (None, "OAUTHBEARER"):
         if token or url is not None:
             name = "token_url" if url is not None else "token_file" if broker.token_file is not None else "token"
-            yield ("broker", name), f"{name} belongs to mechanism = 'OAUTHBEARER'; remove it, or username and mechanism."
+            yield f"broker.{name}", f"{name} belongs to mechanism = 'OAUTHBEARER'; remove it, or username and mechanism."
         return
     if broker.mechanism == "OAUTHBEARER" and not token and url is None:
         yield (
-            ("broker", "mechanism"),
+            "broker.mechanism",
             f"OAUTHBEARER needs a token; set token_file, the environment's {PREFIX}BROKER__TOKEN, or token_url.",
         )
     if token and url is not None:
-        yield ("broker", "token_url"), "token_url and a token are both set; remove one."
+        yield "broker.token_url", "token_url and a token are both set; remove one."
     if url is not None and not re.fullmatch(r"https://[^\s/@]+(/\S*)?", url):
         yield (
-            ("broker", "token_url"),
+            "broker.token_url",
             f"token_url must be https://host/path without credentials ({PLAINTEXT} otherwise); got {hidden(url)!r}.",
         )
     if url is not None and (broker.client_id is None or not is_set(broker, "client_secret")):
         yield (
-            ("broker", "client_id"),
+            "broker.client_id",
             f"token_url needs client_id, and client_secret_file or the environment's {PREFIX}BROKER__CLIENT_SECRET.",
         )
     for name in ("client_id", "client_secret", "client_secret_file", "scope"):
         if url is None and getattr(broker, name) is not None:
-            yield ("broker", name), f"{name} has no meaning without token_url; set token_url, or remove {name}."
+            yield f"broker.{name}", f"{name} has no meaning without token_url; set token_url, or remove {name}."
             return

@@ -38,7 +38,7 @@ def forecast_contradictions(
     try:
         forecasts_of(forecast, source, window, learner)
     except Refused as problem:
-        yield ("forecast", problem.setting), problem.sentence
+        yield f"forecast.{problem.setting}", problem.sentence
 
 
 def forecasts_of(

@@ -22,31 +22,31 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 
 def format_contradictions(source: SourceSection, registry: RegistrySection | None, refused: bool) -> Problems:
     """refused: there is a [registry], but it has mistakes of its own."""
-    file, place = source.schema_file, ("source", "schema_file")
+    file, place = source.schema_file, "source.schema_file"
     if source.envelope == "schema_id" and source.format != "json":
         yield (
-            ("source", "envelope"),
+            "source.envelope",
             f"envelope = 'schema_id' is for format = 'json' only; remove it for format = '{source.format}'.",
         )
     if not source.has_schema:
         for name in ("schema_file", "message"):
             if getattr(source, name) is not None:
-                yield ("source", name), f"{name} has no meaning in format = '{source.format}'; remove it, or set the format."
+                yield f"source.{name}", f"{name} has no meaning in format = '{source.format}'; remove it, or set the format."
         if registry is not None:
             yield (
-                ("source", "format"),
+                "source.format",
                 f"format = '{source.format}' has no schemas; set 'avro' or 'protobuf', or remove [registry].",
             )
         return
     if source.time_unit == AUTO:
         yield (
-            ("source", "time_unit"),
+            "source.time_unit",
             f"time_unit = 'auto' has no meaning in format = '{source.format}', because its schemas define times; "
             "set a unit.",
         )
     if file is None and registry is None and not refused:
         yield (
-            ("source", "format"),
+            "source.format",
             f"format = '{source.format}' needs schemas: a [registry] with its url, or one for all values in schema_file.",
         )
     if file is not None and registry is not None:
@@ -56,7 +56,7 @@ def format_contradictions(source: SourceSection, registry: RegistrySection | Non
         yield place, f"schema_file must end in {' or '.join(endings)} for format = '{source.format}'; got {file!r}."
     if source.message is not None and (source.format != "protobuf" or file is None):
         yield (
-            ("source", "message"),
+            "source.message",
             "message needs a Protobuf schema_file, because it names a type in that file; remove message, or set the file.",
         )
 
@@ -70,23 +70,23 @@ def registry_contradictions(registry: RegistrySection) -> Problems:
         address, valid = urlsplit(""), False
     if "@" in registry.url:
         yield (
-            ("registry", "url"),
+            "registry.url",
             f"url must not hold credentials; got {hidden(registry.url)!r}. Set username, and password_file or the "
             f"environment's {PREFIX}REGISTRY__PASSWORD.",
         )
     elif not valid:
         yield (
-            ("registry", "url"),
+            "registry.url",
             f"url must be https://host:port or http://host:port, with a path or without; got {registry.url!r}.",
         )
     yield from secrets_given_twice("registry", registry)
     if registry.username is not None and not is_set(registry, "password"):
-        yield ("registry", "username"), username_without_password("registry", registry.username)
+        yield "registry.username", username_without_password("registry", registry.username)
     if registry.username is None and is_set(registry, "password"):
-        yield ("registry", "username"), "password needs a username; set username."
+        yield "registry.username", "password needs a username; set username."
     if registry.username is not None and is_set(registry, "token"):
-        yield ("registry", "username"), "username and token are both set; remove one."
+        yield "registry.username", "username and token are both set; remove one."
     http, sent = address.scheme == "http", registry.username is not None or is_set(registry, "token")
     if http and sent and address.hostname not in LOCAL:
-        yield ("registry", "url"), f"credentials over http are refused: {PLAINTEXT}; set an https url."
+        yield "registry.url", f"credentials over http are refused: {PLAINTEXT}; set an https url."
     yield from certificate_contradictions("registry", registry, "with an http url; set https" if http else "")

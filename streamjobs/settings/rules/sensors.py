@@ -12,35 +12,35 @@ MOST_HELD = 100_000  # samples of a key that may wait
 
 
 def sensor_contradictions(source: SourceSection, sensors: SensorsSection, window: WindowSection | None) -> Problems:
-    place = ("source", "sensors")
+    place = "source.sensors"
     if source.format not in FORMATS:
-        yield ("source", "format"), f"format must be one of {', '.join(FORMATS)} with sensors; got {source.format!r}."
+        yield "source.format", f"format must be one of {', '.join(FORMATS)} with sensors; got {source.format!r}."
     if source.time_unit not in TIME_UNITS:
-        yield ("source", "time_unit"), f"time_unit must be one of {', '.join(TIME_UNITS)} with sensors."
+        yield "source.time_unit", f"time_unit must be one of {', '.join(TIME_UNITS)} with sensors."
     if source.time is None:
-        yield ("source", "time"), "time must name the field with a sample's event time: sensors are brought together by it."
+        yield "source.time", "time must name the field with a sample's event time: sensors are brought together by it."
     for name in ("fields", "categories", "hold_for"):
         if getattr(source, name) is not None:
             yield (
-                ("source", name),
+                f"source.{name}",
                 f"{name} has no meaning with sensors, because [source.sensors] each names their columns; remove it.",
             )
     if source.x != "x":
-        yield ("source", "x"), "x has no meaning with sensors, because [source.sensors] each names their columns; remove it."
+        yield "source.x", "x has no meaning with sensors, because [source.sensors] each names their columns; remove it."
     if source.missing not in ("dlq", "skip"):
         yield (
-            ("source", "missing"),
+            "source.missing",
             "missing must be 'dlq' or 'skip' with sensors, because `between` fills in their numbers; got "
             f"{source.missing!r:.80}.",
         )
     if source.duplicates != "drop":
         yield (
-            ("source", "duplicates"),
+            "source.duplicates",
             "duplicates must be 'drop' with sensors, because a sensor has one sample at a time; remove it.",
         )
     if source.late == "predict_only":
         yield (
-            ("source", "late"),
+            "source.late",
             "late must be 'learn', 'drop' or 'dlq' with sensors, because a sample that is older than the newest row "
             "cannot be in a row.",
         )
@@ -51,11 +51,11 @@ def sensor_contradictions(source: SourceSection, sensors: SensorsSection, window
         if sensors.rate is not None:
             yield place, "sensors: rate has no meaning with a [window], because rows have the window's rate; remove it."
         if window.mirror is not None:
-            yield ("window", "mirror"), "mirror cannot be used with [source.sensors]; remove it."
+            yield "window.mirror", "mirror cannot be used with [source.sensors]; remove it."
 
 
 def _each(source: SourceSection, sensors: SensorsSection) -> Problems:
-    place = ("source", "sensors")
+    place = "source.sensors"
     if not sensors.each:
         yield place, "sensors: each must name at least one sensor; got none."
         return
@@ -81,7 +81,7 @@ def _each(source: SourceSection, sensors: SensorsSection) -> Problems:
         twice = Counter(columns).most_common(1)[0][0]
         yield place, f"sensors: columns must differ; {twice!r} comes twice."
     if source.dim is not None and source.dim != len(columns):
-        yield ("source", "dim"), f"dim must be the number of columns of all sensors ({len(columns)}), or absent."
+        yield "source.dim", f"dim must be the number of columns of all sensors ({len(columns)}), or absent."
     seconds = sensors.patience + source.lateness
     waiting = sum(most_waiting(sensor, seconds) for sensor in sensors.each.values())
     if waiting > MOST_HELD:

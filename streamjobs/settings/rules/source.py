@@ -12,14 +12,11 @@ from streamjobs.stages.statistics import least_channels
 
 def source_contradictions(source: SourceSection) -> Problems:
     if source.base_topic in ("", ".", ".."):
-        yield ("source", "topic"), f"topic must be a topic's name; got {source.base_topic!r}."
+        yield "source.topic", f"topic must be a topic's name; got {source.base_topic!r}."
     if source.format == "raw":
         for name in ("time", "label"):
             if getattr(source, name) is not None:
-                yield (
-                    ("source", name),
-                    f"{name} has no meaning in raw records: it is in the header streamjobs-{name}.",
-                )
+                yield f"source.{name}", f"{name} has no meaning in raw records: it is in the header streamjobs-{name}."
     yield from _keys(source)
     yield from _time_unit(source)
     yield from _missing(source)
@@ -28,56 +25,56 @@ def source_contradictions(source: SourceSection) -> Problems:
     known = [*(field for _, field in source.columns), *filter(None, [source.label])]
     for name in source.renamed or ():
         if name not in known:
-            yield ("source", "renamed"), f"renamed: {name!r} is not one of fields{suggestion(name, known)}"
+            yield "source.renamed", f"renamed: {name!r} is not one of fields{suggestion(name, known)}"
     if source.width is None:
         example = '\'fields = ["ax", "ay", "az"]\''
         yield (
-            ("source", "fields"),
+            "source.fields",
             f"the length of x is unknown; name the fields with its numbers, such as {example}, "
             f"or set 'dim = 3' if field {source.x!r} holds them as a list.",
         )
     named = fields if fields is not None else [source.x] if source.sensors is None else []
     for other in ("time", "label"):
         if getattr(source, other) in named:
-            yield ("source", other), f"{other} must be a field of its own; {getattr(source, other)!r} is already part of x."
+            yield f"source.{other}", f"{other} must be a field of its own; {getattr(source, other)!r} is already part of x."
     if source.time is not None and source.time == source.label:
-        yield ("source", "label"), f"label must be a field of its own; {source.label!r} is already the time."
+        yield "source.label", f"label must be a field of its own; {source.label!r} is already the time."
     if fields is None:
         return
     if not fields:
-        yield ("source", "fields"), "fields must name at least one number of a record; got an empty list."
+        yield "source.fields", "fields must name at least one number of a record; got an empty list."
     for name, times in sorted(Counter(fields).items()):
         if times > 1:
-            yield ("source", "fields"), f"fields must differ; {name!r} is named {times} times."
+            yield "source.fields", f"fields must differ; {name!r} is named {times} times."
     columns = len(source.columns)
     if source.dim is not None and source.dim != columns:
         what = "fields" if columns == len(fields) else "columns that fields and categories give"
-        yield ("source", "dim"), f"dim must be the number of {what} ({columns}), or absent; got {source.dim}."
+        yield "source.dim", f"dim must be the number of {what} ({columns}), or absent; got {source.dim}."
 
 
 def _time_unit(source: SourceSection) -> Problems:
     if source.time_unit == AUTO and source.time is None:
-        yield ("source", "time_unit"), "time_unit = 'auto' needs the field with the event time; set time, or remove it."
+        yield "source.time_unit", "time_unit = 'auto' needs the field with the event time; set time, or remove it."
 
 
 def _keys(source: SourceSection) -> Problems:
     if source.key is None:
         if source.rekeyed:
-            yield ("source", "rekeyed"), "rekeyed has no meaning without the field with the key; set key, or remove rekeyed."
+            yield "source.rekeyed", "rekeyed has no meaning without the field with the key; set key, or remove rekeyed."
         return
     if source.format == "raw":
-        yield ("source", "key"), "key names a field, and raw records have no fields; remove it, and give records their keys."
+        yield "source.key", "key names a field, and raw records have no fields; remove it, and give records their keys."
     if source.rekeyed and source.partitioner != SourceSection.model_fields["partitioner"].default:
         yield (
-            ("source", "partitioner"),
+            "source.partitioner",
             "partitioner has no meaning with rekeyed, because 'streamjobs rekey' partitions records by murmur2; remove it.",
         )
     if len(source.topic) > LONGEST_TOPIC:
-        yield ("source", "topic"), f"topic must have at most {LONGEST_TOPIC} characters with {REKEYED!r} after it."
+        yield "source.topic", f"topic must have at most {LONGEST_TOPIC} characters with {REKEYED!r} after it."
 
 
 def _categories(source: SourceSection) -> Problems:
-    place, fields = ("source", "categories"), source.fields
+    place, fields = "source.categories", source.fields
     if source.categories_of and (fields is None or source.format == "raw"):
         yield place, "categories names fields, so x must be made up of named fields, in json or msgpack; set fields."
         return
@@ -90,24 +87,24 @@ def _categories(source: SourceSection) -> Problems:
             yield place, f"categories: the categories of {name!r} must differ; got {listed!r:.80}."
     for name in ("categories_as", "unseen"):
         if getattr(source, name) != SourceSection.model_fields[name].default and not source.categories_of:
-            yield ("source", name), f"{name} has no meaning without categories; set them, or remove {name}."
+            yield f"source.{name}", f"{name} has no meaning without categories; set them, or remove {name}."
     missing = source.missing if isinstance(source.missing, dict) else dict.fromkeys(source.categories_of, source.missing)
     if source.unseen == "missing":
         for name in source.categories_of:
             if missing.get(name, "dlq") == "dlq":
-                yield ("source", "unseen"), f"unseen = 'missing' needs missing = 'skip', 'hold' or 'mean' for {name!r}."
+                yield "source.unseen", f"unseen = 'missing' needs missing = 'skip', 'hold' or 'mean' for {name!r}."
 
 
 def _missing(source: SourceSection) -> Problems:
     fields, table = source.fields, source.missing
     if isinstance(table, dict):
         if fields is None:
-            yield ("source", "missing"), "missing names fields, so x must be made up of named fields; set fields."
+            yield "source.missing", "missing names fields, so x must be made up of named fields; set fields."
         for name in table:
             if fields is not None and name not in fields:
-                yield ("source", "missing"), f"missing: {name!r} is not one of fields{suggestion(name, fields)}"
+                yield "source.missing", f"missing: {name!r} is not one of fields{suggestion(name, fields)}"
     if source.hold_for is not None and "hold" not in (table.values() if isinstance(table, dict) else (table,)):
-        yield ("source", "hold_for"), "hold_for has no meaning without missing = 'hold'; set it, or remove hold_for."
+        yield "source.hold_for", "hold_for has no meaning without missing = 'hold'; set it, or remove hold_for."
 
 
 def window_contradictions(window: WindowSection, source: SourceSection) -> Problems:
@@ -115,15 +112,12 @@ def window_contradictions(window: WindowSection, source: SourceSection) -> Probl
     channels = source.width
     if channels is not None and channels < least_channels(window.statistics):
         expected = f"needs acceleration in the first three fields; [source] has {channels}. Choose 'rich'."
-        yield ("window", "statistics"), f"statistics = {window.statistics!r} {expected}"
+        yield "window.statistics", f"statistics = {window.statistics!r} {expected}"
     if mirror is None or source.sensors is not None:  # of sensors, another rule reports it
         return
-    place = ("window", "mirror")
+    place = "window.mirror"
     if source.format == "raw":
-        yield (
-            place,
-            f"mirror has no meaning in raw records: they have no field {mirror.field!r}; use json or msgpack.",
-        )
+        yield place, f"mirror has no meaning in raw records: they have no field {mirror.field!r}; use json or msgpack."
     elif fields is None:
         yield place, "mirror names columns, so x must be made up of named fields; set [source] fields."
     else:

@@ -21,7 +21,8 @@ def check_sections(
     learners, problems = read_learners(sections, places)
     _add_task(sections, learners, places, problems)
     valid = {name: section for name, section in sections.items() if section is not None}
-    for path, sentence in contradictions(valid | dict.fromkeys(unknown), learners):
+    for place, sentence in contradictions(valid | dict.fromkeys(unknown), learners):
+        path = tuple(place.split("."))
         if path not in blamed:
             problems.append(places.of(path) + sentence)
     return learners, problems
