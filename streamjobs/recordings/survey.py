@@ -135,4 +135,4 @@ def _mirrored(guessed: Guess, mirror: Mirror) -> Guess:
         why += f": [window] mirror changes the signs of {quoted_names(mirror.columns)}"
     else:
         why += "; no column changes its sign between the two, so mirror is not needed"
-    return guessed._replace(mirror=mirror if mirror.columns else None, left_out=guessed.left_out | {mirror.field: why})
+    return guessed._replace(mirror=mirror if mirror.columns else None, left_out={**guessed.left_out, mirror.field: why})

@@ -33,22 +33,22 @@ class Gaps(NamedTuple):
 class Guess(NamedTuple):
     rows: int  # looked at
     fields: list[str]  # columns of numbers that make up x; candidates where `choose` has "fields"
-    x: str | None  # the column that holds x as a list
-    dim: int | None  # its length
-    key: str | None
     time: str | None  # counts from 1970
-    written: bool  # it is ISO 8601, or in `time_format`
-    start_time: str | None  # without `time`: a column that counts from somewhere else, for replay
     time_unit: str
     rate: float | None  # Hz
-    label: str | None
-    task: str  # classification | regression
-    classes: int  # different labels in the sample
-    left_out: dict[str, str]  # column -> why it is not part of x
     choose: dict[str, str]  # fields, key, time, label, rate -> why it was not guessed, with candidates
-    candidates: dict[str, list[str]]  # of those that may be chosen from
     because: dict[str, str]  # the same -> why it was guessed
     remarks: list[str]
+    x: str | None = None  # the column that holds x as a list
+    dim: int | None = None  # its length
+    key: str | None = None
+    written: bool = False  # the time is ISO 8601, or in `time_format`
+    start_time: str | None = None  # without `time`: a column that counts from somewhere else, for replay
+    label: str | None = None
+    task: str = "classification"  # or regression
+    classes: int = 0  # different labels in the sample
+    left_out: Mapping[str, str] = {}  # column -> why it is not part of x
+    candidates: Mapping[str, list[str]] = {}  # of those that may be chosen from
     preset: Preset | None = None  # the tool that the sample is of
     files: int = 1  # recordings in the sample
     gaps: Gaps = Gaps()
