@@ -1,4 +1,4 @@
-"""JSON Schema (2020-12) of a job's output topics, as they are for this job, made from the records' structs.
+"""JSON Schema (2020-12) and Avro schemas of a job's output topics, as they are for this job, made from the records' structs.
 
 Fields that the job never sends are left out, and those it always sends are required. A field that may be null has the type
 null; no number is NaN.
@@ -16,6 +16,8 @@ from streamjobs.core.messages import LETTER_HEADERS
 from streamjobs.core.output_records import ID, RECORDS, SCHEMA, schema_name
 from streamjobs.errors import REASONS
 
+NAMESPACE = "streamjobs"  # of Avro
+_AVRO = {"string": "string", "integer": "long", "number": "double", "boolean": "boolean", "null": "null"}
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 JsonSchema = dict[str, Any]
 PLACE = r"^.+-[0-9]+-[0-9]+"  # topic-partition-offset
@@ -193,3 +195,44 @@ def commented(record: type) -> Iterator[tuple[str, str, str]]:
             kind = found[2].removesuffix(" = UNSET").replace(" | UnsetType | None", " | null | absent")
             kind = kind.replace(" | UnsetType", " | absent")
             yield found[1], kind.replace(" | ", " or ").replace("None", "null"), found[3]
+
+
+def avro_schemas(job: Job) -> dict[str, Any]:
+    """Avro schemas by sink, for programs that convert the JSON records: the same fields, of the same types.
+
+    Dead letters have none, because their values are bytes. Names of classes stay texts: Avro's enums take identifiers only.
+    Raises ConfigError for a field of several types.
+    """
+    return {
+        sink: {**_avro_record(schema, sink), "namespace": NAMESPACE}
+        for sink, schema in output_schemas(job).items()
+        if sink != "dlq"
+    }
+
+
+def _avro_record(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    fields = []
+    for field, of_field in schema["properties"].items():
+        kind = _avro_type(of_field, f"{name}_{field}")
+        member: dict[str, Any] = {"name": field, "type": kind, "doc": of_field.get("description", "")}
+        if field not in schema["required"]:
+            union = kind if isinstance(kind, list) else [kind]
+            member |= {"type": ["null", *(one for one in union if one != "null")], "default": None}
+        elif isinstance(kind, list) and kind[0] == "null":
+            member["default"] = None
+        fields.append(member)
+    return {"type": "record", "name": name, "doc": schema.get("description", ""), "fields": fields}
+
+
+def _avro_type(schema: dict[str, Any], name: str) -> Any:
+    if "anyOf" in schema:
+        kinds = [_avro_type(one, name) for one in schema["anyOf"]]
+        return ["null", *(kind for kind in kinds if kind != "null")] if "null" in kinds else kinds
+    kind = schema["type"]
+    if kind == "array":
+        return {"type": "array", "items": _avro_type(schema["items"], f"{name}_item")}
+    if kind == "object":
+        if "properties" in schema:
+            return _avro_record(schema, name)
+        return {"type": "map", "values": _avro_type(schema["additionalProperties"], f"{name}_value")}
+    return _AVRO[kind]

@@ -9,8 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from streamjobs.core.messages import Output
-from streamjobs.outputs import avro
-from streamjobs.outputs.schema import document, output_schemas
+from streamjobs.outputs.schema import avro_schemas, document, output_schemas
 from tests.commands.jobs import command, job_file
 from tests.outputs.jobs import JOBS, job_of, outputs_of
 
@@ -101,7 +100,7 @@ def test_scores_are_those_that_decided_and_the_best_two_of_them() -> None:
 @pytest.mark.parametrize("name", JOBS)
 def test_records_become_avro_and_come_back(name: str) -> None:
     job = job_of(name, scores=name in ("declared", "people"))
-    parsed = {sink: fastavro.parse_schema(schema) for sink, schema in avro.schemas(job).items()}
+    parsed = {sink: fastavro.parse_schema(schema) for sink, schema in avro_schemas(job).items()}
     assert set(parsed) == set(job.sinks) - {"dlq"}
     for one in _sampled(outputs_of(job, 400)):
         if one.sink != "dlq":

@@ -37,11 +37,10 @@ def schema(
         return
     if job_file is None:
         raise ConfigError("schema --outputs needs the job file: streamjobs schema JOB --outputs.")
-    from streamjobs.outputs import avro
     from streamjobs.outputs import schema as of_outputs
 
     job = job_of(job_file)
-    found = avro.schemas(job) if form == "avro" else of_outputs.document(job)
+    found = of_outputs.avro_schemas(job) if form == "avro" else of_outputs.document(job)
     if sink is not None and (form != "avro" or sink not in found):
         has = f"the job has {', '.join(found)}" if form == "avro" else "--format avro is missing"
         raise ConfigError(f"schema --sink {sink}: expected an output with an Avro schema; {has}.")
