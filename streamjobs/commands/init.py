@@ -199,11 +199,11 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
         note(f"{unfit[0]!r} is left out of fields: {unfit[1]}; put it back if that is what you want to hear of")
         guessed = left_out_of(guessed, dict([unfit]))
         _write(file, job_file_text(guessed, file, written))
-        trial = tried_on(file, sample, guessed, most_rows)
+        trial = tried_on(file, sample, guessed, most_rows, f" without {unfit[0]!r}")
     if written.rows and trial.waits and most_rows >= LEAST:
         sooner = written._replace(rows=0)
         _write(file, job_file_text(guessed, file, sooner))
-        other = tried_on(file, sample, guessed, most_rows)
+        other = tried_on(file, sample, guessed, most_rows, " as of a longer one")
         if not other.waits and other.tried[-1].fits:
             for line in trial.lines():
                 note(line)

@@ -94,7 +94,7 @@ def read(
     if column is not None or by_file:
         apart, places = "by file" if column is None else f"by column {column!r}", _by_column(rows, usable)
     else:
-        apart = f"by pauses of more than {pause:g} s and by changes of the label"
+        apart = f"by pauses of more than {pause:g} s"
         places = _by_pauses(rows, usable, settings.window.length, pause)
     declared = _of_head(settings, "classes")
     return Read(
@@ -106,7 +106,7 @@ def read(
         [one.sentence for one in tally.much_skipped() if one.reason not in USUAL],
         dict(tally.dead_lettered),
         rows.refusal,
-        apart,
+        f"{apart} and by changes of the label",
     )
 
 

@@ -82,7 +82,7 @@ class Sender:
                 own = record.timestamp != UNREAD
                 if stamped and own:
                     self.retention.refuse(self.topic, record.timestamp, time.time())
-                self._produce(record, (record.timestamp or 1) if stamped and own else 0)  # 0: the client takes the present
+                self._produce(record, record.timestamp if stamped and own else 0)  # 0: the client takes the present
                 self.sent += 1
                 if self.problem is not None:
                     break

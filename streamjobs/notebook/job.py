@@ -175,6 +175,7 @@ class Job:
         data: a DataFrame, a mapping of columns to arrays (n,), rows as dicts, or the path of a recording.
         key: column with the key of each row; by default [source] key. key_is: one key for all rows, instead.
         time: column with the records' timestamps; by default [source] time, or the times in the index of a DataFrame.
+        Without any, rows come at [window] rate.
         Raises ConfigError for a column that is not there. Warns where nothing, or little, was learned.
         """
         source = self._job.settings.source
@@ -186,8 +187,6 @@ class Job:
             raise ConfigError("replay takes key or key_is, not both.")
         data, times = with_index(data, source.time or "time")
         time = times if time is None and source.time is None else time
-        if self._job.settings.window is not None and time is None and source.time is None:
-            raise ConfigError("windows need times; name the column as time, or in the job as [source] time.")
         lines: dict[str, list[bytes]] = {sink: [] for sink in SINKS if sink in self._job.sinks}
         self._job.compile()
         run = Replay(self._job)
@@ -220,7 +219,8 @@ class Job:
         return self._last.plot
 
     def _records(self, data: Any, key: str | None, key_is: str | None, time: str | None) -> Iterator[Stored]:
-        settings, how = self._job.settings, How(key_is=key_is)
+        settings = self._job.settings
+        how = How(key_is=key_is, rate=None if settings.window is None else settings.window.rate)
         if isinstance(data, (str, Path)):
             return records_of(Path(data), settings.source, key, time, settings.side, how=how)
         rows, source = rows_of_table(data), settings.source

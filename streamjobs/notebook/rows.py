@@ -2,8 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, tzinfo
-from decimal import Decimal
+from datetime import tzinfo
 from typing import Any
 
 import numpy as np
@@ -147,13 +146,7 @@ def plain_cell(value: Any) -> Any:
         return value.item()
     if isinstance(value, (list, tuple)):
         return [plain_cell(one) for one in value]
-    if isinstance(value, Decimal):
-        return float(value)
-    if _is_missing(value):
-        return None
-    if isinstance(value, date) and not isinstance(value, datetime):
-        return value.isoformat()
-    return plain_time(value)
+    return None if _is_missing(value) else plain_time(value)
 
 
 def _is_missing(value: Any) -> bool:

@@ -36,6 +36,17 @@ def unit_of_uptime(column: Column) -> str | None:
     return next((unit for unit in ("ms", "us", "ns") if 0.001 < pause * SECONDS[unit] <= 1.0), None)
 
 
+def ticks(column: Column) -> bool:
+    """Whether numbers that rise have fractions and one pace; those of a counter of rows have no fractions.
+
+    >>> ticks(Column("c1", [0.5, 0.75, 1.0], 0, "number")), ticks(Column("kWh", [0.5, 0.9, 2.0], 0, "number"))
+    (True, False)
+    """
+    pauses = sorted(after - before for before, after in itertools.pairwise(column.values))
+    few = len(pauses) // 20  # of them may be gaps
+    return bool(pauses) and pauses[-1 - few] <= 1.5 * pauses[few] and any(value % 1 for value in column.values)
+
+
 def usual_pause(rows: Sequence[dict[str, Any]], owners: Sequence[Any], time: str) -> float | None:
     """The median pause between samples of an owner, in the unit of the time; None of too few. owners: one for each row."""
     pauses = sorted(pause for pause in _pauses(rows, owners, time) if pause > 0)

@@ -301,6 +301,8 @@ class _Records:
                 record_key += b"\0" + (_key(self.apart_of(row)) or b"")
             if stamp is None:
                 stamp = offset if unread is None else unread
+            elif stamp == 0 and not self.timeless:
+                stamp = 1  # ms: to a broker's client 0 is the present
             yield self.as_record(source.topic, 0, offset, stamp, record_key, value, headers)
 
     def _label_alone(self, row: Row) -> Row:

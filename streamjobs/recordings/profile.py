@@ -88,7 +88,7 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     guessed = guessed._replace(counts=[name for name in found.counts if name not in found.trending])
     if guessed.wait is not None:
         guessed = guessed._replace(wait=found.wait, waiting=found.waiting)
-    left_out = dict.fromkeys(found.still, f"{NEVER} in the sample")
+    left_out = dict.fromkeys(found.still, f"{NEVER}s in the sample")
     left_out |= dict.fromkeys(found.names, "one whole number for each key, as its name")
     left_out |= {name: POSITION for name in guessed.fields if plain_name(name) in COORDINATES}
     left_out |= {name: f"follows {other!r}" for name, other in found.following.items()}
@@ -156,8 +156,10 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     second = SECONDS[guessed.time_unit] if guessed.time is not None and not guessed.written else 1.0
     cycles = [n for n in steady if _most(_is_daily(second * key[:, 0], key[:, 1 + n]) for key in keys)]
     following: dict[str, str] = {}
+    units = [_unit(key) for key in numbers]
     for place, n in enumerate(steady):
-        first = next((m for m in steady[:place] if _most(_is_same(key[:, m], key[:, n]) for key in numbers)), None)
+        votes = [_same(key, unit, steady[:place], n) for key, unit in zip(numbers, units, strict=True)]
+        first = next((m for m, *shown in zip(steady[:place], *votes, strict=True) if _most(shown)), None)
         if first is not None and fields[first] not in following:
             following[fields[n]] = fields[first]
     counts = [fields[n] for n in moving if numbers and never_negative(np.concatenate([key[:, n] for key in numbers]))]
@@ -346,6 +348,22 @@ def _stands_out(times: Array, values: Array, days: int) -> bool:
         if power[waves == harmonic][0] > STANDS_OUT * usual:
             return True
     return False
+
+
+def _unit(numbers: Array) -> Array | None:
+    """The columns with mean 0 and length 1, or 0 where they never change; None where a number is missing."""
+    if not np.isfinite(numbers).all():
+        return None
+    apart = numbers - numbers.mean(axis=0)
+    length = np.linalg.norm(apart, axis=0)
+    return apart / np.where(length > 0, length, np.inf)  # type: ignore[no-any-return]
+
+
+def _same(numbers: Array, unit: Array | None, earlier: Sequence[int], n: int) -> list[bool]:
+    """Whether column n has the course of each earlier one. unit: as `_unit` gives, which compares thousands at once."""
+    if unit is None:
+        return [_is_same(numbers[:, m], numbers[:, n]) for m in earlier]
+    return (np.abs(unit[:, earlier].T @ unit[:, n]) >= SAME).tolist()  # type: ignore[no-any-return]
 
 
 def _is_same(first: Array, second: Array) -> bool:

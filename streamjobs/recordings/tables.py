@@ -13,7 +13,8 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from typing import IO, Any
 
 import msgspec
@@ -240,8 +241,10 @@ def _parquet(place: Place, how: How) -> Iterator[Row]:
 
 
 def plain_time(value: Any) -> Any:
-    """A date with a time as ISO 8601, as records write it."""
-    return value.isoformat(sep="T") if isinstance(value, datetime) else value
+    """A date as ISO 8601, and a decimal number as a float, as records write them."""
+    if isinstance(value, date):
+        return value.isoformat(sep="T") if isinstance(value, datetime) else value.isoformat()
+    return float(value) if isinstance(value, Decimal) else value
 
 
 def _npz(place: Place, how: How) -> Iterator[Row]:

@@ -22,6 +22,7 @@ class Known:
     waiting: deque[tuple[float, Any]] = field(default_factory=deque)  # time and label, not old enough yet
     last: Any = None
     counts: Counter[Any] = field(default_factory=Counter)  # of classes
+    frequent: Any = None  # the class with the most labels; of several, the first that had so many
     number: int = 0
     total: Any = 0.0  # of numbers
 
@@ -31,6 +32,8 @@ class Known:
             self.number += 1
             if isinstance(self.last, str):
                 self.counts[self.last] += 1
+                if self.counts[self.last] > self.counts[self.frequent]:
+                    self.frequent = self.last
             else:
                 self.total = self.total + np.nan_to_num(np.asarray(self.last, np.float64))
 
@@ -38,7 +41,7 @@ class Known:
     def most(self) -> Any:
         """The most frequent class; of numbers their mean. None before the first label."""
         if self.counts:
-            return self.counts.most_common(1)[0][0]
+            return self.frequent
         return (self.total / self.number).tolist() if self.number else None
 
 

@@ -13,6 +13,8 @@ from streamjobs.job_files import broker_of, job_of, load_job
 from streamjobs.kafka.reader import topic_records
 from streamjobs.kafka.send import Retention, Sender, SendError
 from streamjobs.kafka.topics import changelog
+from streamjobs.recordings.files import records_of
+from streamjobs.recordings.tables import How
 from tests.commands.jobs import JOB, command, job_file, jsonl, rows
 
 NOBODY = "kafka://127.0.0.1:9"  # nothing listens there
@@ -62,7 +64,10 @@ def test_times_that_count_from_zero_are_timestamps_also_where_they_equal_the_num
     job = job_on(mock, tmp_path, "zero")
     made = [row | {"t": n / 1000} for n, row in enumerate(rows(30))]
     assert command("produce", job, jsonl(tmp_path / "a.jsonl", made), "--key-is", "me", "--time", "t") == 0
-    assert [record.timestamp for record in read(mock, "zero")] == [1, *range(1, 30)]
+    sent = [record.timestamp for record in read(mock, "zero")]
+    assert sent == [1, *range(1, 30)]
+    source = load_job(job).source
+    assert [one.timestamp for one in records_of(tmp_path / "a.jsonl", source, None, "t", how=How(key_is="me"))] == sent
 
 
 def test_timestamps_of_sending_and_real_time(mock, tmp_path, capsys):

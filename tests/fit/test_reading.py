@@ -83,7 +83,7 @@ def test_the_watch_read_by_the_command_is_the_watch_of_the_figures(tmp_path):
 
 def test_a_column_tells_recordings_apart_and_no_window_spans_two(tmp_path, table):
     found = reading(tmp_path, table)
-    assert "column 'recording'" in found.apart
+    assert found.apart == "by column 'recording' and by changes of the label"
     assert bouts(found) == ["sit", "walk", "run"] * 2 and len(found.data.X) == 2 * 6 * 39
 
 

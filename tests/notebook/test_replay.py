@@ -259,6 +259,15 @@ def test_a_table_of_one_key_needs_no_column_and_its_index_may_have_the_times(tmp
         job.replay(one, key="person", key_is="p1")
 
 
+def test_windows_of_rows_without_times_come_at_the_rate_of_the_window(tmp_path: Path) -> None:
+    one = [row | {"ts": n / 10} for n, row in enumerate(row for row in table() if row["person"] == "p1")]
+    job = Job(job_file(tmp_path, JOB.replace('time = "ts"\n', "")))
+    without = pandas.DataFrame(one).drop(columns="ts")
+    found = [json.loads(line)["value"]["ts"] for line in job.replay(without, key="person").lines("predictions")]
+    timed = [json.loads(line)["value"]["ts"] for line in job.replay(one, key="person", time="ts").lines("predictions")]
+    assert len(found) > 20 and found == pytest.approx(timed, abs=0.0011), "a first record at 0 has 1 ms, as in a topic"
+
+
 @pytest.mark.parametrize("name", [None, "ts"])
 def test_periods_are_read_as_their_starts_and_durations_are_refused_with_what_to_do(
     tmp_path: Path, name: str | None

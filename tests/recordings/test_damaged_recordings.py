@@ -3,6 +3,7 @@
 import io
 import tracemalloc
 import zipfile
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,13 @@ def test_times_of_parquet_that_no_calendar_has_are_one_sentence(tmp_path: Path, 
     parquet.write_table(pyarrow.table({"t": pyarrow.array([2**31 - 1 if kind == pyarrow.date32() else 2**62], kind)}), path)
     with pytest.raises(ConfigError, match="expected Parquet; it is damaged, or something else"):
         list(rows_of(path))
+
+
+def test_decimals_and_dates_of_parquet_are_numbers_and_texts(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    bar = pyarrow.array([Decimal("5.125"), None], pyarrow.decimal128(10, 3))
+    parquet.write_table(pyarrow.table({"bar": bar, "day": pyarrow.array([20_000, 20_001], pyarrow.date32())}), path)
+    assert list(rows_of(path)) == [{"bar": 5.125, "day": "2024-10-04"}, {"bar": None, "day": "2024-10-05"}]
 
 
 def test_a_damaged_parquet_file_is_one_sentence_without_pyarrows_own(tmp_path: Path) -> None:

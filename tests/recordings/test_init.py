@@ -182,8 +182,8 @@ def test_one_column(tmp_path, printed, name, fields):
 def test_three_rows_are_too_few_to_tell_a_rate(tmp_path, printed):
     found = printed(jsonl(tmp_path / "a.jsonl", list(rows(3, keys=1))))
     assert found.source["fields"] == ["ax", "ay", "az"] and found.source["time"] == "ts"
-    assert found.says("choose: rate: 3 rows are too few to guess it")
-    assert "# rate = 50  # Hz, of the sensor; choose: 3 rows are too few" in found.text
+    assert found.says("choose: rate: the sample is too short to guess it (3 rows)")
+    assert "# rate = 50  # Hz, of the sensor; choose: the sample is too short to guess it (3 rows)" in found.text
     assert load_job(found.file, {}).window is None
 
 
@@ -231,7 +231,7 @@ def test_two_names_of_labels_or_keys_are_left_to_the_user(tmp_path, printed):
 def test_a_field_that_never_changes_is_reported(tmp_path, printed):
     found = printed(as_csv(tmp_path / "a.csv", table(ax=random, accuracy=3)))
     assert found.source["fields"] == ["ax", "accuracy"]
-    assert found.says("'accuracy' never changes in the sample; remove it from fields if it never does")
+    assert found.says("'accuracy' never changes in the sample; remove from fields what never changes")
 
 
 def test_what_counts_or_names_rows_is_no_signal(tmp_path, printed):

@@ -39,6 +39,22 @@ def test_a_file_without_a_line_of_names_has_numbered_columns(tmp_path, printed):
     assert found.source["fields"] == ["c1", "c3", "c4"]
 
 
+def test_a_column_without_a_name_that_rises_at_one_pace_is_a_time(tmp_path, printed):
+    sample = tmp_path / "a.csv"
+    uptime = [(f"{12.5 + n / 4 + 9 * (n > 40)}", f"{n * n % 7 + 0.5}", f"{n * n + 0.5}") for n in range(90)]
+    sample.write_text("".join(",".join(row) + "\n" for row in uptime))
+    found = printed(sample)
+    assert (
+        found.source["fields"] == ["c2"]
+        and found.says("4 Hz")
+        and found.says("'c1' begins at 12.5")
+        and "--time c1" in found.out
+    )
+    (tmp_path / "job.toml").unlink()
+    sample.write_text("".join(",".join(row[1:]) + "\n" for row in uptime))
+    assert printed(sample).says("candidates, which rise in every row: 'c2'")
+
+
 def test_columns_that_pandas_numbered_keep_their_names(tmp_path, printed):
     (tmp_path / "pandas.csv").write_text(",0,1\n" + "".join(f"{i},{random(i)},{random(-i)}\n" for i in range(6, 0, -1)))
     assert printed(tmp_path / "pandas.csv").source["fields"] == ["0", "1"]

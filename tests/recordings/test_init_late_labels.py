@@ -94,6 +94,7 @@ def test_labels_that_match_no_sample_are_counted(tmp_path, printed):
     rows = [{"label" if name == "gravity" else name: value for name, value in event.items()} for event in found_late()]
     found = printed(jsonl(tmp_path / "vats.jsonl", rows))
     assert found.says("780 of 780 labels in records of their own have the time of no sample here", "if its 'ts' is not that")
+    assert "labels came" not in found.text and 'wait = "' in found.text
     (tmp_path / "job.toml").unlink()
     right = printed(jsonl(tmp_path / "right.jsonl", vats()))
     assert right.source["label"] == "gravity" and not right.says("the time of no sample") and not right.says("of its own")

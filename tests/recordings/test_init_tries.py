@@ -18,6 +18,7 @@ from streamjobs.recordings.tables import How
 from streamjobs.replay.engine import Replay
 from tests.commands.jobs import jsonl
 from tests.recordings.fleet import PAUSE, START, Fleet, fleet
+from tests.recordings.init_told import as_csv
 
 WATCH = '["columns", "innovations", "rows"]'
 STATED = 10_000  # rows from one false alarm to the next
@@ -186,6 +187,34 @@ def test_a_column_that_most_keys_alarm_on_is_left_out_and_the_fault_beside_it_is
     job = job_of(found.file)
     Replay(job).run(records_of(tmp_path / "tanks.jsonl", job.settings.source, "device"), take, lambda tally: None)
     assert alarmed["d3"] and alarmed.total() - alarmed["d3"] <= 2 * rows * keys / STATED
+
+
+def test_a_level_that_wanders_stays_a_field_if_what_its_forecasts_miss_is_rare(tmp_path, printed):
+    """Else neither a step of it nor a sensor that repeats it would raise an alarm."""
+    random, rows, keys = np.random.default_rng(861128), 700, 12
+    level = 25 + np.cumsum(0.03 * random.normal(size=(rows, keys)), axis=0) + 0.2 * random.normal(size=(rows, keys))
+    level[550:, 3] += 9.0
+    level[600:, 5] = 21.37
+    warm = 12 + 0.3 * random.normal(size=(rows, keys))
+    sample = [
+        {"probe": f"p{key}", "ts": START + 600 * row, "moist": round(level[row, key], 2), "warm": round(warm[row, key], 2)}
+        for row in range(rows)
+        for key in range(keys)
+    ]
+    found = printed(jsonl(tmp_path / "soil.jsonl", sample))
+    table = tomllib.loads(found.text)
+    assert found.source["fields"] == ["moist", "warm"] and table["drift"]["watch"] == ["innovations", "rows"]
+    assert found.says("columns in them: moist of", 'watch = "columns" raised') and not found.says("is left out of fields")
+    alarmed = set[tuple[str, str]]()
+
+    def take(output: Any) -> None:
+        if output.sink == "alarms":
+            alarm = json.loads(output.value)
+            alarmed.add((alarm["key"], alarm["watch"]))
+
+    job = job_of(found.file)
+    Replay(job).run(records_of(tmp_path / "soil.jsonl", job.settings.source, "probe"), take, lambda tally: None)
+    assert {key for key, _ in alarmed} >= {"p3", "p5"} and ("p5", "stuck") in alarmed and len(alarmed) <= 6
 
 
 def test_a_long_sample_is_counted_while_it_is_read(tmp_path, printed, monkeypatch):
@@ -461,3 +490,12 @@ def test_rows_of_an_idle_sensor_are_neither_watched_nor_warm_up(tmp_path, printe
         for pattern in (r"([\d,]+) rows \(", r"\(([\d,]+) more rows of warm-up", r"and ([\d,]+) more rows of idle")
     )
     assert watched + warm_up + idle == 1500 and 600 < idle < 800 and warm_up > 300
+
+
+def test_thousands_of_columns_are_compared_at_once(tmp_path, printed, monkeypatch):
+    """Two by two, 2,000 columns took minutes."""
+    monkeypatch.setattr("streamjobs.recordings.profile._is_same", None)
+    X = np.random.default_rng(5).normal(size=(120, 40)).round(3)
+    X[:, 30] = 2 * X[:, 7] + 1
+    found = printed(as_csv(tmp_path / "a.csv", [{f"s{n}": x for n, x in enumerate(row)} for row in X.tolist()]))
+    assert found.says("left out of x: s30: follows 's7'") and len(found.source["fields"]) == 39

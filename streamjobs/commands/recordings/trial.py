@@ -63,6 +63,12 @@ class Tried(NamedTuple):
         return self.usual.total() <= self.most and not self.lasts and not spread
 
     @property
+    def loud(self) -> str | None:
+        """The column in the alarms of most keys."""
+        column, keys = next(iter(self.named.most_common(1)), (None, 0))
+        return column if keys > max(MOST_KEYS * self.keys, FAULTY) else None
+
+    @property
     def lasts(self) -> bool:
         """Whether alarms of the first watch are open for too many rows."""
         return self.opened > OPEN * (self.rows + self.warming + self.idle)
@@ -98,11 +104,12 @@ class Trial(NamedTuple):
 
     @property
     def unfit(self) -> tuple[str, str] | None:
-        """A column that should not be watched, and why: without forecasts too, most keys alarm on it."""
+        """A column that should not be watched, and why: most keys alarm on it, and also differ from its forecasts."""
+        if self.tried and self.tried[-1].fits and "innovations" in self.tried[-1].watch:  # such as of a level that wanders
+            return None
         for way in self.tried:
-            column, keys = next(iter(way.named.most_common(1)), ("", 0))
-            if way.watch in ([*WITHOUT_RHYTHM], "columns") and not way.fits and keys > max(MOST_KEYS * way.keys, FAULTY):
-                return column, f"in the alarms of {keys:,} of {many(way.keys, 'key')} of the sample"
+            if way.watch in ([*WITHOUT_RHYTHM], "columns") and not way.fits and (loud := way.loud):
+                return loud, f"in the alarms of {way.named[loud]:,} of {many(way.keys, 'key')} of the sample"
         return None
 
     @property
@@ -129,8 +136,11 @@ def is_tried(guessed: "Guess") -> bool:
     return not {"fields", "time_format"} & set(guessed.choose) and not teaches(guessed)
 
 
-def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int) -> Trial:
-    """The file's own [drift] first; where it alarms too often, without its loudest watch, then others."""
+def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again: str = "") -> Trial:
+    """The file's own [drift] first; where it alarms too often, without its loudest watch, then others.
+
+    again: what differs from the trial before.
+    """
     from streamjobs.job_files import job_from, read_job
     from streamjobs.recordings.clocks import Pauses
     from streamjobs.recordings.profile import may_leave_out
@@ -148,7 +158,7 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int) -> Tr
             return Trial(
                 [], f"the sample has at most {many(most_rows, 'row')} of a key, and a detector needs {LEAST:,} or more"
             )
-        note("trying [drift] on the sample ...")
+        note(f"trying [drift] on the sample{again} ...")
         pauses = Pauses()
         keys = max(KEYS, RECORDS // max(most_rows, 1))  # of short ones more, because much of each is warm-up
         records = list(records_to_try(own.settings, sample, guessed, pauses, keys))
@@ -187,7 +197,9 @@ def _watches(drift: "DriftSection", tried: Sequence[Tried], several: bool) -> It
 def _other_watches(own: str | Sequence[str], tried: Sequence[Tried], several: bool) -> Iterator[str | Sequence[str]]:
     """tried: the last is the file's own. several: columns that alarm often may be left out."""
     if isinstance(own, str):
-        yield from ([*WITHOUT_RHYTHM], *(name for name in ("columns", "ls_error") if name != own))
+        ways = [[*WITHOUT_RHYTHM], ["innovations", "rows"]]
+        yield from ways[::-1] if several and tried[-1].loud else ways  # first what can watch a level that wanders
+        yield from (name for name in ("columns", "ls_error") if name != own)
         return
     first = tried[-1]
     order = sorted(own, key=lambda name: (not (first.lasts and name == own[0]), -first.usual[name]))

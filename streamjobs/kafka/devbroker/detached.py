@@ -28,7 +28,7 @@ def start(port: int | None = None, *, progress: Progress = quiet) -> str:
             if port not in (None, running["port"]):
                 raise SetupError(
                     f"broker: already running at 127.0.0.1:{running['port']}; stop it ('streamjobs broker stop') "
-                    f"before starting one at port {port}."
+                    f"before starting one at port {port}, or set STREAMJOBS_CACHE to another folder for a second one."
                 )
             return f"kafka://127.0.0.1:{running['port']}"
         node = Broker(data=jars.home() / "node")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from streamjobs.recordings.clocks import flat, unit_of_uptime, unit_since_1970, usual_pause
+from streamjobs.recordings.clocks import flat, ticks, unit_of_uptime, unit_since_1970, usual_pause
 from streamjobs.recordings.columns import (
     COUNTER_ROWS,
     KEYS,
@@ -31,7 +31,7 @@ from streamjobs.recordings.guess.x import X, quoted_names, x_of
 from streamjobs.settings.presets import Preset
 from streamjobs.settings.source import MOST_USUAL
 from streamjobs.settings.times import example_of
-from streamjobs.settings.types import UNIT_NAMES
+from streamjobs.settings.types import UNIT_NAMES, many
 
 DAY = 86_400.0
 BAD_NAME = "its name holds a quotation mark, a backslash or a control character, which no field of a record may"
@@ -143,9 +143,10 @@ class Columns:
         named = [c for c in self.columns if says_time(c.name) and c.name not in self.left_out and not self._varies(c)]
         named = named or [c for c in self.columns if c.name in self.texts and c.name not in self.left_out]
         named = named or [c for c in self.columns if c.kind == "number" and unit_since_1970(c) and self._counts(c)]
+        named = named or [c for c in self.columns if c.rises and ticks(c)][:1]
         if self.chosen.time is not None:
             named = [c for c in self.columns if c.name == self.chosen.time]
-        by = "by its name" if any(says_time(column.name) for column in named) else "by its values"
+        by = "by its name" if any(says_time(c.name) for c in named) else "by its values"
         self.left_out |= dict.fromkeys([column.name for column in named], f"a time, {by}")
         numeric = [column for column in named if column.kind == "number" or column.depth == 1]
         dated = {column.name: unit for column in numeric if (unit := unit_since_1970(column)) is not None}
@@ -381,7 +382,7 @@ class Columns:
             return None
         pause = usual_pause(self.rows, self.owners or [None if key is None else row.get(key) for row in self.rows], time)
         if pause is None:
-            self.choose["rate"] = f"{len(self.rows):,} rows are too few to guess it; set [window] rate"
+            self.choose["rate"] = f"the sample is too short to guess it ({many(len(self.rows), 'row')}); set [window] rate"
             return None
         rate = 1 / (pause * SECONDS[unit]) if pause else math.inf
         if not 0 < rate < math.inf:

@@ -72,7 +72,7 @@ def apart(rows: Sequence[dict[str, Any]], guessed: Guess) -> Iterator[str]:
         return
     fields = set(guessed.fields)
     there = [{name for name, value in row.items() if not absent(value)} for row in rows]
-    beside = {name for names in there for name in names if names & fields - {name}}
+    beside = {name for names in there if (own := names & fields) for name in (names if len(own) > 1 else names - own)}
     alone = [name for name in sorted(set().union(*there) - beside - {guessed.time, guessed.key}) if fields - {name}]
     if len(alone) == 1:
         yield (

@@ -14,7 +14,7 @@ MOST_FALLS = 0.1  # of the rows: a signal falls in half of them
 MOST_STATES = 8  # different texts of a state
 MOST_PAUSE = 1.5  # times the usual one, between two rows of one device
 DECIDES = "[source] missing decides what happens to such a record"
-NEVER, APART = "never changes", "keys have rates of their own"
+NEVER, APART = "never change", "keys have rates of their own"
 Rows = Sequence[dict[str, Any]]
 
 
@@ -129,4 +129,4 @@ def oddities(rows: Rows, columns: Sequence[Column], fields: Sequence[str], x: st
 
 
 def stands_still(names: Sequence[str]) -> str:
-    return f"{quoted_names(names)} {NEVER} in the sample; remove it from fields if it never does"
+    return f"{quoted_names(names)} {NEVER}{'s' * (len(names) == 1)} in the sample; remove from fields what never changes"
