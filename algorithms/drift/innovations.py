@@ -4,7 +4,7 @@ Source: ours; the forecast is `common/lagged_rls.py`'s, of the column alone.
 Symbols: s = scale, the mean of |error| over about `memory` rows; z = error / (1.2533 s), of deviation 1 where it is normal.
 Cost of a row: O(d lags^2).  State: d (190 + lags) numbers.
 Readings: features are z of every column, then its forecast. They are NaN until WARM rows have taught the forecast.
-The first row after a pause (AFTER_PAUSE) has no z; the next ones are forecast from its level.
+The first row after a pause (AFTER_PAUSE) has no z; the next ones are forecast from its level, as after a jump (WILD).
 z is 0 after STAND repeats of a value, and of an error below LEAST deviations of the column, which 1.2533 s does not fall
 below. Its size is at most FIRST where a column had no error before.
 Where a cycle has no noise, errors are the same in each: ranks would see each change of their last digits.
@@ -29,6 +29,7 @@ FARTHEST, MOST = 1e70, 1e6  # largest |x| and |z|
 FIRST = 20.0  # largest |z| of a column that had no error before
 LEAST = 1e-3  # of a column's deviation: smaller errors are rounding, or what is left to learn of a cycle
 STEPS = 16.0  # of a deviation, that z is rounded to: a forecast goes on learning a cycle, which changes nothing
+WILD = 20.0  # |z| beyond which a jump teaches nothing, and the next rows are forecast from its level
 STAND = 4  # repeats of a value, after which a column says nothing: its forecast only wanders then
 
 
@@ -90,16 +91,20 @@ def _loop(work, slots, X, learn, features, memory):
                 if learns:
                     _go_on(value, expected, lags)
                 continue
-            error, stands = value - expected, rows >= LAGS and _stands(value, lags)
+            error, stands, wild = value - expected, rows >= LAGS and _stands(value, lags), False
             if rows >= WARM:
                 least = max(LEAST * np.sqrt(level[lagged_rls.VARIANCE]), NO_SPREAD_RELATIVE * abs(level[lagged_rls.MEAN]))
                 unit = max(NORMAL * scale, least, NO_SPREAD)
+                wild = scale > 0.0 and abs(error) > WILD * unit
                 most = MOST if scale > 0.0 else FIRST
                 within = min(max(error / unit, -most), most)
                 features[n, i] = 0.0 if stands or abs(error) < least else np.round(within * STEPS) / STEPS
                 features[n, dim + i] = expected
             if learns:
-                lagged_rls.learn(value, rows + 1, lags, level, weights, P, z, room)
+                if wild:
+                    _go_on(value, expected, lags)
+                else:
+                    lagged_rls.learn(value, rows + 1, lags, level, weights, P, z, room)
                 if rows >= LAGS:
                     errors, size = rows - LAGS + 1, abs(error)
                     if errors > CUT_FROM and scale > 0.0:

@@ -24,15 +24,17 @@ class Column:
         weights = np.linalg.lstsq(self.Z * root[:, None], self.y * root, rcond=None)[0]
         return self.mean + spread * float(np.clip(weights @ z, -8, 8)), z
 
-    def learn(self, x: float, error: float, z: Array, memory: int) -> None:
+    def learn(self, x: float, error: float, z: Array, memory: int, wild: bool) -> None:
         spread, mean, rows = np.sqrt(self.variance), self.mean, len(self.values) + 1
+        if wild:
+            self.size(error, rows - 16, memory)
+            self.values = [value + error for value in self.values] + [x]
+            return
         if rows > 16:
             self.Z = np.vstack([self.Z, z])
             self.y = np.r_[self.y, np.clip((x - mean) / spread, -8, 8)]
             self.kept = np.r_[0.999 * self.kept, 1.0]
-            errors = rows - 16
-            size = min(abs(error), 8 * self.scale) if errors > 30 and self.scale > 0 else abs(error)
-            self.scale += max(1 / errors, 1 / memory) * (size - self.scale)
+            self.size(error, rows - 16, memory)
         gap = np.clip(x - mean, -8 * spread, 8 * spread) if rows > 30 else x - mean
         rate = max(1 / rows, 1 / 1000)
         self.mean += rate * gap
@@ -44,6 +46,10 @@ class Column:
             self.Z[:, :16] = (spread * self.Z[:, :16] - (self.mean - mean) * constant[:, None]) / now
         self.values.append(x)
 
+    def size(self, error: float, errors: int, memory: int) -> None:
+        size = min(abs(error), 8 * self.scale) if errors > 30 and self.scale > 0 else abs(error)
+        self.scale += max(1 / errors, 1 / memory) * (size - self.scale)
+
 
 def innovations(X: Array, *, memory: int) -> Array:
     """(n, 2 dim): errors in deviations, then forecasts; NaN for 32 rows."""
@@ -51,6 +57,7 @@ def innovations(X: Array, *, memory: int) -> Array:
     for n, x in enumerate(X):
         for i, column in enumerate(columns):
             expected, z = column.forecast()
+            wild = False
             if n >= 32:
                 repeats = column.values[-4:] == 4 * [float(x[i])]
                 least = 0.001 * np.sqrt(column.variance)
@@ -58,7 +65,8 @@ def innovations(X: Array, *, memory: int) -> Array:
                 error = np.round(16 * (x[i] - expected) / unit) / 16
                 features[n, i] = 0.0 if repeats or abs(x[i] - expected) < least else error
                 features[n, X.shape[1] + i] = expected
-            column.learn(float(x[i]), float(x[i] - expected), z, memory)
+                wild = column.scale > 0 and abs(x[i] - expected) > 20 * unit
+            column.learn(float(x[i]), float(x[i] - expected), z, memory, wild)
     return features
 
 
