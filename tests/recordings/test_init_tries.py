@@ -388,6 +388,23 @@ def test_alarms_in_most_of_the_keys_that_can_alarm_are_not_faults_however_few_ro
     tried = Tried("columns", 7, 679, each, Counter(columns=1), 0.014, Counter(heat=4), warming=5321)
     assert not tried.fits and "close together" not in str(tried) and "columns in them: heat of 4 keys" in str(tried)
     assert tried._replace(keys=9).fits and tried._replace(keys=3).fits and tried._replace(stated=2.0).fits
+    of_two = tried._replace(keys=2, alarms=Counter(a=2, b=2), usual=Counter())
+    assert of_two.fits and not of_two._replace(daily=True).fits, "weekends are in few parts of the sample"
+    assert of_two._replace(daily=True, alarms=Counter(a=4)).fits and of_two._replace(daily=True, keys=5).fits
+
+
+def test_two_machines_that_rest_on_weekends_are_not_compared_with_days_at_work(tmp_path, printed):
+    random, days = np.random.default_rng(5), np.arange(11 * 288) / 288
+    works = (days % 7 < 5) & (days % 1 > 0.3) & (days % 1 < 0.75)
+    power = [np.where(works, 50.0, 20.0) + random.normal(0, 2, len(days)) for _ in range(2)]
+    rows = [
+        {"device": f"d{key}", "ts": START + 300 * step, "power": round(float(power[key][step]), 2)}
+        for step in range(len(days))
+        for key in range(2)
+    ]
+    found = printed(jsonl(tmp_path / "rest.jsonl", rows))
+    assert found.says(f"on the sample, watch = {WATCH} with daily = true raised")
+    assert "daily" not in tomllib.loads(found.text)["drift"]
 
 
 def test_where_every_way_alarms_too_often_init_says_what_to_do():
