@@ -277,7 +277,7 @@ def _run_model(
         learned, clipped = steps.clip.advance(live.work[CLIP], now.slots, now.L, now.learn)
         now = now._replace(L=learned)
         report.targets_clipped += clipped
-    scaled, out, share = run_learners(job, live, slots, now)
+    scaled, out, share, apart = run_learners(job, live, slots, now)
     choice = choose(job, live, slots, now, scaled, out.prediction) if job.task == "classification" else None
     bouts = _run_bouts(job, live, now, met, choice, out) if steps.bouts is not None and not left_out else ()
     forecasts = None
@@ -288,8 +288,9 @@ def _run_model(
         own = met.source >= 0
         slots, scaled, out = slots[own], scaled[own], Outputs(*(array[own] for array in out))
         share, choice = None if share is None else share[own], None if choice is None else choice.of(own)
+        apart = None if apart is None else apart[own]
     if job.population is not None and job.population.scaling is not None:
-        for name, count in outside(job.composition.columns, scaled, job.settings.scaling.clip).items():
+        for name, count in outside(job.composition.columns, scaled, job.settings.scaling.clip, apart).items():
             report.outside[name] = report.outside.get(name, 0) + count
     ids = identities(records, came.owner, job.life)
     drift, events = watch_drift(job, live, records, Seen(slots, scaled, came, out), ids) if steps.watches else ([], [])

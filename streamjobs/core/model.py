@@ -9,6 +9,7 @@ from algorithms.common.protocol import PREDICT_ONLY, Array, Outputs
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Report
+from streamjobs.core.unlearned import APART
 from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.late_labels import LateLabels, Matched
@@ -19,8 +20,15 @@ from streamjobs.stages.rows import Choice, Rows
 from streamjobs.stages.smoothing import Refuted, Smoothing, Transitions
 
 
-def run_learners(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Array, Outputs, Array | None]:
-    """The rows scaled, what map and learner made of them, and the share of the adapted head (n,) where there are two.
+class Ran(NamedTuple):
+    scaled: Array  # (n, width) rows
+    out: Outputs  # of map and learner
+    share: Array | None  # (n,) of the adapted head, where there are two
+    apart: Array | None  # (n,) bool, rows with directions unlike the population's; None without them
+
+
+def run_learners(job: Job, live: Live, slots: Array, rows: Rows) -> Ran:
+    """What the learners make of the rows.
 
     A population's scaling and map serve all keys at once and learn nothing.
     """
@@ -32,16 +40,17 @@ def run_learners(job: Job, live: Live, slots: Array, rows: Rows) -> tuple[Array,
         Y = targets_of(rows.L[:, 0], job.targets)
     else:
         Y = np.ascontiguousarray(rows.L) if job.task == "regression" else np.zeros((len(slots), 0))
-    X = scaled if mapped is None else mapped.features
+    X, apart = scaled if mapped is None else mapped.features, None
     if job.composition.keeps_input:
         X = np.hstack([scaled, X])
     if job.directions is not None:
         X = job.directions.rows(X)
+        apart = np.einsum("nd,nd->n", X, X) > APART * X.shape[1]
     out = steps.learner.advance(live.work[LEARNER], slots, X, Y, rows.learn)
     share = job.learner.adapted_share(out)
     if mapped is not None:
         out = mapped._replace(prediction=out.prediction, loss=out.loss)
-    return scaled, out, share
+    return Ran(scaled, out, share, apart)
 
 
 def features(live: Live, name: str, stage: LearnerStage, slots: Array, X: Array, learn: Array) -> Outputs:

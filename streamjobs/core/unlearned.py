@@ -26,6 +26,8 @@ WANTED = ("other_sensor",)  # as the job states: no reason for a warning
 WINDOWS = ("sparse", "gap")  # reasons that count windows; the others count samples
 ENOUGH = 20  # samples, to say that a number is not there any more, and rows, to say that they are unlike a population's
 FAR = 5.0  # standard deviations of a population; in other units, a number of most rows is outside
+APART = 4.0  # mean square of a row's directions, 1 of the population's rows; with a sensor in smaller units it is larger
+TOGETHER = "all their numbers together"
 MOST_NAMED = 3
 
 
@@ -112,10 +114,12 @@ class Taken:
         most = [name for name, count in self.outside.most_common() if 2 * count > self.rows]
         if self.rows < ENOUGH or not most:
             return None
+        most = [name for name in most if name != TOGETHER] or most
         others = f" and of {len(most) - MOST_NAMED} other numbers" if len(most) > MOST_NAMED else ""
         return (
             f"most windows are unlike those of the population, by {', '.join(most[:MOST_NAMED])}{others}: other units "
-            "(g or m/s^2, rad/s or degrees/s), or a sensor that is mounted another way. Do not trust their classes."
+            "(g or m/s^2, rad/s or degrees/s), an axis without a signal, a sensor that is mounted another way, or "
+            "activities that it lacks. Do not trust their classes."
         )
 
     @property
@@ -174,13 +178,19 @@ class Taken:
         return None
 
 
-def outside(names: Sequence[str], scaled: Array, clip: float) -> dict[str, int]:
-    """How many rows (n, width), in standard deviations and cut at +-clip (0: not cut), are FAR, by name of the number."""
+def outside(names: Sequence[str], scaled: Array, clip: float, apart: Array | None = None) -> dict[str, int]:
+    """How many rows (n, width), in standard deviations and cut at +-clip (0: not cut), are FAR, by name of the number.
+
+    apart: (n,) bool, the rows that are so by TOGETHER; None: not known.
+    """
+    found: dict[str, int] = {}
     far = np.abs(scaled) >= (min(clip, FAR) if clip else FAR)
-    if not np.count_nonzero(far):
-        return {}
-    counts = far.sum(axis=0)
-    return {names[n]: int(counts[n]) for n in np.flatnonzero(counts).tolist()}
+    if np.count_nonzero(far):
+        counts = far.sum(axis=0)
+        found = {names[n]: int(counts[n]) for n in np.flatnonzero(counts).tolist()}
+    if apart is not None and (together := np.count_nonzero(apart)):
+        found[TOGETHER] = together
+    return found
 
 
 def of_each(counts: Counter[str]) -> str:

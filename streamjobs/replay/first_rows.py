@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record
-from streamjobs.core.unlearned import outside
+from streamjobs.core.unlearned import APART, outside
 from streamjobs.replay.engine import Replay
 from streamjobs.settings.composition import derived
 from streamjobs.settings.sections import LearnerSection, ScalingSection, Settings, SinksSection
@@ -52,8 +53,18 @@ def first_rows(job: Job, records: Sequence[Record], most: int) -> FirstRows:
     columns, tally = job.composition.columns, replay.tally
     if unscaled and shared:
         rows = shared.learner.transform(shared.state, np.array([row.numbers for row in unscaled], float))
-        tally.outside.update(outside(columns, rows, settings.scaling.clip))
+        tally.outside.update(outside(columns, rows, settings.scaling.clip, _apart(job, rows)))
     return FirstRows(columns, unscaled[:most], scaled, tally.rows, tally.skipped, tally.unlike)
+
+
+def _apart(job: Job, scaled: Array) -> Array | None:
+    """As a worker has it of scaled rows: `core.model.run_learners`."""
+    assert job.population is not None
+    if job.directions is None:
+        return None
+    mapped = job.population.map and job.population.map.learner.transform(job.population.map.state, scaled)
+    X = scaled if mapped is None else np.hstack([scaled, mapped]) if job.composition.keeps_input else mapped
+    return np.asarray(np.square(job.directions.rows(X)).mean(axis=1) > APART)
 
 
 def _rows(settings: Settings, scaling: ScalingSection, records: Sequence[Record], most: int) -> tuple[list[Row], Replay]:

@@ -9,7 +9,7 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Report, Stored
-from streamjobs.core.unlearned import ENOUGH, REASONS, Taken
+from streamjobs.core.unlearned import ENOUGH, REASONS, TOGETHER, Taken
 from streamjobs.stages import windows
 from tests.core.people import job_of_people
 from tests.core.streams import record, samples, settings
@@ -116,5 +116,6 @@ def test_a_sentence_about_windows_unlike_the_population_names_the_numbers() -> N
     assert "those of the population, by ax_mean, ay_mean, az_mean: other units" in (counts.unlike or "")
     counts.outside["ax_log_sd"] = 12
     assert "by ax_mean, ay_mean, ax_log_sd and of 1 other numbers" in (counts.unlike or "")
+    assert counts.unlike == taken(rows=ENOUGH, outside=counts.outside | {TOGETHER: 20}).unlike  # the numbers say more
     counts.rows -= 1
     assert counts.unlike is None

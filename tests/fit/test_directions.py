@@ -91,3 +91,19 @@ def test_too_few_or_too_many_are_refused(tmp_path, capsys):
         path = job_file(tmp_path, DIRECTED.replace("directions = 5", f"directions = {count}"))
         assert command("fit", path, "--input", recordings, "--no-report") == 2
         assert f"got {count}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("times", [1.0, 0.4])
+def test_a_sensor_in_smaller_units_is_named_though_no_number_alone_is_far(tmp_path, capsys, times):
+    linear = DIRECTED.replace("directions = 5", "directions = 20").replace("rate = 10.0", 'rate = 10.0\nstatistics = "rich"')
+    job = job_file(tmp_path, linear.replace('"ald"\nbudget = 20\n[head]\nname = "rls"', '"rls"'))
+    assert command("fit", job, "--input", as_csv(tmp_path / "people.csv", list(rows())), "--no-report") == 0
+    recorded = as_csv(
+        tmp_path / "others.csv", [row | {name: row[name] * times for name in ("ax", "ay", "az")} for row in rows(3, seed=2)]
+    )
+    for words in (("check", job, "--sample", recorded), ("replay", job, "--input", recorded)):
+        capsys.readouterr()
+        assert command(*words, "--key", "person") == 0
+        said = "".join(capsys.readouterr())
+        assert ("unlike those of the population, by all their numbers together: other units" in said) == (times < 1)
+        assert said.count("unlike") == (times < 1)

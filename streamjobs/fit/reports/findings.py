@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.core.unlearned import Taken, outside
+from streamjobs.core.unlearned import FAR, Taken, outside
 from streamjobs.fit.evaluation import Runs
 from streamjobs.fit.recordings import Recordings
 from streamjobs.fit.reports.curve import MORE, Curve
@@ -19,6 +19,8 @@ FEWEST = 10  # windows of a recording
 MOST_NAMED = 10  # recordings, pairs of activities
 MOST_COPIES = 5
 NO_SPREAD = 1e-9  # of the variance of all, where others have none
+LEVERAGE = 3.0  # of a person's windows, 1 of those of all others
+RIDGE = 0.01  # added to all variances, each 1, where numbers are compared together
 HALF = 0.5  # right windows, below which a job is not worth running
 MATTERS = 0.005  # of accuracy
 WEAK = 0.8  # accuracy of a person that asks for a look
@@ -166,14 +168,19 @@ def copies(data: Recordings) -> Iterator[str]:
 def strangers(data: Recordings, columns: Sequence[str]) -> Iterator[str]:
     """A sentence for each person with windows unlike those of all others; columns: names of the statistics."""
     X = data.X[:, : len(columns)] - data.X[:, : len(columns)].mean(axis=0)
-    total, squares = X.sum(axis=0), np.square(X).sum(axis=0)
+    total, products = X.sum(axis=0), X.T @ X
+    squares = np.diag(products)
     for person in np.unique(data.person).tolist():
         own = X[data.person == person]
         others = len(X) - len(own)
         mean = (total - own.sum(axis=0)) / others
         variance = (squares - np.square(own).sum(axis=0)) / others - mean**2
         spread = variance > NO_SPREAD * squares / len(X)
-        rows = (own - mean) / np.sqrt(np.where(spread, variance, np.inf))
-        counts = Taken(rows=len(rows), outside=Counter(outside(columns, rows, 0.0)))
+        scale = np.sqrt(np.where(spread, variance, np.inf))
+        rows = (own - mean) / scale
+        together = ((products - own.T @ own) / others - np.outer(mean, mean)) / np.outer(scale, scale)
+        cut = np.clip(rows, -FAR, FAR)
+        apart = np.einsum("nd,nd->n", cut, np.linalg.solve(together + RIDGE * np.eye(len(scale)), cut.T).T) / len(scale)
+        counts = Taken(rows=len(rows), outside=Counter(outside(columns, rows, 0.0, apart > LEVERAGE)))
         if counts.unlike:
             yield f"{data.people[person]}: {counts.unlike}"
