@@ -173,10 +173,16 @@ def _print_result(fitted: "Fitted", asked: "Asked", seconds: float) -> None:
     if fitted.picture is not None:
         say(f"{fitted.picture}: the report")
     if fitted.stated:
+        from streamjobs.fit.fitting import LABEL_DELAY
+        from streamjobs.job_files import load_job
+
         if asked.output is None:
             say(f"A person's state has at most {readable(job_of(job_file).state_bytes)}.")
         words = " ".join(filter(None, (f"replay {job_file} --input RECORDINGS", fitted.read.key, "--score")))
-        say(f"Next, with recordings of other people: streamjobs {words}")
+        labels = load_job(job_file).labels
+        late = asked.label_delay or ("" if labels.delay or labels.wait else f"{LABEL_DELAY:g}s")
+        words = (f"STREAMJOBS_LABELS__DELAY={late} " if late else "") + f"streamjobs {words}"  # as late as in the report
+        say(f"Next, with recordings of other people: {words}")
         say(f"To recognise the activities of new people: streamjobs topics create {job_file}; streamjobs run {job_file}")
     else:
         say(f'{job_file} does not use it yet; add to it:\n\n[population]\nfile = "{fitted.output}"')

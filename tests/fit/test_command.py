@@ -179,17 +179,19 @@ def test_of_many_people_some_are_left_out_unless_a_number_is_stated(tmp_path, ta
 
 
 @pytest.mark.parametrize(("column", "words"), [("who is it", ("--key", "who is it")), ("person", ())])
-def test_the_command_that_comes_next_works_as_it_is_printed(tmp_path, table, capsys, column, words):
-    """Also for a column with another name than usual."""
+def test_the_command_that_comes_next_works_as_it_is_printed(tmp_path, table, capsys, monkeypatch, column, words):
+    """Also for a column with another name than usual. Its labels are as late as those of the report."""
     few = [{column: row["person"], **{name: row[name] for name in row if name != "person"}} for row in table[::3]]
     few = [row | {"ts": 1_700_000_000.0 + n / 10} for n, row in enumerate(few)]
     assert fit(tmp_path, few, "--no-report", *words) == 0
     said = capsys.readouterr().out
     assert f"A person's state has at most {readable(job_of(tmp_path / 'job.toml').state_bytes)}." in said
     (line,) = (line for line in said.splitlines() if line.startswith("Next, "))
-    call = shlex.split(line.partition("streamjobs ")[2])
+    variable, _, *call = shlex.split(line.partition(": ")[2])
+    monkeypatch.setenv(*variable.split("="))
     assert command(*(str(tmp_path / "in.jsonl") if word == "RECORDINGS" else word for word in call)) == 0
-    assert "A new person" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "A new person" in said and "labels 20 windows late" in said
 
 
 def test_a_job_of_init_without_a_label_is_asked_for_the_label_and_not_for_an_output(tmp_path, table, capsys):
