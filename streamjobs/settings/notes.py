@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from streamjobs.settings.presets import preset_of
-from streamjobs.settings.sections import Settings
+from streamjobs.settings.sections import MOST_WAITING, Settings
 from streamjobs.settings.source import SourceSection
 
 
@@ -52,6 +52,12 @@ def _sentences(settings: Settings) -> Iterator[str]:
         )
     if source.lateness and source.late != "learn" and not untimed:
         yield f"[source]: samples later than {source.lateness:g} s are not learned (late = {source.late!r})."
+    longest, window = max(settings.labels.wait, settings.labels.delay), settings.window
+    if window and longest > (covered := (settings.labels.most or MOST_WAITING) * (window.hop or window.length)):
+        yield (
+            f"[labels]: where a key has no pauses, windows wait {covered:g} s for labels, not {longest:g} s: labels that "
+            f"come later meet no window. Set a larger hop{' or most' if settings.labels.most else ''}."
+        )
     if settings.broker.session_timeout < 6:
         yield "[broker]: brokers refuse a session_timeout below 6 s by default (group.min.session.timeout.ms)."
     if settings.job.guarantee == "exactly_once":

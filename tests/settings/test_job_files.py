@@ -255,6 +255,16 @@ def test_a_job_without_labels_is_advised_and_runs():
     assert any("predictions are never learned and stay null" in sentence for sentence in notes(settings_from(made)))
 
 
+@pytest.mark.parametrize(
+    ("labels", "said"), [({"wait": "1d"}, None), ({"wait": "5d"}, "100000 s"), ({"delay": "2m", "most": 90}, "90 s")]
+)
+def test_labels_later_than_windows_can_wait_are_named(labels, said):
+    window = {"length": "2s", "hop": "1s", "rate": 50.0}
+    made = table(source={"label": "activity", "time": "ts"}, window=window, labels=labels)
+    found = [sentence for sentence in notes(settings_from(made)) if sentence.startswith("[labels]")]
+    assert len(found) == (said is not None) and all(f"windows wait {said} for labels, not" in one for one in found)
+
+
 def test_a_learner_without_features_is_refused():
     (found,) = problems({**table(learner=None, head=None), "learner": {"name": "running_mean"}})
     assert found == "job.toml [learner]: running_mean gives no features; it belongs in the list [drift] 'beside'."
