@@ -249,6 +249,8 @@ def columns_of(rows: Sequence[dict[str, Any]]) -> list[Column]:
 def _column(name: str, cells: list[Any]) -> Column:
     values = [cell for cell in cells if not absent(cell)]
     kinds = {_kind(value) for value in values}
+    if kinds == {"number", "text"} and plain_name(name) in KEYS:  # such as people 1, 2 and 3b
+        values, kinds = [str(value) for value in values], {"text"}
     kind = "empty" if not kinds else kinds.pop() if len(kinds) == 1 else "mixed"
     return Column(name, values, len(cells) - len(values), kind)
 

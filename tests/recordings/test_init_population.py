@@ -95,3 +95,10 @@ def test_people_at_another_rate_are_named_by_init_and_missed_by_fit(tmp_path, pr
     assert "% of the windows are skipped as sparse: windows with fewer than 80 %" in " ".join(
         capsys.readouterr().err.split()
     )
+
+
+def test_people_with_numbers_and_texts_for_names_are_keys(tmp_path, printed):
+    names = {"p8": "8", "p9": "9b", "p10": "10", "p11": "ü 11", "p12": "12"}
+    made = [row | {"person": names[row["person"]]} for row in rows(people=5)]
+    found = printed(as_csv(tmp_path / "people.csv", sorted(made, key=lambda row: row["ts"])))
+    assert "population" in read_table(found.file) and found.out.strip().endswith("--key person")
