@@ -188,7 +188,7 @@ def outside(names: Sequence[str], scaled: Array, clip: float, apart: Array | Non
     if np.count_nonzero(far):
         counts = far.sum(axis=0)
         found = {names[n]: int(counts[n]) for n in np.flatnonzero(counts).tolist()}
-    if apart is not None and (together := np.count_nonzero(apart)):
+    if apart is not None and (together := int(np.count_nonzero(apart))):
         found[TOGETHER] = together
     return found
 
