@@ -37,10 +37,10 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 SERIALS = (36_526, 73_051)  # days of the years 2000 to 2099, as spreadsheets count them
 _WRITTEN = re.compile(
     r"(?P<first>[0-9]{1,4})(?P<mark>[./ -])(?P<second>[0-9]{1,2}|[A-Za-z]{3})(?P=mark)(?P<last>[0-9]{4}|[0-9]{2})"
-    r"(?:(?P<gap>, ?|T| +)[0-9]{1,2}:[0-9]{2}(?P<s>:[0-9]{2}(?:(?P<point>[.,])[0-9]{1,6})?)?"
+    r"(?:(?P<gap>, ?|T| +)[0-9]{1,2}(?P<by>[:.])[0-9]{2}(?P<s>(?P=by)[0-9]{2}(?:(?P<point>[.,])[0-9]{1,6})?)?"
     r"(?:(?P<before> *)(?P<noon>[AaPp][Mm]))?(?:(?P<apart> *)(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2}))?)?"
 )
-CLOCK = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?( ?[AaPp][Mm])?")  # a time of day
+CLOCK = re.compile(r"[0-9]{1,2}(:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?( ?[AaPp][Mm])?|\.[0-9]{2}\.[0-9]{2})")  # a time of day
 NAMING = ("name", "sensor", "id", "type", "n")  # fields that may name the objects of a list; n: of SenML
 _PLAIN = re.compile(r'[^=."\[\]\x00-\x1f\\]+')
 _WITH_UNIT = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]+)? ?([%°A-Za-zµΩ][^ ]{0,9})")
@@ -192,8 +192,8 @@ def _formats(column: Column, chosen: str | None) -> list[str]:
         return dates
     clock = (
         ("%I" if seen["noon"] else "%H")
-        + ":%M"
-        + (":%S" if seen["s"] else "")
+        + f"{seen['by']}%M"
+        + (f"{seen['by']}%S" if seen["s"] else "")
         + (f"{seen['point']}%f" if seen["s"] and seen["point"] else "")
     )
     rest = (f"{seen['before']}%p" if seen["noon"] else "") + (f"{seen['apart']}%z" if seen["zone"] else "")

@@ -3,13 +3,14 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamjobs.recordings.arrays import Array
+from streamjobs.recordings.codes import codes_of
 from streamjobs.recordings.columns import absent, plain_name
 from streamjobs.recordings.files import SECONDS, rows_of
 from streamjobs.recordings.guess.result import Gaps, Guess, windowed
@@ -54,6 +55,7 @@ class Profile(NamedTuple):
     apart: str | None = None  # what keys with samples at rates of their own need
     wait: float = 0.0  # seconds until the last late label
     waiting: int = 0  # rows of a key in this time
+    codes: Mapping[str, list[float]] = {}  # as of the guess
     gaps: Gaps = Gaps()
 
 
@@ -85,6 +87,7 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     """Leaves out fields that cannot be watched, with the reason; names them where they were chosen, or predict a label."""
     if found.gaps.lacking:  # of more rows than were looked at before
         guessed = guessed._replace(gaps=found.gaps)
+    guessed = guessed._replace(codes=found.codes)
     guessed = guessed._replace(counts=[name for name in found.counts if name not in found.trending])
     if guessed.wait is not None:
         guessed = guessed._replace(wait=found.wait, waiting=found.waiting)
@@ -96,7 +99,7 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
         name: f"{way} all through the sample, which drift detection would report again and again"
         for name, way in found.trending.items()
     }
-    remarks = list(guessed.remarks)
+    remarks = [*guessed.remarks, *_said_of(found.codes)]
     if found.most_rows >= LEAST:  # of more rows than those by which the remark was made
         remarks = [one for one in remarks if NEVER not in one]
     if found.apart is not None and not any(APART in one for one in remarks):
@@ -111,6 +114,14 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     remarks += [f"{name!r} {why}" for name, why in left_out.items() if name not in (*found.still, *found.names)]
     remarks += [stands_still(found.still)] if found.still else []
     return guessed._replace(remarks=remarks)
+
+
+def _said_of(codes: Mapping[str, Sequence[float]]) -> Iterator[str]:
+    """A sentence for the fields with the same codes."""
+    for one in dict.fromkeys(map(tuple, codes.values())):
+        names = quoted_names([name for name, own in codes.items() if tuple(own) == one])
+        numbers = " and ".join(f"{code:.10g}" for code in one)
+        yield f"{numbers} in {names} is far from all other numbers, as a code for a missing one: missing_values has it"
 
 
 def may_leave_out(guessed: Guess) -> bool:
@@ -142,6 +153,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     fields = guessed.fields
     kept, late = _by_key(rows, guessed, owners)
     of_keys = kept.values()
+    codes = _without_codes(fields, of_keys)
     keys = [key for key in of_keys if len(key) >= LEAST]
     numbers = [key[:, 1:] for key in keys]
     still = [n for n in range(len(fields)) if numbers and all(_is_still(key[:, n]) for key in numbers)]
@@ -181,8 +193,19 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         apart,
         second * late,
         waiting,
+        codes,
         _gaps(fields, of_keys),
     )
+
+
+def _without_codes(fields: Sequence[str], of_keys: Iterable[Array]) -> dict[str, list[float]]:
+    """The codes of each field; they are NaN afterwards."""
+    whole = np.concatenate([np.empty((0, 1 + len(fields))), *of_keys])
+    codes = {name: found for n, name in enumerate(fields) if (found := codes_of(whole[:, 1 + n]))}
+    for key, (name, found) in itertools.product(of_keys, codes.items()):
+        column = key[:, 1 + fields.index(name)]
+        column[np.isin(column, found)] = np.nan
+    return codes
 
 
 def _gaps(fields: Sequence[str], of_keys: Iterable[Array]) -> Gaps:

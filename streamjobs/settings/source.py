@@ -113,9 +113,11 @@ class SourceSection(Section):
         "left out; hold: the field has the key's newest number; mean: the mean of the key's numbers so far; or a table for "
         "some fields, such as { temp = 'hold' }: the others have dlq",
     )
+    missing_values: list[float] | dict[FieldName, list[float]] | None = optional(
+        "numbers that mean a missing one: [-999], or { temp = [-127] }"
+    )
     hold_for: Seconds | None = optional(
-        "with hold: event time after which a number is too old to be filled in, and the sample is left out "
-        "(duration, or seconds); absent: never"
+        "with hold: event time after which a number is too old to be filled in; (duration, or seconds); absent: never"
     )
     late: Literal["learn", "predict_only", "drop", "dlq"] = setting(
         "learn", "what to do with a sample older than the newest one applied to its key; without `time` no sample is late"
@@ -139,7 +141,7 @@ class SourceSection(Section):
     linger: Seconds = setting(
         0.0,
         "how long the broker may wait for 64 KB before it answers a fetch: outputs are later, but single records of many "
-        "keys need a fraction of the processor (duration, or seconds)",
+        "keys need less processor (duration, or seconds)",
         le=1,
     )
     max_bytes: Bytes = setting(1 << 20, "largest record value (size, or bytes)")
@@ -261,6 +263,13 @@ class SourceSection(Section):
         if self.sensors is None or self.sensors.samples is None:
             return self.time
         return f"{self.sensors.samples}[0].{self.time}"
+
+    def codes(self, dim: int) -> list[tuple[slice | int, list[float]]]:
+        """Columns of x, and the numbers that stand for a missing one there."""
+        if isinstance(self.missing_values, dict):
+            named = enumerate(field for _, field in self.columns)
+            return [(n, self.missing_values[field]) for n, field in named if field in self.missing_values]
+        return [(slice(dim), self.missing_values)] if self.missing_values else []
 
     def policies(self, dim: int) -> tuple[str, ...]:
         """What to do about a missing number of each column of x."""

@@ -278,3 +278,23 @@ def test_what_cannot_be_meant_is_reported():
     assert "missing: 'aw' is not one of fields" in one
     (one,) = problems(table(source={"missing": "mean", "hold_for": "5s"}))
     assert "hold_for has no meaning without missing = 'hold'" in one
+
+
+@pytest.mark.parametrize("form", ["json", "msgpack"])
+def test_numbers_that_stand_for_a_missing_one_are_missing(form):
+    numbers = [(1, 10, 5), (2, -200, 5), (6, 20, -200), (-200, 30, 255), (9, 60, 7)]
+    null = [(1, 10, 5), (2, None, 5), (6, 20, None), (None, 30, 255), (9, 60, 7)]
+    coded, plain = ([record(n, x, form) for n, x in enumerate(rows)] for rows in (numbers, null))
+    for missing in ("hold", "mean", "skip"):
+        every = job(missing, form, source={"missing_values": [-200, -999]})
+        assert rows_seen(every, coded) == rows_seen(job(missing, form), plain)
+    assert rows_seen(job("hold", form), coded)[1] == [2, -200, 5]  # without the setting it is a number
+    one = job("hold", form, source={"missing_values": {"az": [-200, 255]}})
+    assert rows_seen(one, coded) == [[1, 10, 5], [2, -200, 5], [6, 20, 5], [-200, 30, 5], [9, 60, 7]]
+    (strict, _) = run(job("dlq", form, source={"missing_values": [-200]}), coded)
+    assert strict.report.dead_lettered == {"not_finite": 3}
+
+
+def test_missing_values_of_other_fields_are_refused():
+    (one,) = problems(table(source={"missing_values": {"axx": [-1]}}))
+    assert "missing_values: 'axx' is not one of fields with numbers" in one

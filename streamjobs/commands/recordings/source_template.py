@@ -32,7 +32,7 @@ def lines_of_source(
         "x": x,
         "time": _time(guessed, zone),
         "label": _label(guessed),
-        "missing": _missing(guessed, missing) + _lenient(guessed) + _most(guessed) + _linger(guessed),
+        "missing": _missing(guessed, missing) + _codes(guessed) + _lenient(guessed) + _most(guessed) + _linger(guessed),
         "left_out": _left_out(guessed),
     }
 
@@ -125,6 +125,18 @@ def _missing(guessed: "Guess | None", policy: str | None) -> str:
     gaps = None if guessed is None else guessed.gaps
     why = f"; {gaps.lacking:,} of {gaps.rows:,} rows lack a number" if gaps is not None and gaps.lacking else ""
     return f'missing = "{policy}"  # dlq | skip | hold | mean{why}\n'
+
+
+def _codes(guessed: "Guess | None") -> str:
+    """A line where fields that are left have numbers which stand for a missing one."""
+    codes = {} if guessed is None else {name: found for name, found in guessed.codes.items() if name in guessed.fields}
+    if not codes:
+        return ""
+    lists = {name: f"[{', '.join(f'{code:.10g}' for code in found)}]" for name, found in codes.items()}
+    value = "{ " + ", ".join(f"{quoted(name)} = {found}" for name, found in lists.items()) + " }"
+    if guessed is not None and len(codes) == len(guessed.fields) and len(set(lists.values())) == 1:
+        value = next(iter(lists.values()))
+    return f"missing_values = {value}  # numbers that stand for a missing one\n"
 
 
 def _lenient(guessed: "Guess | None") -> str:

@@ -72,7 +72,7 @@ def decoder(
     may_miss = np.array([policy != "dlq" for policy in source.policies(dim)]) if source.may_miss else None
     if source.sensors is not None:
         may_miss = np.ones(dim, np.bool_)  # a sample has the columns of its own sensor
-    checked = partial(_checked, source=source, bounds=bounds, may_miss=may_miss)
+    checked = _without_codes(partial(_checked, source=source, bounds=bounds, may_miss=may_miss), source.codes(dim))
     parse_all = batch_parser(source, dim, mirror)
 
     def decode(records: Sequence[Record]) -> Decoded:
@@ -196,6 +196,20 @@ class _Samples:
         else:
             owner, times, X, stamps = (np.concatenate(part) for part in zip(*self.parts, strict=True))
         return _Joined(owner, times, X, self.labels, stamps)
+
+
+def _without_codes(
+    check: Callable[..., Decoded], codes: Sequence[tuple[slice | int, list[float]]]
+) -> Callable[..., Decoded]:
+    """`check` of samples with NaN for each number that means a missing one. codes: as `SourceSection.codes`."""
+
+    def checked(samples: _Joined, records: Sequence[Record], errors: dict[int, RecordError], **more: bool) -> Decoded:
+        X = samples.X.copy()
+        for columns, numbers in codes:
+            X[:, columns][np.isin(samples.X[:, columns], numbers)] = np.nan
+        return check(samples._replace(X=X), records, errors, **more)
+
+    return checked if codes else check
 
 
 def _checked(

@@ -58,6 +58,7 @@ class Guess(NamedTuple):
     key_from: str | None = None  # file: the names of the sample's files are the keys
     mirror: Mirror | None = None  # of a sensor that is worn on either side: `survey`
     largest: float = 0.0  # absolute value of a number of x
+    codes: Mapping[str, Sequence[float]] = {}  # fields with numbers that stand for a missing one, and these
     counts: Sequence[str] = ()  # fields that are never below 0, and often there
     lenient: Sequence[str] = ()  # the time and fields that are numbers as texts
     categories: Mapping[str, Sequence[str]] = {}  # columns of texts that may predict the label, with their texts

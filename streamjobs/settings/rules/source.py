@@ -103,6 +103,15 @@ def _missing(source: SourceSection) -> Problems:
         for name in table:
             if fields is not None and name not in fields:
                 yield "source.missing", f"missing: {name!r} is not one of fields{suggestion(name, fields)}"
+    codes, place = source.missing_values, "source.missing_values"
+    if isinstance(codes, dict):
+        if fields is None:
+            yield place, "missing_values names fields, so x must be made up of named fields; set fields, or give a list."
+        for name in codes:
+            if fields is not None and (name not in fields or name in source.categories_of):
+                yield place, f"missing_values: {name!r} is not one of fields with numbers{suggestion(name, fields)}"
+    if codes is not None and source.sensors is not None:
+        yield place, "missing_values cannot be used with [source.sensors] yet; remove it."
     if source.hold_for is not None and "hold" not in (table.values() if isinstance(table, dict) else (table,)):
         yield "source.hold_for", "hold_for has no meaning without missing = 'hold'; set it, or remove hold_for."
 
@@ -116,6 +125,8 @@ def window_contradictions(window: WindowSection, source: SourceSection) -> Probl
     if mirror is None or source.sensors is not None:  # of sensors, another rule reports it
         return
     place = "window.mirror"
+    if source.missing_values is not None:
+        yield place, "mirror cannot be used with [source] missing_values yet: it changes their signs; remove one of the two."
     if source.format == "raw":
         yield place, f"mirror has no meaning in raw records: they have no field {mirror.field!r}; use json or msgpack."
     elif fields is None:
