@@ -109,7 +109,8 @@ class Trial(NamedTuple):
     @property
     def unfit(self) -> tuple[str, str] | None:
         """A column that should not be watched, and why: most keys alarm on it, and also differ from its forecasts."""
-        if self.tried and self.tried[-1].fits and "innovations" in self.tried[-1].watch:  # such as of a level that wanders
+        best = self.tried[-1] if self.tried else None
+        if best and best.fits and "innovations" in best.watch and best.usual.total() <= best.stated:  # a level that wanders
             return None
         for way in self.tried:
             if way.watch in ([*WITHOUT_RHYTHM], "columns") and not way.fits and (loud := way.loud):
