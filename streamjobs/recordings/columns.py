@@ -15,7 +15,10 @@ KEYS = (
     *("maschine", "maschinen_id", "sensor", "sensor_id", "id"),
 )
 TIMES = ("time", "timestamp", "ts", "t", "event_time", "datetime")
-LABELS = ("label", "labels", "activity", "class", "target", "y", "exercise")
+LABELS = (
+    *("label", "labels", "activity", "class", "target", "y", "exercise", "gait", "gesture", "posture", "behaviour"),
+    *("behavior", "aktivitaet", "klasse", "uebung"),
+)
 ASIDE = ("seg", "segment", "session", "recording", "side", "row", "index", "offset", "partition", "seq", "unnamed")
 FAULT_WORDS = {"anomaly", "anomalous", "attack", "changepoint", "failure", "fault", "faulty", "outlier"}  # last in a name
 TIME_WORDS = {"time", "times", "timestamp", "ts", "datetime", "date", "elapsed", "epoch", "uptime"}

@@ -1,5 +1,6 @@
 """Counts people and classes in a whole file: its first rows are often one person at one activity."""
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 from streamjobs.recordings.columns import plain_name
 from streamjobs.recordings.files import recordings_of, rows_of
 from streamjobs.recordings.guess.columns import MOST_CLASSES
+from streamjobs.recordings.guess.keys import names_id
 from streamjobs.recordings.guess.result import Guess, windowed
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.sides import NAMES, Mirror, Sides
@@ -33,7 +35,7 @@ def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
 
     More than MOST_CLASSES different labels are not counted further.
     """
-    guessed = _by_folder(path, _by_file(path, guessed, how), how)
+    guessed = _by_folder(path, _by_file(path, _by_blocks(path, guessed, how), how), how)
     if guessed.label is None or guessed.task != "classification":
         return guessed
     wanted = [name for name in (guessed.label, guessed.key) if name is not None]
@@ -103,6 +105,24 @@ def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     choose = {what: why for what, why in guessed.choose.items() if what != "key"}
     candidates = {what: names for what, names in guessed.candidates.items() if what != "key"}
     return guessed._replace(key_from="file", files=len({*files}), choose=choose, candidates=candidates)
+
+
+def _by_blocks(path: Path, guessed: Guess, how: How) -> Guess:
+    """With the only column that may have the key, if it has the name of an id and each value's rows follow one another."""
+    names = guessed.candidates.get("key", [])
+    if len(names) != 1 or not names_id(names[0]) or guessed.preset is not None:
+        return guessed
+    find = column_path(names[0]).find
+    values = [value for value, _ in itertools.groupby(map(find, rows_of(path, how, names)))]
+    if len(values) < 2 or len({*values}) < len(values) or {*values} & {ABSENT, None, ""}:
+        return guessed
+    why = f"the rows of each of its {len(values):,} different values follow one another"
+    choose, left_out = (
+        {k: v for k, v in had.items() if k not in ("key", *names)} for had in (guessed.choose, guessed.left_out)
+    )
+    candidates = {what: some for what, some in guessed.candidates.items() if what != "key"}
+    because = {**guessed.because, "key": why}
+    return guessed._replace(key=names[0], choose=choose, left_out=left_out, candidates=candidates, because=because)
 
 
 def _by_folder(path: Path, guessed: Guess, how: How) -> Guess:

@@ -258,3 +258,18 @@ def test_a_fleet_with_a_day_in_its_numbers_gets_what_can_alarm_within_the_sample
     drift = read_table(found.file)["drift"]
     assert drift["watch"] == ["columns", "innovations", "rows"] and "detector" not in drift
     assert found.says('watch = "columns" raised', "of warm-up") or found.says("no key of the sample has enough rows")
+
+
+@pytest.mark.parametrize("returns", [False, True])
+def test_animals_recorded_one_after_another_are_keys_and_teach_a_population(tmp_path, printed, returns):
+    """More rows each than init guesses from; a value that returns may be the state of one device."""
+    of = [(i // 2100 if i < 10_500 or not returns else 0) for i in range(12_600)]
+    made = table(12_600, horse=lambda i: f"h{of[i]}", ts=lambda i: START + 0.1 * i + 900 * (i // 2100), ax=random)
+    rng = np.random.default_rng(3)
+    for i, row in enumerate(made):
+        row["gait"] = "wt"[i // 150 % 2]
+        row["ax"] = round(float(rng.normal() * (1 + i // 150 % 2)), 3)
+    found = printed(as_csv(tmp_path / "a.csv", made))
+    assert found.says("label gait (classification, 2 classes)" if not returns else "label gait (classification)")
+    assert found.says("key horse", "6 people with labels") is not returns
+    assert found.says("choose: key") is returns and found.out.endswith("--key horse\n") is not returns

@@ -12,7 +12,7 @@ ID_WORDS = {
     *("id", "uuid", "imei", "mac", "serial", "node", "unit", "station", "meter", "vehicle", "machine", "asset", "sensor"),
     *("card", "account", "customer", "driver", "tank", "vessel", "ship", "truck", "robot", "boiler", "well"),
     *("kunde", "karte", "konto", "pumpe", "raum", "haus", "wohnung", "kessel", "messstelle"),
-    *("seriennummer", "fahrer", "gebaeude"),
+    *("seriennummer", "fahrer", "gebaeude", "horse", "cow", "dog"),
     *("device", "engine", "pump", "turbine", "house", "household", "room", "patient", "participant", "player", "animal"),
 }
 LEAST_REPEATED = 0.1  # of the rows: with the time of another row, so that several devices are in the recording
