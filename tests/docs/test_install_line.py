@@ -44,3 +44,13 @@ def test_no_message_or_page_names_a_package_that_no_index_has() -> None:
     ]
     named = [str(path) for path in texts if re.search(r"streamjobs\[[a-z,]+\]", path.read_text(encoding="utf-8"))]
     assert len(texts) > 300 and not named
+
+
+def test_a_wheel_is_built_before_it_is_installed_and_an_operators_first_day_has_six_commands() -> None:
+    page = (CHECKOUT / "deploy" / "README.md").read_text(encoding="utf-8")
+    block = next(block for block in page.split("```") if ".whl" in block)
+    assert 0 < block.index("pip wheel") < block.index("-c requirements.lock") < block.index("streamjobs-*.whl")
+    day = page.split("### An operator's first day\n")[1].split("\n### ")[0]
+    typed = re.findall(r"`(streamjobs [a-z]+[^`]*)`", day)
+    assert len(typed) == len({*typed}) == 6 and day.strip().startswith("Six commands of streamjobs")
+    assert all(" job.toml" in one for one in typed)
