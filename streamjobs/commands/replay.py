@@ -111,10 +111,10 @@ def replay(
         is_topics = expect == "topics"
         expected = from_topics(job.settings.broker, job.sinks) if is_topics else from_files(Path(expect), list(job.sinks))
     scores = scores_of(job) if score else None
-    scored_late = Scored(job)
-    late = scored_late if scored_late.is_late and not pool else None
     compile_loops(job)
     run, progress = Replay(job, pooled=pool), Progress(job.task)
+    scored_late = Scored(run)
+    late = scored_late if scored_late.is_late and not pool else None
     figures = Figures(run)
     with Writer(output_dir, list(job.sinks)) as writer, contextlib.closing(records):
         takers = [one.take for one in (writer, figures, scores, expected, late) if one is not None]
@@ -123,7 +123,7 @@ def replay(
             for one in takers:
                 one(output)
 
-        tally = run.run(records if late is None else late.passing(records), take, progress)
+        tally = run.run(records, take, progress)
     if not as_json:
         progress.line(tally)
     summary, nothing = figures.summary(), figures.nothing_learned()

@@ -127,6 +127,15 @@ class BatchRows(NamedTuple):
     labels: Sequence[Any] | None = None  # the same of the labels that came with them
 
 
+class LateLabel(NamedTuple):
+    """A label in a record of its own that met its row."""
+
+    key: str
+    time: float  # event time of the row
+    label: Any  # class or number(s)
+    known: float  # event time of the key's newest row when the label came
+
+
 class ShownAlarm(NamedTuple):
     """An alarm that is raised, or ends, for the worker's page."""
 
@@ -200,6 +209,7 @@ class Report:
     newest_delay: float = float("nan")  # its record time minus its event time, seconds
     failures: list[Failure] = field(default_factory=list)  # dead letters "learner_failed"
     batches: list[BatchRows] = field(default_factory=list)
+    late: list[LateLabel] = field(default_factory=list)
     alarms: list[ShownAlarm] = field(default_factory=list)  # the first MOST_SHOWN
     heard: list[tuple[Record, float, bool]] = field(default_factory=list)  # with silent: samples, event times, see `hear`
     write_all: bool = False  # states, with the next checkpoint: alarms of several keys follow from them together

@@ -8,7 +8,7 @@ import numpy as np
 from algorithms.common.protocol import PREDICT_ONLY, Array, Outputs
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
-from streamjobs.core.messages import Report
+from streamjobs.core.messages import LateLabel, Report
 from streamjobs.core.unlearned import APART
 from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.fallback import Fallback
@@ -16,7 +16,7 @@ from streamjobs.stages.late_labels import LateLabels, Matched
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.names import CLASS_COUNTS, FALLBACK, LEARNER, MAP, REFUTED, SCALING, SMOOTHING, WAITING
 from streamjobs.stages.population.reject import Rejection
-from streamjobs.stages.rows import Choice, Rows
+from streamjobs.stages.rows import Choice, Rows, picked
 from streamjobs.stages.smoothing import Refuted, Smoothing, Transitions
 
 
@@ -109,7 +109,18 @@ def remember_choices(
     """Count late labels against the class chosen at the time, and keep the classes chosen for rows that wait."""
     chosen = np.full(len(now.slots), -1) if choice is None else choice.chosen
     waiting.remember(live.work[WAITING], now.slots, chosen)
-    report.labels += int(met.late.sum())
+    if not met.late.any():
+        return
+    late = picked(met.rows, met.late)
+    report.labels += len(late.slots)
+    slots, labels = (
+        late.slots.tolist(),
+        late.L[:, 0].tolist() if choice is not None or late.L.shape[1] == 1 else late.L.tolist(),
+    )
+    if choice is not None:
+        labels = [live.names[0 if live.pooled else slot][int(code)] for slot, code in zip(slots, labels, strict=True)]
+    keys, came = [live.text_of[slot] for slot in slots], met.newest[~met.missed].tolist()
+    report.late += map(LateLabel, keys, late.times.tolist(), labels, came)
     if choice is not None:
         then = np.where(met.origin >= 0, chosen[met.origin], met.said)
         report.wrong += int(((then >= 0) & (then != now.L[:, 0]) & met.late).sum())

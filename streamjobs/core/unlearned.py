@@ -1,9 +1,15 @@
-"""What a job took and did not learn, in counts, and the sentences about it: for a worker's log and for `replay`."""
+"""What a job took and did not learn, in counts, and the sentences about it: for a worker's log and for `replay`.
 
-from collections import Counter
+Also the labels of a key that it has learned, for controls.
+"""
+
+import math
+from bisect import insort
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -196,3 +202,45 @@ def outside(names: Sequence[str], scaled: Array, clip: float, apart: Array | Non
 def of_each(counts: Counter[str]) -> str:
     """The ten largest counts with their names."""
     return ", ".join(f"{name} {count:,}" for name, count in counts.most_common(10))
+
+
+_place = itemgetter(0, 1)
+
+
+@dataclass(slots=True)
+class Known:
+    """The labels of a key that the model has learned."""
+
+    waiting: deque[tuple[float, int, Any]] = field(default_factory=deque)  # from when it is known, number, label
+    until: float = -math.inf  # event time up to which they are learned
+    last: Any = None
+    counts: Counter[Any] = field(default_factory=Counter)  # of classes
+    frequent: Any = None  # the class with the most labels; of several, the first that had so many
+    number: int = 0
+    total: Any = 0.0  # of numbers
+
+    def add(self, came: float, label: Any, number: int = -1) -> None:
+        """came: event time of the newest row then; number: of labels in records of their own, in the order they came."""
+        insort(self.waiting, (came, number, label), key=_place)
+
+    def learn(self, until: float) -> None:
+        self.until = max(self.until, until)
+        while self.waiting and self.waiting[0][0] <= self.until:
+            self.take(self.waiting.popleft()[2])
+
+    def take(self, label: Any) -> None:
+        self.last = label
+        self.number += 1
+        if isinstance(label, str):
+            self.counts[label] = count = self.counts.get(label, 0) + 1
+            if count > self.counts.get(self.frequent, 0):
+                self.frequent = label
+        else:
+            self.total = self.total + np.nan_to_num(np.asarray(label, np.float64))
+
+    @property
+    def most(self) -> Any:
+        """The most frequent class; of numbers their mean. None before the first label."""
+        if self.counts:
+            return self.frequent
+        return (self.total / self.number).tolist() if self.number else None

@@ -190,7 +190,7 @@ class Job:
         lines: dict[str, list[bytes]] = {sink: [] for sink in SINKS if sink in self._job.sinks}
         self._job.compile()
         run = Replay(self._job)
-        figures, late = Figures(run), Scored(self._job)
+        figures, late = Figures(run), Scored(run)
 
         def take(output: Output) -> None:
             lines[output.sink].append(line_of(output))
@@ -198,7 +198,7 @@ class Job:
             if late.is_late:
                 late.take(output)
 
-        run.run(late.passing(self._records(data, key, key_is, time)), take, lambda tally: None)
+        run.run(self._records(data, key, key_is, time), take, lambda tally: None)
         summary = figures.summary() | late.figures()
         for sentence in _to_warn(figures, summary):
             warnings.warn(sentence, ReplayWarning, stacklevel=2)

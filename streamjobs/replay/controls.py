@@ -6,43 +6,13 @@ Labels that come in records of their own ([labels] wait) are not compared here, 
 """
 
 import math
-from collections import Counter, defaultdict, deque
-from dataclasses import dataclass, field
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
 
 from streamjobs.core.messages import Report
-
-
-@dataclass(slots=True)
-class Known:
-    """The labels of a key that the model has learned."""
-
-    waiting: deque[tuple[float, Any]] = field(default_factory=deque)  # time and label, not old enough yet
-    last: Any = None
-    counts: Counter[Any] = field(default_factory=Counter)  # of classes
-    frequent: Any = None  # the class with the most labels; of several, the first that had so many
-    number: int = 0
-    total: Any = 0.0  # of numbers
-
-    def learn(self, until: float) -> None:
-        while self.waiting and self.waiting[0][0] <= until:
-            self.last = self.waiting.popleft()[1]
-            self.number += 1
-            if isinstance(self.last, str):
-                self.counts[self.last] += 1
-                if self.counts[self.last] > self.counts[self.frequent]:
-                    self.frequent = self.last
-            else:
-                self.total = self.total + np.nan_to_num(np.asarray(self.last, np.float64))
-
-    @property
-    def most(self) -> Any:
-        """The most frequent class; of numbers their mean. None before the first label."""
-        if self.counts:
-            return self.frequent
-        return (self.total / self.number).tolist() if self.number else None
+from streamjobs.core.unlearned import Known
 
 
 class Controls:
@@ -60,7 +30,7 @@ class Controls:
             for key, time, label in zip(batch.keys, batch.times.tolist(), batch.labels or (), strict=False):
                 if label is not None and not (self.regression and not np.all(np.isfinite(label))):
                     self._judge(self._keys[key], label)
-                    self._keys[key].waiting.append((time, label))
+                    self._keys[key].add(time, label)
                 if key in self._keys:
                     self._keys[key].learn(time - self.delay)
 

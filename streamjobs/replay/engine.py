@@ -9,7 +9,7 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.live_stats import together
-from streamjobs.core.messages import Output, Record, Report
+from streamjobs.core.messages import LateLabel, Output, Record, Report
 from streamjobs.core.unlearned import Taken
 from streamjobs.replay.controls import Controls
 from streamjobs.replay.warm_up import days_to_alarm, rows_to_alarm
@@ -67,6 +67,7 @@ class Replay:
         self.partitions: dict[tuple[str, int], Live] = {}
         self.stored: dict[bytes, bytes] = {}  # snapshots by partition and key, as in a worker's store
         self.tally, self.controls = Tally(), Controls(job.task, job.settings.labels.delay)
+        self.late: list[LateLabel] = []
         self.first: dict[str, float] = {}  # event time of each key's first row
         self.last: dict[str, float] = {}
 
@@ -80,6 +81,7 @@ class Replay:
                     take(output)
                 self.tally.add(report)
                 self.controls.add(report)
+                self.late += report.late
                 for rows in report.batches:
                     times = rows.times.tolist()
                     self.last.update(zip(rows.keys, times, strict=True))

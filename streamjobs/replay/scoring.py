@@ -1,25 +1,18 @@
 """A job's rows over recordings, each predicted before its label is learned, with their errors and those of controls."""
 
-import bisect
-import contextlib
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from streamjobs.core.decoding.labels import class_name, number_code
-from streamjobs.core.decoding.time_units import job_decoder
 from streamjobs.core.job import Job
-from streamjobs.core.messages import Output, Stored
-from streamjobs.errors import ConfigError, RecordError
-from streamjobs.replay.controls import Known
+from streamjobs.core.messages import LateLabel, Output, Stored
+from streamjobs.core.unlearned import Known
+from streamjobs.errors import ConfigError
 from streamjobs.replay.engine import Replay, Tally
 from streamjobs.settings.composition import Composition
-from streamjobs.stages.event_time import CLOSE
-
-AT_ONCE = 2000  # records that are decoded together for late labels
 
 
 class Row(NamedTuple):
@@ -27,7 +20,7 @@ class Row(NamedTuple):
     time: float
     said: Any
     label: Any  # None: the row has none
-    known: float | None = None  # time at which a label in a record of its own came; None: it came with the row
+    known: tuple[float, int] | None = None  # of a label in a record of its own: event time of the newest row then, number
 
 
 def wrong(rows: Sequence[Row]) -> int:
@@ -53,27 +46,22 @@ def predicted(
     job: Job, records: Sequence[Stored], progress: Callable[[Tally], None] = lambda tally: None
 ) -> tuple[list[Row], Replay]:
     """Every row of the recordings, and the replay with the final states."""
-    replay, scored = Replay(job), Scored(job)
-    replay.run(scored.passing(records), scored.take, progress)
+    replay = Replay(job)
+    scored = Scored(replay)
+    replay.run(records, scored.take, progress)
     return scored.finish(), replay
 
 
 class Scored:
-    """Collects the rows of a replay, and labels in records of their own."""
+    """Collects the rows of a replay."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, run: Replay) -> None:
+        job = run.job
         labels, there = job.settings.labels, job.composition.predicts and "predictions" in job.sinks
         # Whether labels are known after their rows: numbers before the first label are predicted as 0.
         self.is_late = bool(labels.wait or labels.delay) and there
-        self.job, self.rows = job, list[Row]()
-        self.late = _LateLabels(job) if labels.wait and there else None
+        self.run, self.job, self.rows = run, job, list[Row]()
         self.answer = "class" if job.task == "classification" else "value" if job.composition.targets == 1 else "values"
-
-    def passing(self, records: Iterable[Stored]) -> Iterator[Stored]:
-        for record in records:
-            if self.late is not None:
-                self.late.add(record)
-            yield record
 
     def take(self, output: Output) -> None:
         if output.sink == "predictions" and output.value is not None:
@@ -81,7 +69,7 @@ class Scored:
             self.rows.append(Row(row["key"], row["ts"], row[f"predicted_{self.answer}"], row[f"true_{self.answer}"]))
 
     def finish(self) -> list[Row]:
-        return self.rows if self.late is None else self.late.put_into(self.rows)
+        return with_late(self.rows, self.run.late) if self.run.late else self.rows
 
     def figures(self) -> dict[str, Any]:
         """Errors and controls for the summary of a replay, empty where labels come in time: both over the same labels."""
@@ -102,67 +90,19 @@ class Scored:
         return found | ({"controls": without} if judged else {})
 
 
-class _Late(NamedTuple):
-    """A label in a record of its own."""
-
-    key: str
-    time: float
-    label: Any
-    known: float  # newest time of the key when it came
-
-
-class _LateLabels:
-    """Collects the labels in records of their own from all records, which are not kept."""
-
-    def __init__(self, job: Job) -> None:
-        self.job, self.found, self._records, self._newest = job, list[_Late](), list[Stored](), dict[bytes, float]()
-        self._decode = job_decoder(job.composition, job.settings.source)
-
-    def add(self, record: Stored) -> None:
-        self._records.append(record)
-        if len(self._records) == AT_ONCE:
-            self._decoded()
-
-    def _decoded(self) -> None:
-        decoded, newest = self._decode(self._records), self._newest
-        alone = decoded.alone if decoded.alone is not None else [False] * len(decoded.labels)
-        for owner, time, label, is_late in zip(decoded.owner, decoded.times.tolist(), decoded.labels, alone, strict=True):
-            key = self._records[owner].key or b""
-            if not is_late:
-                newest[key] = max(newest.get(key, time), time)
-                continue
-            with contextlib.suppress(RecordError):  # a dead letter
-                label = self._label(label)
-                self.found.append(_Late(key.decode("utf-8", "backslashreplace"), time, label, newest.get(key, time)))
-        self._records.clear()
-
-    def _label(self, label: Any) -> Any:
-        if self.job.task == "classification":
-            return class_name(label)
-        number_code(label, self.job.label_width)
-        return label
-
-    def put_into(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows with these labels: each is that of the nearest row in time."""
-        if self._records:
-            self._decoded()
-        assert self.job.steps.waiting is not None
-        within, wait, of_key = (
-            self.job.steps.waiting.within,
-            self.job.settings.labels.wait,
-            defaultdict[str, list[int]](list),
-        )
-        for number, row in enumerate(rows):
-            of_key[row.key].append(number)
-        labelled = list(rows)
-        for key, time, label, now in self.found:
-            own = of_key[key]
-            at = bisect.bisect_left(own, time - within, key=lambda number: rows[number].time)
-            near = [number for number in own[at : at + 2] if abs(rows[number].time - time) <= within + CLOSE]
-            if near and now - time <= wait:
-                nearest = min(near, key=lambda number: abs(rows[number].time - time))
-                labelled[nearest] = labelled[nearest]._replace(label=label, known=now)
-        return labelled
+def with_late(rows: Sequence[Row], late: Iterable[LateLabel]) -> list[Row]:
+    """The rows with the labels that came later."""
+    labels = defaultdict[tuple[str, float], deque[tuple[int, LateLabel]]](deque)
+    for number, one in enumerate(late):
+        labels[one.key, one.time].append((number, one))
+    found = []
+    for row in rows:
+        waiting = labels.get((row.key, row.time)) if row.label is None else None
+        if waiting:
+            number, one = waiting.popleft()
+            row = row._replace(label=one.label, known=(one.known, number))
+        found.append(row)
+    return found
 
 
 def errors_of(task: str, rows: Sequence[Row], share: float, delay: float) -> Errors:
@@ -201,7 +141,8 @@ def known(rows: Sequence[Row], delay: float) -> list[tuple[Row, tuple[Any, Any]]
         key = keys[row.key]
         found.append((row, (key.last, key.most)))
         if row.label is not None:
-            bisect.insort(key.waiting, (row.known or row.time, row.label), key=lambda one: one[0])
+            came, number = row.known or (row.time, -1)
+            key.add(came, row.label, number)
         key.learn(row.time - delay)
     return found
 

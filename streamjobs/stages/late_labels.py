@@ -43,6 +43,7 @@ class Matched(NamedTuple):
     said: Array  # (k,) of one learned later: the class said when it came, where `origin` is -1
     late: Array  # (k,) bool, learned from a label that came alone
     missed: Array  # (labels,) bool, labels that met no row
+    newest: Array  # (labels,) the newest row time of the key when each came
     skipped: dict[str, int]  # by reason, those that occurred
 
 
@@ -118,11 +119,11 @@ class LateLabels(JobStage):
             plain(labels.L, np.float64),
             plain(labels.owner, np.int64),
         )
-        missed, skipped = np.zeros(m, np.bool_), np.zeros(len(REASONS), np.int64)
-        k = _advance(work.arrays, came, late, out, missed, skipped, (self.wait, self.delay, self.within))
+        met, skipped = (np.zeros(m, np.bool_), np.empty(m)), np.zeros(len(REASONS), np.int64)
+        k = _advance(work.arrays, came, late, out, met, skipped, (self.wait, self.delay, self.within))
         source, origin, said, late_label = out[6][:, :k]
         counted = {reason: int(count) for reason, count in zip(REASONS, skipped, strict=True) if count}
-        return Matched(Rows(*(array[:k] for array in out[:6])), source, origin, said, late_label > 0, missed, counted)
+        return Matched(Rows(*(array[:k] for array in out[:6])), source, origin, said, late_label > 0, *met, counted)
 
     def remember(self, work: Any, slots: Array, chosen: Array) -> None:
         """What was said of the batch's rows, `chosen` by place; `slots` are the batch's keys, in any order."""
@@ -130,11 +131,12 @@ class LateLabels(JobStage):
 
 
 @compiled
-def _advance(work, rows, labels, out, missed, skipped, settings):
+def _advance(work, rows, labels, out, met, skipped, settings):
     all_times, all_X, all_L, all_said, newest, counts, places = work
     slots, times, X, L, owner, learn = rows
     late_slots, late_times, late_L, late_owner = labels
     wait, delay, within = settings
+    missed, newest_then = met
     n, m, k = 0, 0, 0  # rows and labels taken, rows made
     while n < len(slots) or m < len(late_slots):
         if n == len(slots) or (m < len(late_slots) and late_owner[m] < owner[n]):
@@ -145,7 +147,7 @@ def _advance(work, rows, labels, out, missed, skipped, settings):
                 is_nearer = away < gap or (at >= 0 and away == gap and all_times[key, i] < all_times[key, at])
                 if is_nearer and np.isnan(all_L[key, i, 0]):
                     at, gap = i, away
-            missed[m] = at < 0
+            missed[m], newest_then[m] = at < 0, newest[key]
             if at >= 0:
                 put(all_L[key, at], late_L[m])
                 learn_later(work, key, at, late_owner[m], out, k)

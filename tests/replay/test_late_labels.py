@@ -5,7 +5,6 @@ import json
 from streamjobs.core.job import Job
 from streamjobs.job_files import job_of
 from streamjobs.recordings.files import records_of
-from streamjobs.replay import scoring
 from streamjobs.replay.scoring import controls, errors_of, predicted
 from tests.commands.jobs import command, job_file, jsonl
 from tests.replay.streams import RINGS, rings
@@ -48,8 +47,7 @@ def test_replay_compares_the_number_of_late_labels_with_the_last_label_that_was_
     assert "after the first known label of a key (230 of them)" in printed and "without a model, on 230 of them" in printed
 
 
-def test_a_late_label_that_no_row_may_have_is_a_dead_letter_and_not_scored(tmp_path, monkeypatch):
-    monkeypatch.setattr(scoring, "AT_ONCE", 7)
+def test_a_late_label_that_no_row_may_have_is_a_dead_letter_and_not_scored(tmp_path):
     file = later(rings(tmp_path), tmp_path / "later.jsonl")
     job: Job = job_of(job_file(tmp_path, RINGS + f'[labels]\nwait = "{DELAY}s"\n'))
     rows = predicted(job, list(records_of(file, job.settings.source, "who")))[0]

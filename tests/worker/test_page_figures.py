@@ -19,6 +19,7 @@ from streamjobs.worker.page.ask import MOST_LISTED, Asker
 from streamjobs.worker.page.feed import Feed
 from streamjobs.worker.page.figures import NEWEST_EVENTS, POINTS, Figures
 from streamjobs.worker.page.people import MOST_CLASSES, MOST_PEOPLE, OTHER, People
+from streamjobs.worker.page.scores import Scores
 
 JOB: dict[str, Any] = {"source": {"topic": "in", "dim": 2}, "learner": {"name": "okfeb", "rank": 3, "budget": 5}}
 
@@ -129,19 +130,18 @@ def test_labels_by_predictions_count_labelled_rows_alone() -> None:
 
 def test_predictions_stand_beside_a_repeat_of_the_last_label() -> None:
     names = ["a", "a", "b", "b", "b", None]
-    group = People()
-    group.take([BatchRows(["k"] * 6, np.arange(6.0), np.ones(6), [None, *"bbbbb"], names)], (), 1)
-    assert (group.repeated, group.repeated_right) == (4, 3)
-    assert group.scores() == {"accuracy": {"rows": 4, "model": 0.75, "last_label": 0.75, "majority": 0.25}}
-    late = People(repeats=False)  # labels that come later are not known before the next row
-    late.take([BatchRows(["k"] * 6, np.arange(6.0), np.ones(6), ["b"] * 6, names)], (), 1)
-    assert late.repeated == 0 and late.scores() == {}
+    scores = Scores()
+    scores.take([BatchRows(["k"] * 6, np.arange(6.0), np.ones(6), [None, *"bbbbb"], names)])
+    assert scores.summary() == {"accuracy": {"rows": 4, "model": 0.75, "last_label": 0.75, "majority": 0.25}}
+    late = Scores(delay=2.0)  # of each row the label two rows before it is known
+    late.take([BatchRows(["k"] * 6, np.arange(6.0), np.ones(6), ["b"] * 6, names)])
+    assert late.summary() == {"accuracy": {"rows": 2, "model": 1.0, "last_label": 0.0, "majority": 0.0}}
     box = Feed()
     figures = Figures(box, Health(Metrics("in", "okfeb")), {"job": "j"})
     box.take(Report(batches=[BatchRows(["k"] * 3, np.arange(3.0), np.ones(3), [0.0] * 3, [1.0, 2.0, 4.0])], measured=3))
     figures.look(0.0)
     assert json.loads(figures.full().partition(b"data: ")[2])["confusion"]["repeated"] == round(math.sqrt(2.5), 3)
-    assert figures.people.scores() == {"rmse": {"rows": 2, "model": 3.16228, "last_label": 1.58114}}
+    assert figures.scores.summary() == {"rmse": {"rows": 2, "model": 3.16228, "last_label": 1.58114}}
 
 
 class OpenAlarms:

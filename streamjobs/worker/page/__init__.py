@@ -15,6 +15,7 @@ from streamjobs.worker.page.ask import Asker, States
 from streamjobs.worker.page.feed import Feed
 from streamjobs.worker.page.figures import Figures
 from streamjobs.worker.page.looks import Looks
+from streamjobs.worker.page.scores import Scores
 from streamjobs.worker.partition import Partition
 
 SWITCH = 0.001  # seconds that the page's thread waits for the job's to give up the interpreter; 0.005 by default
@@ -47,14 +48,14 @@ class Page:
             "model": self._core.job.model,
             "alarms": settings.drift is not None or settings.alarms is not None,
             "labels": settings.source.label is not None,
-            "repeats": not (settings.labels.wait or settings.labels.delay),
             "partitions": None,
         }
-        self._looks = Looks(Figures(feed, health, self._about, self._states), self._access, self._asker)
+        scores = Scores(settings.labels.wait, settings.labels.delay)
+        self._looks = Looks(Figures(feed, health, self._about, self._states, scores), self._access, self._asker)
         return self._looks
 
     def scores(self) -> dict[str, object]:
-        """Accuracy or error of the rows so far, next to controls; empty without labels, or if they come later."""
+        """Accuracy or error of the rows so far, next to controls; empty without labels."""
         return self._looks.scores() if self._looks is not None and self._about["labels"] else {}
 
     def connect(self, held: Callable[[], Mapping[int, Partition]], partitions: int) -> None:

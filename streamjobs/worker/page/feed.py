@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
-from streamjobs.core.messages import BatchRows, Letter, Report, ShownAlarm
+from streamjobs.core.messages import BatchRows, LateLabel, Letter, Report, ShownAlarm
 
 MOST_BATCHES = 2048  # between two looks, which come once a second
 MOST_ROWS = 1000  # of a batch: its newest ones
@@ -18,6 +18,7 @@ class Taken(NamedTuple):
     """What has come since the last look."""
 
     batches: list[BatchRows]
+    late: list[LateLabel]  # of these rows and earlier ones, and perhaps of rows that come with the next look
     alarms: list[ShownAlarm]
     letters: list[tuple[float, Letter]]  # with the time.time() at which each came
     delays: list[float]  # seconds, of the newest row of each batch
@@ -33,6 +34,7 @@ class Feed:
         self.measured = 0
         self.squared = 0.0
         self._batches: deque[BatchRows] = deque(maxlen=MOST_BATCHES)
+        self._late: deque[LateLabel] = deque(maxlen=MOST_KEPT)
         self._alarms: deque[ShownAlarm] = deque(maxlen=MOST_EVENTS)
         self._letters: deque[tuple[float, Letter]] = deque(maxlen=MOST_EVENTS)
         self._delays: deque[float] = deque(maxlen=4 * MOST_BATCHES)
@@ -46,6 +48,7 @@ class Feed:
         self.labels += report.labels
         self.measured += report.measured
         self.squared += report.squared
+        self._late.extend(report.late)  # before the rows, see `look`
         for batch in map(_newest, report.batches):
             self._batches.append(batch)
             self._kept += len(batch.keys)
@@ -61,7 +64,9 @@ class Feed:
     def look(self, now: float) -> Taken:
         """Everything that has come since the last look; called in the page's thread."""
         self._now, self._kept = now, 0
-        return Taken(_emptied(self._batches), _emptied(self._alarms), _emptied(self._letters), _emptied(self._delays))
+        batches = _emptied(self._batches)
+        late = _emptied(self._late)  # after the rows: those that knew a label do not come before it
+        return Taken(batches, late, _emptied(self._alarms), _emptied(self._letters), _emptied(self._delays))
 
 
 def _newest(batch: BatchRows) -> BatchRows:

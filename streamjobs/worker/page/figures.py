@@ -18,6 +18,7 @@ from streamjobs.worker.health import Health
 from streamjobs.worker.page.ask import States
 from streamjobs.worker.page.feed import Feed, Taken
 from streamjobs.worker.page.people import People
+from streamjobs.worker.page.scores import Scores
 
 POINTS = 900  # a quarter of an hour
 EVERY = 1.0  # seconds between two points
@@ -35,9 +36,11 @@ SERIES = (  # columns of a point
 class Figures:
     """`look` once a second; `full` and `tick` give what viewers are sent, as JSON."""
 
-    def __init__(self, feed: Feed, health: Health, about: dict[str, Any], states: States | None = None) -> None:
-        """about: the job's name and the like; states: reads open alarms from live states."""
-        self.people = People(about.get("repeats", True))
+    def __init__(
+        self, feed: Feed, health: Health, about: dict[str, Any], states: States | None = None, scores: Scores | None = None
+    ) -> None:
+        """about: the job's name and the like; states: reads open alarms from live states; scores: as labels come."""
+        self.people, self.scores = People(), scores or Scores()
         self.number = 0  # of the last look
         self._feed, self._health, self._about, self._states = feed, health, about, states
         self._open: list[ShownAlarm] = []  # the newest open alarms, as the states have them
@@ -60,6 +63,7 @@ class Figures:
         self._fresh = set()
         self._read_states()
         self.people.take(taken.batches, _raised(taken), self.number, dict.fromkeys(one.key for one in self._open))
+        self.scores.take(taken.batches, taken.late)
         if taken.batches:
             self._fresh.add("confusion")
         for alarm in taken.alarms:
@@ -186,12 +190,12 @@ class Figures:
 
     def _repeated(self) -> float | None:
         """What repeating each key's last label gets: the share that is right, or the root mean squared error."""
-        people = self.people
-        if not people.repeated:
+        scores = self.scores
+        if not scores.rows:
             return None
         if self._feed.measured:
-            return _short(math.sqrt(people.repeated_squared / people.repeated))
-        return people.repeated_right / people.repeated
+            return _short(math.sqrt(scores.last_squared / scores.rows))
+        return scores.last_right / scores.rows
 
     def _status(self) -> dict[str, Any]:
         """How the worker is, and small tables that may change at every look."""

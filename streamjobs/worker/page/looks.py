@@ -41,11 +41,11 @@ class Looks:
         looked.set()
 
     def scores(self) -> dict[str, Any]:
-        """`People.scores` of all rows so far. Called in the job's thread; empty if the page's thread does not answer."""
+        """`Scores.summary` of all rows so far. Called in the job's thread; empty if the page's thread does not answer."""
 
         async def look() -> dict[str, Any]:
             self.figures.look()
-            return self.figures.people.scores()
+            return self.figures.scores.summary()
 
         if self._loop is not None:
             with suppress(RuntimeError, TimeoutError):

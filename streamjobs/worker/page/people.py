@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from streamjobs.core.messages import BatchRows
 
 MOST_PEOPLE = 24
@@ -18,7 +16,6 @@ MOST_CLASSES = 24  # shown one by one; further ones are OTHER together
 OTHER = "(other)"
 IDLE = 60.0  # seconds without a row after which a key makes room for another
 ALARM_HOLDS = 300.0  # seconds that a key keeps its place after an alarm
-MOST_LABELS = 10_000  # keys with a label that are remembered
 SWAPS = 4  # keys without an alarm that make room for keys that raised one, at a look
 
 Cell = list[Any]  # number of the predicted class, of the label (-1: none), alarm (0 or 1), LS error or None
@@ -42,19 +39,12 @@ class Person:
 class People:
     """At most MOST_PEOPLE keys, and those that were asked for. Keys with an open alarm stay until it ends."""
 
-    def __init__(self, repeats: bool = True) -> None:
-        """repeats: a label is known before the next row, so that repeating it is a prediction to compare with."""
+    def __init__(self) -> None:
         self.shown: dict[str, Person] = {}
         self.chosen: Counter[str] = Counter()  # by how many viewers
         self.classes: list[str] = []
         self.confusion: Counter[tuple[str, str]] = Counter()  # (label, predicted)
         self.unpredicted = 0  # labelled rows without a prediction
-        self.repeated = 0  # rows with a prediction and a label, of keys with an earlier label
-        self.right = self.repeated_right = self.majority_right = 0  # of them, of classes
-        self.squared = 0.0  # of numbers: the sum of the squared differences
-        self.repeated_squared = 0.0
-        self._repeats = repeats
-        self._known: dict[str, list[Any]] = {}  # of each key: the last label, the most frequent one, labels so far
         self._number: dict[str, int] = {}
 
     def choose(self, key: str) -> bool:
@@ -124,8 +114,6 @@ class People:
     def _count(self, batch: BatchRows) -> None:
         if batch.labels is None or batch.predicted is None:
             return
-        if self._repeats:
-            self._repeat(batch)
         if any(isinstance(one, (float, list)) for one in (batch.labels[0], batch.predicted[0])):  # of a regression
             return
         for (label, predicted), rows in Counter(zip(batch.labels, batch.predicted, strict=True)).items():
@@ -133,52 +121,6 @@ class People:
                 self.confusion[self._name(label), self._name(predicted)] += rows
             elif label is not None:
                 self.unpredicted += rows
-
-    def _repeat(self, batch: BatchRows) -> None:
-        """Compare the labels with each key's last and most frequent one, as `replay` does."""
-        known, right, last, majority, rows = self._known, 0, 0, 0, 0
-        for key, label, predicted in zip(batch.keys, batch.labels or (), batch.predicted or (), strict=True):
-            if label is None:
-                continue
-            labels = known.get(key)
-            if labels is None:
-                if len(known) >= MOST_LABELS:
-                    del known[next(iter(known))]
-                known[key] = labels = [None, None, {}]
-            before, most, counts = labels
-            labels[0] = label
-            if isinstance(label, str):
-                counts[label] = count = counts.get(label, 0) + 1
-                if most is None or count > counts[most]:
-                    labels[1] = label
-            if predicted is None or type(before) is not type(label):
-                continue
-            if isinstance(label, str):
-                right += label == predicted
-                last += label == before
-                majority += label == most
-            else:
-                squares = [float(np.mean(np.subtract(label, one) ** 2)) for one in (predicted, before)]
-                if not math.isfinite(sum(squares)):
-                    continue
-                self.squared += squares[0]
-                self.repeated_squared += squares[1]
-            rows += 1
-        self.repeated += rows
-        self.right += right
-        self.repeated_right += last
-        self.majority_right += majority
-
-    def scores(self) -> dict[str, Any]:
-        """The model next to the last label and, of classes, the majority, over the same rows; empty if none was judged."""
-        rows = self.repeated
-        if not rows:
-            return {}
-        if any(counts for _, _, counts in self._known.values()):
-            right = {"model": self.right, "last_label": self.repeated_right, "majority": self.majority_right}
-            return {"accuracy": {"rows": rows} | {name: round(count / rows, 4) for name, count in right.items()}}
-        squared = {"model": self.squared, "last_label": self.repeated_squared}
-        return {"rmse": {"rows": rows} | {name: float(f"{math.sqrt(total / rows):.6g}") for name, total in squared.items()}}
 
     def _name(self, name: str) -> str:
         return name if self.number(name) < MOST_CLASSES else OTHER
