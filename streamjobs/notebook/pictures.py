@@ -138,16 +138,25 @@ def fit_report(
     return figure_of(draw)
 
 
-def forecast(axes: Any, rows: Sequence[Mapping[str, Any]], column: str) -> None:
-    """The last rows of a column, their forecasts the fewest rows ahead, and the fan of the last row."""
+def unit_of(span: float) -> tuple[str, float]:
+    """The unit of an axis of so many seconds, and its seconds.
+
+    >>> unit_of(600.0), unit_of(9 * 3600.0), unit_of(86_400.0 * 40)
+    (('seconds', 1.0), ('hours', 3600.0), ('days', 86400.0))
+    """
+    return next((one for one in (("days", 86_400.0), ("hours", 3600.0)) if span >= 3 * one[1]), ("seconds", 1.0))
+
+
+def forecast(axes: Any, rows: Sequence[Mapping[str, Any]], column: str, unit: float = 1.0) -> None:
+    """The last rows of a column, their forecasts the fewest rows ahead, and the fan of the last row. unit: seconds."""
     entries = [[entry for entry in row["forecasts"] if entry["column"] == column] for row in rows]
-    at = np.array([row["ts"] for row in rows]) - rows[-1]["ts"]
-    usual = float(np.median(np.diff(at))) if len(at) > 1 else 1.0  # seconds, where rows come at any intervals
+    at = (np.array([row["ts"] for row in rows]) - rows[-1]["ts"]) / unit
+    usual = float(np.median(np.diff(at))) if len(at) > 1 else 1.0  # units, where rows come at any intervals
     first = min(entry["rows"] for entry in entries[-1])
 
     def due(row: int, entry: Mapping[str, Any]) -> float:
         if entry["ts"] is not None:
-            return float(entry["ts"] - rows[-1]["ts"])
+            return float(entry["ts"] - rows[-1]["ts"]) / unit
         later = row + entry["rows"]
         return float(at[later]) if later < len(at) else float(at[-1] + usual * (later - len(at) + 1))
 

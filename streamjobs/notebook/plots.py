@@ -106,11 +106,13 @@ class Plot:
         def draw(figure: Any) -> None:
             figure.set_size_inches(9, 0.8 + 2.2 * len(shown))
             panels = figure.subplots(len(shown), 1, squeeze=False)[:, 0]
-            for axes, ((of, name), mine) in zip(panels, shown, strict=True):
-                pictures.forecast(axes, mine[-MOST_FORECAST:], name)
+            recent = [mine[-MOST_FORECAST:] for _, mine in shown]
+            unit, seconds = pictures.unit_of(max(mine[-1]["ts"] - mine[0]["ts"] for mine in recent))
+            for axes, ((of, name), _), mine in zip(panels, shown, recent, strict=True):
+                pictures.forecast(axes, mine, name, seconds)
                 axes.set_title(f"{of}, {name}")
             left = len(lines) - len(shown)
-            panels[-1].set_xlabel("seconds from the last row" + (f" ({left} more are not shown)" if left else ""))
+            panels[-1].set_xlabel(f"{unit} from the last row" + (f" ({left} more are not shown)" if left else ""))
             figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
 
         return figure_of(draw)
@@ -140,8 +142,9 @@ class Plot:
             figure.set_size_inches(9, 0.8 + 1.5 * len(shown))
             panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
             begin = min(mine[0]["ts"] for _, mine in shown)
+            unit, seconds = pictures.unit_of(max(mine[-1]["ts"] for _, mine in shown) - begin)
             for axes, (key, mine) in zip(panels, shown, strict=True):
-                at = np.array([row["ts"] for row in mine]) - begin
+                at = (np.array([row["ts"] for row in mine]) - begin) / seconds
                 values = np.array([np.nan if row[field] is None else row[field] for row in mine], float)
                 axes.plot(at, values, color=BLUE, alpha=0.3, linewidth=0.8)
                 axes.plot(at, _smoothed(values), color=BLUE, linewidth=1.6)
@@ -152,7 +155,7 @@ class Plot:
                 axes.set_ylim(bottom=0)
                 axes.grid(axis="y", color=GRID, linewidth=0.6)
             left = len(keys) - len(shown)
-            panels[-1].set_xlabel("seconds since the first row" + (f" ({left} more keys are not shown)" if left else ""))
+            panels[-1].set_xlabel(f"{unit} since the first row" + (f" ({left} more keys are not shown)" if left else ""))
             figure.supylabel(f"{label}, and its mean over {SMOOTH} rows", fontsize=9, color=FAINT)
 
         return figure_of(draw)

@@ -84,6 +84,21 @@ def test_a_forecast_is_drawn_at_the_time_that_it_is_of(folder: Path) -> None:
         job.plot.forecast("p9")
 
 
+def test_rows_of_days_are_drawn_over_days() -> None:
+    source = {"topic": "n", "fields": ["a"], "time": "t"}
+    job = Job({"source": source, "learner": {"name": "okfeb", "rank": 2, "budget": 4}, "forecast": {"ahead": [1]}})
+    job.replay({"t": 1.7e9 + 3600.0 * np.arange(120), "a": np.random.default_rng(3).normal(size=120)}, key_is="m")
+    (axes,) = job.plot.ls_error().axes
+    assert axes.get_xlabel() == "days since the first row" and axes.get_lines()[0].get_xdata()[[0, -1]].tolist() == [
+        0,
+        119 / 24,
+    ]
+    (axes,) = job.plot.forecast().axes
+    ends = {line.get_label(): line.get_xdata()[-1] for line in axes.get_lines()}
+    assert axes.get_xlabel() == "days from the last row"
+    assert ends["value"] == 0 and ends["1 row ahead"] == ends["of the last row"] == pytest.approx(1 / 24)
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
