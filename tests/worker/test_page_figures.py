@@ -18,8 +18,7 @@ from streamjobs.worker.page import feed, people
 from streamjobs.worker.page.ask import MOST_LISTED, Asker
 from streamjobs.worker.page.feed import Feed
 from streamjobs.worker.page.figures import NEWEST_EVENTS, POINTS, Figures
-from streamjobs.worker.page.people import MOST_CLASSES, MOST_PEOPLE, OTHER, People
-from streamjobs.worker.page.scores import Scores
+from streamjobs.worker.page.people import MOST_CLASSES, MOST_PEOPLE, OTHER, People, Scores
 
 JOB: dict[str, Any] = {"source": {"topic": "in", "dim": 2}, "learner": {"name": "okfeb", "rank": 3, "budget": 5}}
 

@@ -16,8 +16,8 @@ from streamjobs.job_files import job_of
 from streamjobs.kafka.topics import changelog
 from streamjobs.replay.engine import Replay
 from streamjobs.replay.scoring import Scored
-from streamjobs.worker.page import scores as module
-from streamjobs.worker.page.scores import Scores
+from streamjobs.worker.page import people
+from streamjobs.worker.page.people import Scores
 from tests.commands.jobs import START, command, job_file
 from tests.core.streams import record
 from tests.replay.streams import RINGS
@@ -111,7 +111,7 @@ def test_what_waits_is_bounded_and_rows_before_the_bound_are_still_scored(tmp_pa
     job = job_of(job_file(tmp_path, RINGS + WAIT))
     stream = records(job, 1, n=200)
     whole = watched(job, stream, 1)
-    monkeypatch.setattr(module, "MOST_WAITING", 5)
+    monkeypatch.setattr(people, "MOST_WAITING", 5)
     few = watched(job, stream, 1)
     assert len(few._waiting) <= 5 < len(whole._waiting) and 20 < few.rows < whole.rows
     job = job_of(job_file(tmp_path, RINGS + DELAY))

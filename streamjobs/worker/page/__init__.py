@@ -15,7 +15,7 @@ from streamjobs.worker.page.ask import Asker, States
 from streamjobs.worker.page.feed import Feed
 from streamjobs.worker.page.figures import Figures
 from streamjobs.worker.page.looks import Looks
-from streamjobs.worker.page.scores import Scores
+from streamjobs.worker.page.people import Scores
 from streamjobs.worker.partition import Partition
 
 SWITCH = 0.001  # seconds that the page's thread waits for the job's to give up the interpreter; 0.005 by default

@@ -17,8 +17,7 @@ from streamjobs.settings.types import shortened
 from streamjobs.worker.health import Health
 from streamjobs.worker.page.ask import States
 from streamjobs.worker.page.feed import Feed, Taken
-from streamjobs.worker.page.people import People
-from streamjobs.worker.page.scores import Scores
+from streamjobs.worker.page.people import People, Scores
 
 POINTS = 900  # a quarter of an hour
 EVERY = 1.0  # seconds between two points
