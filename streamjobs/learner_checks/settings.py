@@ -11,6 +11,7 @@ from typing import Any, Literal
 from algorithms import Learner, SettingError, learner_from
 from algorithms.common.kernels import Kernel
 from algorithms.common.settings import build
+from algorithms.common.workspace import Composite
 from streamjobs.learner_checks.case import Case
 
 SECTIONS = ("Source:", "Symbols:", "Cost of a row:", "State:")
@@ -20,7 +21,8 @@ def check_settings_are_frozen(case: Case) -> None:
     learner = case.learner
     assert dataclasses.is_dataclass(learner), "settings are a dataclass"
     for base in type(learner).__mro__[1:-3]:  # between it and Learner, Stage, object: what a family shares, never a learner
-        assert issubclass(base, Learner) and "name" not in vars(base), f"inherits from {base.__name__}, a learner"
+        shared = base is Composite or issubclass(base, Learner)
+        assert shared and "name" not in vars(base), f"inherits from {base.__name__}, a learner"
     assert type(learner).__mro__[-3] is Learner, f"inherits from {type(learner).__mro__[-3].__name__}, not from Learner"
     assert not hasattr(learner, "__dict__"), "settings have a __dict__: declare the dataclass with slots=True"
     for field in dataclasses.fields(learner):
