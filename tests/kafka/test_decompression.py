@@ -1,7 +1,9 @@
 """No batch unpacks beyond its bound, whatever packed it and however damaged it is; all others are read as before."""
 
+import gc
 import gzip
 import random
+import tracemalloc
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -115,6 +117,20 @@ def test_a_bomb_gives_one_record_for_all_its_offsets_and_its_neighbours_are_read
             f"{MOST} bytes"
         )
         assert begin or [record.value for record in found[:5]] == GOOD
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])  # snappy states a size
+def test_of_many_bombs_only_one_is_held_at_a_time(codec: str) -> None:
+    data = b"".join(packed([bytes(4 * MOST)], codec, base=n) for n in range(12))
+    gc.disable()  # what is in no cycle needs no collection
+    tracemalloc.start()
+    try:
+        assert len(read(data)) == 12
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert most < 4 * MOST
 
 
 def test_what_is_no_record_after_good_ones_takes_the_place_of_the_rest_only() -> None:

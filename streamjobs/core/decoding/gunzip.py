@@ -4,6 +4,9 @@ import zlib
 from typing import Any
 
 GZIP = b"\x1f\x8b"  # begins a member
+PIECE = (
+    8 << 20
+)  # bytes that zlib unpacks at once: it doubles its buffer, so that the limit at once would take twice the limit
 
 
 class GzipError(Exception):
@@ -24,15 +27,17 @@ def gunzip(payload: Any, most: int) -> bytes:
     left = most
     while not parts or rest[:2] == GZIP:
         member = zlib.decompressobj(wbits=31)
-        try:
-            part = member.decompress(rest, left + 1)
-        except zlib.error as error:
-            raise GzipError(str(error)) from None
-        left -= len(part)
-        if left < 0:
-            raise GzipTooLarge(f"it unpacks to more than {most} bytes")
-        if not member.eof:
-            raise GzipError("it ends too early")
-        parts.append(part)
+        while not member.eof:
+            try:
+                part = member.decompress(rest, min(PIECE, left + 1))
+            except zlib.error as error:
+                raise GzipError(str(error)) from None
+            left -= len(part)
+            if left < 0:
+                raise GzipTooLarge(f"it unpacks to more than {most} bytes")
+            if not part and not member.eof:
+                raise GzipError("it ends too early")
+            parts.append(part)
+            rest = member.unconsumed_tail
         rest = member.unused_data
     return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -93,14 +93,18 @@ class _InChunks:
                 for one in islice(rest, AT_ONCE):
                     chunk.append(_stored((topic, partition, one.offset, one.timestamp, one.key, one.value, one.headers)))
             except (UnicodeDecodeError, DecompressionError, CorruptRecordException) as error:
-                problem = error
+                problem = error.with_traceback(None)  # its frames hold what was unpacked so far
+                problem.__context__ = None
             count = len(chunk)
             if chunk and chunk[0].offset < first:  # a fetch may begin within a batch
                 chunk[:] = [record for record in chunk if record.offset >= first]
             if chunk:
                 yield chunk
         if problem is not None:
-            raise problem
+            try:
+                raise problem
+            finally:
+                del problem  # else this frame and the problem hold each other until cycles are collected
 
 
 class FetchedBatches:
