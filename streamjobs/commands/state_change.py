@@ -1,5 +1,6 @@
 """`state export|import|reset|forget|forget-offsets`: exports models, and changes states while no worker runs."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from streamjobs.settings.types import many, readable
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
+    from streamjobs.kafka.topic_id import Origin
     from streamjobs.maintenance.copies import Entry
     from streamjobs.maintenance.retention import Holding
 
@@ -213,14 +215,14 @@ def import_command(
         return
     if partitioner is not None:
         raise ConfigError("state import: --partitioner belongs to --all; --partition names the partition of one key.")
-    job, given = job_of(job_file), _given(file, saved or key)
+    job, (given, inputs) = job_of(job_file), _given(file, saved or key)
     read_at = changelog_edit.begin(job.settings)
     place, name, present = _place(job, key, partition, read_at)
     try:
         if isinstance(given, bytes):
             data = snapshot_from_model(job, given, name, present)
         else:
-            foreign = changelog_edit.foreign_offsets(job.settings, load_copy(file).inputs)
+            foreign = changelog_edit.foreign_offsets(job.settings, inputs)
             data = restored_snapshot(job, given, name, present, foreign=foreign)
     except SnapshotError as error:
         raise SnapshotError(
@@ -258,6 +260,7 @@ def restore_key(job_file: Path, key: str, copy: Path | None, directories: list[P
 
 
 def _import_all(job_file: Path, file: Path, partitioner: str | None) -> None:
+    from streamjobs.kafka import preflight
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.import_all import place_all
 
@@ -271,7 +274,8 @@ def _import_all(job_file: Path, file: Path, partitioner: str | None) -> None:
     changes: dict[int, list[tuple[bytes, bytes | None]]] = placed.changes
     origins = {}
     if placed.foreign and not present.inputs:  # the job begins here: ids must not repeat those of outputs elsewhere
-        origins = dict.fromkeys(read_at, changelog_edit.origin_of_new_input(job.settings))
+        here = preflight.origin_of(job.settings, changelog_edit.admin_of(job.settings))
+        origins = dict.fromkeys(read_at, here.with_new_life())
         changes = {number: changes.get(number) or [changelog_edit.OF_NO_KEY] for number in read_at}
     changelog_edit.write(job.settings, changes, read_at, origins=origins)
     say(f"{placed.states:,} states of {file} are in {_partitions(placed.changes)} now")
@@ -287,11 +291,15 @@ def _import_all(job_file: Path, file: Path, partitioner: str | None) -> None:
         note(f"{placed.elsewhere:,} keys also have a state in another partition, which stays; 'state list' shows them")
 
 
-def _given(file: Path, key: str) -> "bytes | Entry":
+def _given(file: Path, key: str) -> "tuple[bytes | Entry, Mapping[int, Origin]]":
+    """A model, or the state of a key in a copy; and the inputs of the copy."""
     from streamjobs.maintenance.copies import is_copy
 
     data = read_file(file)
-    return _one(entries_of(load_copy(file), key), key, None) if is_copy(data) else data
+    if not is_copy(data):
+        return data, {}
+    copy = load_copy(file)
+    return _one(entries_of(copy, key), key, None), copy.inputs
 
 
 def _place(job: "Job", key: str, partition: int | None, partitions: Any) -> "tuple[int, bytes, Entry | None]":
@@ -316,7 +324,7 @@ def forget_offsets(job_file: JobFile) -> None:
     from streamjobs.kafka import preflight, topics
     from streamjobs.kafka.layout import marked
     from streamjobs.kafka.topic_id import another_input
-    from streamjobs.maintenance import changelog_edit, scan
+    from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.renew import offsets_of, without_offsets
 
     job = job_of(job_file)
@@ -326,7 +334,8 @@ def forget_offsets(job_file: JobFile) -> None:
     present = preflight.origin_of(settings, changelog_edit.admin_of(settings))
     if not present.input_id:
         raise SetupError(f"topic {source}: missing, or the broker does not report its id; nothing was changed.")
-    known, states = scan.inputs_of(settings), read_copy(job, None).entries.values()
+    copy = read_copy(job, None)
+    known, states = copy.inputs, copy.entries.values()
     names = {topic for entry in states for topic, _ in offsets_of(entry) or ()} | {one.topic for one in known.values()}
     if others := names - {source, ""}:  # snapshots of older releases have the name too
         raise ConfigError(another_input(settings.job.name, min(others), source))
@@ -348,7 +357,7 @@ def forget_offsets(job_file: JobFile) -> None:
             changed.append(changelog_edit.OF_NO_KEY)
     commits = changelog_edit.commits(settings, changes)
     laid_out = {number: marked(one.metadata) or 0 for number, one in commits.items()}
-    present = changelog_edit.origin_of_new_input(settings)
+    present = present.with_new_life()
     origins = {number: present._replace(partitions=laid_out.get(number, 0)) for number in changes}
     changelog_edit.write(settings, changes, read_at, offsets=dict.fromkeys(changes, 0), origins=origins)
     say(f"{len(entries):,} states go on with topic {source} as it is now, from its beginning")

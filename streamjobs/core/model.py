@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import PREDICT_ONLY, Array, Outputs
+from streamjobs.core import unlearned
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import LateLabel, Report
-from streamjobs.core.unlearned import APART
 from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.late_labels import LateLabels, Matched
@@ -45,7 +45,7 @@ def run_learners(job: Job, live: Live, slots: Array, rows: Rows) -> Ran:
         X = np.hstack([scaled, X])
     if job.directions is not None:
         X = job.directions.rows(X)
-        apart = np.einsum("nd,nd->n", X, X) > APART * X.shape[1]
+        apart = unlearned.apart(X)
     out = steps.learner.advance(live.work[LEARNER], slots, X, Y, rows.learn)
     share = job.learner.adapted_share(out)
     if mapped is not None:

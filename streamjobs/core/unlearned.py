@@ -184,17 +184,22 @@ class Taken:
         return None
 
 
-def outside(names: Sequence[str], scaled: Array, clip: float, apart: Array | None = None) -> dict[str, int]:
+def apart(directions: Array) -> Array:
+    """(n,) bool: rows unlike the population's by their directions (n, d), all numbers together."""
+    return np.asarray(np.einsum("nd,nd->n", directions, directions) > APART * directions.shape[1])
+
+
+def outside(names: Sequence[str], scaled: Array, clip: float, unlike: Array | None = None) -> dict[str, int]:
     """How many rows (n, width), in standard deviations and cut at +-clip (0: not cut), are FAR, by name of the number.
 
-    apart: (n,) bool, the rows that are so by TOGETHER; None: not known.
+    unlike: as `apart` gives; None: not known.
     """
     found: dict[str, int] = {}
     far = np.abs(scaled) >= (min(clip, FAR) if clip else FAR)
     if np.count_nonzero(far):
         counts = far.sum(axis=0)
         found = {names[n]: int(counts[n]) for n in np.flatnonzero(counts).tolist()}
-    if apart is not None and (together := int(np.count_nonzero(apart))):
+    if unlike is not None and (together := int(np.count_nonzero(unlike))):
         found[TOGETHER] = together
     return found
 

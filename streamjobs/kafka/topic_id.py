@@ -66,6 +66,10 @@ class Origin(NamedTuple):
         named = marks.get("topic", ""), marks.get("source", ""), marks.get("changelog", "")
         return cls(*named, life=marks.get("life", ""))
 
+    def with_new_life(self) -> "Origin":
+        """Of states that have learned nothing from this input: the ids of its outputs do not repeat former ids."""
+        return self._replace(life=life_of_topic(self.input_id))
+
     @property
     def marks(self) -> dict[str, str | None]:
         """For a local store; what is unknown is left as it is there."""

@@ -112,10 +112,10 @@ def begin(settings: Settings) -> dict[int, int]:
     return settled_ends(settings)
 
 
-def foreign_offsets(settings: Settings, inputs: Mapping[int, str]) -> dict[int, int]:
+def foreign_offsets(settings: Settings, inputs: Mapping[int, Origin]) -> dict[int, int]:
     """partition -> a saved state's offset from this one on is of another topic than the present input; absent: none is.
 
-    inputs: partition -> id of the topic that the saved states have learned from, where it is known. Where it is not, an
+    inputs: partition -> the topic that the saved states have learned from, where it is known. Where it is not, an
     offset that the input does not have is another topic's, and one that the group has not reached if the input was
     recreated under the job. Raises SetupError if the broker does not tell.
     """
@@ -124,17 +124,11 @@ def foreign_offsets(settings: Settings, inputs: Mapping[int, str]) -> dict[int, 
     recreated = life_of(one.metadata for one in commits.values())
     bounds: dict[int, int] = {}
     for number, end in end_offsets(settings, settings.source.topic, committed_only=False).items():
-        if inputs.get(number) and present:
-            bounds |= {number: 0} if inputs[number] != present else {}
+        if number in inputs and present:
+            bounds |= {number: 0} if inputs[number].input_id != present else {}
         else:
             bounds[number] = commits[number].offset if recreated and number in commits else end
     return bounds
-
-
-def origin_of_new_input(settings: Settings) -> Origin:
-    """Of states that continue with an input that they have learned nothing from. Ids of outputs do not repeat former ids."""
-    present = preflight.origin_of(settings, admin_of(settings))
-    return present._replace(life=topic_id.life_of_topic(present.input_id))
 
 
 def end_offsets(settings: Settings, topic: str, *, committed_only: bool = True) -> dict[int, int]:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from streamjobs.errors import SnapshotError
+from streamjobs.kafka.topic_id import Origin
 from streamjobs.settings.types import shortened
 
 MAGIC, VERSION = b"SJCOPY", 1
@@ -42,7 +43,7 @@ class Copy(NamedTuple):
     taken: int  # when, milliseconds since 1970
     ends: dict[int, int]  # end offsets of the changelog's partitions at that time
     entries: dict[Place, Entry]
-    inputs: Mapping[int, str] = MappingProxyType({})  # partition -> id of the input of its states, if known
+    inputs: Mapping[int, Origin] = MappingProxyType({})  # partition -> the input of its states, if known; a file has the ids
 
     def of(self, text: str) -> list[Entry]:
         """The entries of a key given as text, by its UTF-8 bytes, or else by its `printable` form. Sorted by partition."""
@@ -73,7 +74,7 @@ def is_copy(data: bytes) -> bool:
 
 def encode(copy: Copy) -> Iterator[bytes]:
     """The bytes of the file, in pieces."""
-    about = {**copy._asdict(), "inputs": dict(copy.inputs)}
+    about = {**copy._asdict(), "inputs": {number: one.input_id for number, one in copy.inputs.items()}}
     del about["entries"]
     text = json.dumps(about).encode()
     pieces = [_HEAD.pack(MAGIC, VERSION), _U32.pack(len(text)), text, _U64.pack(len(copy.entries))]
@@ -129,7 +130,7 @@ def _decoded(data: bytes) -> Copy:
     if at != len(data) - 4:
         raise ValueError(f"{len(data) - 4 - at} bytes too many")
     ends = {int(number): int(end) for number, end in about["ends"].items()}
-    inputs = {int(number): str(name) for number, name in about.get("inputs", {}).items()}
+    inputs = {int(number): Origin(input_id=str(name)) for number, name in about.get("inputs", {}).items()}
     named = str(about["job"]), str(about["topic"]), str(about["fingerprint"])
     return Copy(*named, int(about["taken"]), ends, entries, inputs)
 

@@ -88,23 +88,12 @@ def newest_snapshots(
 
     entries = newest_by_key(noted(), _entry, wanted)
     taken, topic = round(time.time() * 1000), topics.changelog(settings)
-    ids = {number: one.input_id for number, one in inputs.items()}
-    return Copy(settings.job.name, topic, fingerprint.hex(), taken, ends, dict(sorted(entries.items())), ids)
+    return Copy(settings.job.name, topic, fingerprint.hex(), taken, ends, dict(sorted(entries.items())), inputs)
 
 
 def _entry(record: Stored) -> Entry:
     assert record.key is not None and record.value is not None, "`newest_by_key` keeps no others"
     return Entry(record.partition, record.key, record.value, record.offset, record.timestamp)
-
-
-def inputs_of(settings: Settings) -> dict[int, Origin]:
-    """partition -> the input topic that its states have learned from, where the changelog tells. Raises SetupError."""
-    inputs: dict[int, Origin] = {}
-    for record in changelog_records(settings):
-        newest = newest_input([record.headers], inputs.get(record.partition))
-        if newest is not None:
-            inputs[record.partition] = newest
-    return inputs
 
 
 def require_present_input(settings: Settings) -> None:

@@ -87,8 +87,7 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     """Leaves out fields that cannot be watched, with the reason; names them where they were chosen, or predict a label."""
     if found.gaps.lacking:  # of more rows than were looked at before
         guessed = guessed._replace(gaps=found.gaps)
-    guessed = guessed._replace(codes=found.codes)
-    guessed = guessed._replace(counts=[name for name in found.counts if name not in found.trending])
+    guessed = guessed._replace(codes=found.codes, counts=[name for name in found.counts if name not in found.trending])
     if guessed.wait is not None:
         guessed = guessed._replace(wait=found.wait, waiting=found.waiting)
     left_out = dict.fromkeys(found.still, f"{NEVER}s in the sample")

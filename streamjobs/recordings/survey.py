@@ -102,9 +102,14 @@ def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     keys, labels = (guessed.candidates.get(what, []) for what in ("key", "label"))
     if {*keys} - {*labels} or (len({*files}) < len(files) and not named) or any(map(_DATED.search, files)):
         return guessed
+    return _with_key_known(guessed)._replace(key_from="file", files=len({*files}))
+
+
+def _with_key_known(guessed: Guess) -> Guess:
+    """Without the question which column has the key."""
     choose = {what: why for what, why in guessed.choose.items() if what != "key"}
     candidates = {what: names for what, names in guessed.candidates.items() if what != "key"}
-    return guessed._replace(key_from="file", files=len({*files}), choose=choose, candidates=candidates)
+    return guessed._replace(choose=choose, candidates=candidates)
 
 
 def _by_blocks(path: Path, guessed: Guess, how: How) -> Guess:
@@ -117,12 +122,8 @@ def _by_blocks(path: Path, guessed: Guess, how: How) -> Guess:
     if len(values) < 2 or len({*values}) < len(values) or {*values} & {ABSENT, None, ""}:
         return guessed
     why = f"the rows of each of its {len(values):,} different values follow one another"
-    choose, left_out = (
-        {k: v for k, v in had.items() if k not in ("key", *names)} for had in (guessed.choose, guessed.left_out)
-    )
-    candidates = {what: some for what, some in guessed.candidates.items() if what != "key"}
-    because = {**guessed.because, "key": why}
-    return guessed._replace(key=names[0], choose=choose, left_out=left_out, candidates=candidates, because=because)
+    left_out = {name: reason for name, reason in guessed.left_out.items() if name != names[0]}
+    return _with_key_known(guessed)._replace(key=names[0], left_out=left_out, because={**guessed.because, "key": why})
 
 
 def _by_folder(path: Path, guessed: Guess, how: How) -> Guess:

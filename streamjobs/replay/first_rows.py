@@ -10,7 +10,7 @@ import numpy as np
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record
-from streamjobs.core.unlearned import APART, outside
+from streamjobs.core.unlearned import apart, outside
 from streamjobs.replay.engine import Replay
 from streamjobs.settings.composition import derived
 from streamjobs.settings.sections import LearnerSection, ScalingSection, Settings, SinksSection
@@ -64,7 +64,7 @@ def _apart(job: Job, scaled: Array) -> Array | None:
         return None
     mapped = job.population.map and job.population.map.learner.transform(job.population.map.state, scaled)
     X = scaled if mapped is None else np.hstack([scaled, mapped]) if job.composition.keeps_input else mapped
-    return np.asarray(np.square(job.directions.rows(X)).mean(axis=1) > APART)
+    return apart(job.directions.rows(X))
 
 
 def _rows(settings: Settings, scaling: ScalingSection, records: Sequence[Record], most: int) -> tuple[list[Row], Replay]:

@@ -1,6 +1,7 @@
 """All states of a job move to another one with fewer partitions, and its worker goes on with them."""
 
 import json
+from pathlib import Path
 
 from streamjobs.core.live.stored import decode_snapshot
 from streamjobs.core.partitioners import murmur2
@@ -29,16 +30,22 @@ def rows_of(job: KafkaJob) -> dict[tuple[int, bytes], int]:
     return {place: decode_snapshot(job.core, data)[0]["books"].rows for place, data in states.items()}
 
 
-def test_states_go_on_in_a_job_with_fewer_partitions(make_job: MakeJob) -> None:
-    sections = {"source": {"dim": 2, "label": "y"}, "learner": LEARNER, "state": {"replay": "0s"}}
-    job, other = make_job("many", **sections), make_job("fewer", make=False, **sections)
-    topics.create(other.settings, partitions=FEWER, job_sinks=other.core.sinks, state_bytes=other.core.state_bytes)
+def learned_and_copied(job: KafkaJob) -> Path:
+    """A copy of its states after the first rows."""
     job.produce(records(0, ROWS, PARTITIONS))
     with running_worker(job) as worker:
         job.wait_until_done([worker])
         assert worker.stop() == 0
     copy = job.folder / "copy"
     assert command("state", "export", job.path, "--all", "-o", copy) == 0
+    return copy
+
+
+def test_states_go_on_in_a_job_with_fewer_partitions(make_job: MakeJob) -> None:
+    sections = {"source": {"dim": 2, "label": "y"}, "learner": LEARNER, "state": {"replay": "0s"}}
+    job, other = make_job("many", **sections), make_job("fewer", make=False, **sections)
+    topics.create(other.settings, partitions=FEWER, job_sinks=other.core.sinks, state_bytes=other.core.state_bytes)
+    copy = learned_and_copied(job)
     assert command("state", "import", other.path, copy, "--all") == 2
     assert command("state", "import", other.path, copy, "--all", "--partitioner", "murmur2") == 0
     before, moved = job.snapshots(), other.snapshots()
@@ -58,12 +65,7 @@ def test_states_go_on_in_a_job_with_fewer_partitions(make_job: MakeJob) -> None:
 def test_states_go_on_in_another_cluster_with_the_input_of_their_name(make_job: MakeJob) -> None:
     sections = {"source": {"dim": 2, "label": "y"}, "learner": LEARNER, "state": {"replay": "0s"}}
     job = make_job("cluster", **sections)
-    job.produce(records(0, ROWS, PARTITIONS))
-    with running_worker(job) as worker:
-        job.wait_until_done([worker])
-        assert worker.stop() == 0
-    copy = job.folder / "copy"
-    assert command("state", "export", job.path, "--all", "-o", copy) == 0
+    copy = learned_and_copied(job)
     _as_in_another_cluster(job)
     assert command("state", "import", job.path, copy, "--all") == 0
     job.produce(records(ROWS, ROWS, PARTITIONS))

@@ -4,9 +4,7 @@ import zlib
 from typing import Any
 
 GZIP = b"\x1f\x8b"  # begins a member
-PIECE = (
-    8 << 20
-)  # bytes that zlib unpacks at once: it doubles its buffer, so that the limit at once would take twice the limit
+PIECE = 8 << 20  # bytes that zlib unpacks at once; it doubles its buffer, so more would take twice the limit
 
 
 class GzipError(Exception):
