@@ -147,14 +147,17 @@ def of_local_stores(settings: Settings, folders: Iterable[Path], key: str) -> Co
     Raises StoreError for a store that is damaged or in use.
     """
     furthest: dict[Place, Entry] = {}
+    inputs: dict[int, Origin] = {}
     paths, exact = [folder / settings.job.name for folder in folders], key.encode("utf-8", "surrogateescape")
     for number, copy in (one for path in paths for one in LocalCopy.all_below(path)):
         for name, data in copy.items():
             known = furthest.get((number, name))
             if (name == exact or printable(name) == key) and (known is None or known.offset < copy.reached):
                 furthest[number, name] = Entry(number, name, data, copy.reached, 0)
+                inputs[number] = Origin.of(copy.marks)
         copy.close()
-    return Copy(settings.job.name, f"local stores in {', '.join(map(str, paths))}", "", 0, {}, furthest)
+    known_inputs = {number: one for number, one in inputs.items() if one.input_id}
+    return Copy(settings.job.name, f"local stores in {', '.join(map(str, paths))}", "", 0, {}, furthest, known_inputs)
 
 
 def _written_back(

@@ -207,6 +207,8 @@ class Checkpoints:
             cut.replay_from,
             time.monotonic(),
         )
+        if partition.pace is not None:
+            partition.pace.mark_committed()
         self._on_commit()
 
     def _end_step(self, step: str, started: float) -> float:

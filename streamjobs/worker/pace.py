@@ -53,8 +53,9 @@ class Pace:
         self._owed = 0.0  # keys, less than one
         self.least = 0  # keys of the first cut that has any
         self.codec: Codec | None = None  # for records to be remembered
-        self._bytes, self._measured = applied.bytes, time.monotonic()
+        self._bytes, self._measured, self._most_bytes = applied.bytes, time.monotonic(), room(cache, 1.0)
         self._since = self._front = Since(start, 0.0, applied.seconds, moment)  # the last cut; the first of `_unwritten`
+        self._committed = self._front  # of the last checkpoint that is complete
 
     def cut(
         self,
@@ -88,17 +89,25 @@ class Pace:
         self._front = next(iter(unwritten.values()), self._since)
         return keys
 
-    def _pass_time(self, most_bytes: float) -> float:
-        """The part of the bounds that was used up since the last cut. most_bytes: of remembered records."""
-        seconds, size, now = self.applied.seconds, self.applied.bytes, time.monotonic()
-        passed = max(
-            (seconds - self._since.seconds) / self._replay,
-            (size - self._bytes) / most_bytes,
-            (now - self._measured) / LONGEST,
+    def _passed(self) -> float:
+        """The part of the bounds that was used up since the last cut."""
+        return max(
+            (self.applied.seconds - self._since.seconds) / self._replay,
+            (self.applied.bytes - self._bytes) / self._most_bytes,
+            (time.monotonic() - self._measured) / LONGEST,
         )
-        self._bytes, self._measured = size, now
+
+    def _pass_time(self, most_bytes: float) -> float:
+        """The same, which counts as spent. most_bytes: of remembered records."""
+        self._most_bytes = most_bytes
+        passed = self._passed()
+        self._bytes, self._measured = self.applied.bytes, time.monotonic()
         self._spent += passed
         return passed
+
+    def mark_committed(self) -> None:
+        """The checkpoint of the last cut is complete: a takeover begins at its R."""
+        self._committed = self._front
 
     @property
     def replay_from(self) -> int:
@@ -112,13 +121,13 @@ class Pace:
 
     @property
     def used(self) -> float:
-        """The part of the bounds that is used up."""
-        return self._spent - self._front.spent
+        """The part of the bounds that is used up by now, more than 1 where checkpoints cannot follow."""
+        return self._spent + self._passed() - self._committed.spent
 
     @property
     def seconds(self) -> float:
-        """About how long applying again from R on takes."""
-        return self.applied.seconds - self._front.seconds
+        """About how long applying again takes after a crash now."""
+        return self.applied.seconds - self._committed.seconds
 
 
 def room(cache: int, free: float) -> float:

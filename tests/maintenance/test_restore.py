@@ -1,5 +1,6 @@
 """`state restore --from-local`: what a local store gives back."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from streamjobs.kafka.topic_id import Origin
 from streamjobs.maintenance import changelog_edit, restore
 from tests.core.streams import samples, settings
 from tests.maintenance.copying import stored
+from tests.worker.faust_store import FaustStore, RocksStore
 
 JOB = Job.from_settings(settings())
 
@@ -32,6 +34,15 @@ def test_a_key_with_a_damaged_state_keeps_no_other_key_from_being_restored() -> 
     assert source.damaged == [b"p1"] and source.keys == 4
     assert source.next_offset == 1 + max(max(snapshot.decode(data).offsets.values()) for data in states.values()) == 120
     assert dict(restore._states(source.copy, 0, {}, ignored)) == damaged
+
+
+def test_a_key_from_a_local_store_comes_with_the_input_that_it_learned_from(tmp_path: Path) -> None:
+    """Its offsets could also be those of a recreated input, whose records would be skipped then."""
+    store = RocksStore(FaustStore(tmp_path / JOB.settings.job.name))
+    store.write(0, [(b"p1", b"state")], 7, marks={"source": "former"})
+    store.write(1, [(b"p2", b"state")], 7, marks={"source": "other"})
+    copy = restore.of_local_stores(JOB.settings, [tmp_path], "p1")
+    assert [*copy.entries] == [(0, b"p1")] and {n: one.input_id for n, one in copy.inputs.items()} == {0: "former"}
 
 
 def test_a_state_of_another_release_is_refused() -> None:

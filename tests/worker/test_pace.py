@@ -34,9 +34,23 @@ def test_each_key_is_written_once_within_the_bound_and_as_many_at_a_time():
     for second in range(1, 31):  # of applying, and all keys change in each
         applied.seconds += 1.0
         written.append(pace.cut(1_000 * second, keys, ()))
+        pace.mark_committed()
         assert pace.seconds <= 11.0 and 1_000 * second - pace.replay_from <= 11_000
     assert [len(some) for some in written] == [100] * 30
     assert all(len(set().union(*written[at : at + 10])) == 1_000 for at in range(20))
+
+
+def test_a_checkpoint_that_does_not_end_uses_up_more_than_the_bounds_allow():
+    applied = Applied()
+    pace, used = _pace(applied), []
+    for second in range(40):
+        applied.seconds += 1.0
+        if second < 20:
+            pace.cut(second, [b"%d" % key for key in range(100)], ())  # the last of these checkpoints hangs
+        if second < 19:
+            pace.mark_committed()
+        used.append(pace.used)
+    assert max(used[:19]) < 1.0 and used[39] == pytest.approx(used[18] + 2.1) and pace.seconds > 20.0
 
 
 @pytest.mark.parametrize("bound", ["seconds", "bytes", "age"])

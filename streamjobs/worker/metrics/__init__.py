@@ -33,6 +33,7 @@ from streamjobs.core.unlearned import REASONS as SKIPPED
 from streamjobs.core.unlearned import Taken
 from streamjobs.errors import REASONS
 from streamjobs.worker.metrics.table import METRICS, PREFIX, SCHEMA_ANSWERS, STAGES, Metric
+from streamjobs.worker.pace import Pace
 from streamjobs.worker.partition import Partition
 
 if TYPE_CHECKING:
@@ -105,8 +106,8 @@ class Metrics:
             ("keys_set_aside", self.keys_set_aside),
             ("state_dirty_keys", lambda: sum(len(p.live.dirty) for p in self.partitions())),
             ("uncommitted_seconds", self.uncommitted),
-            ("replay_seconds", lambda: max((p.pace.seconds for p in self.partitions() if p.pace), default=0.0)),
-            ("replay_used_ratio", lambda: max((p.pace.used for p in self.partitions() if p.pace), default=0.0)),
+            ("replay_seconds", lambda: max((pace.seconds for pace in self._unwritten()), default=0.0)),
+            ("replay_used_ratio", lambda: max((pace.used for pace in self._unwritten()), default=0.0)),
             ("replay_records", lambda: sum(max(0, p.committed - p.replay_from) for p in self.partitions())),
             ("replay_remaining_records", lambda: sum(max(0, p.held - p.next) for p in self.partitions())),
             ("schema_registry_waiting_seconds", self.waiting_for_schemas),
@@ -172,6 +173,10 @@ class Metrics:
 
     def partitions(self) -> list[Partition]:
         return list(self._partitions.values())
+
+    def _unwritten(self) -> list[Pace]:
+        """Of partitions with states that lack records: a complete one does not age while others work."""
+        return [one.pace for one in self.partitions() if one.pace is not None and one.replay_from < one.next]
 
     def keys_set_aside(self) -> int:
         return sum(len(partition.live.aside) for partition in self.partitions())
