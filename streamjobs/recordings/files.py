@@ -381,9 +381,11 @@ def _getter(column: str | None) -> Callable[[Row], Any]:
 
 
 def _key(value: Any) -> bytes | None:
-    """None for what is not a key: nothing, or a text with half of a surrogate pair."""
-    if value is None or isinstance(value, bytes):
+    """None for what is not a key: nothing, NaN as tables write a missing one, or a text with half of a surrogate pair."""
+    if isinstance(value, bytes):
         return value
+    if value is None or value != value:  # noqa: PLR0124
+        return None
     try:
         return str(value).encode()
     except ValueError:

@@ -259,6 +259,15 @@ def test_a_table_of_one_key_needs_no_column_and_its_index_may_have_the_times(tmp
         job.replay(one, key="person", key_is="p1")
 
 
+@pytest.mark.parametrize("missing", [None, float("nan"), pandas.NA])
+def test_a_missing_key_is_no_key(tmp_path: Path, missing: object) -> None:
+    """Rows of people without a name would else teach one model called `nan`."""
+    data = pandas.DataFrame(table())
+    data["person"] = data["person"].astype(object).where(data.index % 7 > 0, missing)
+    replayed = Job(job_file(tmp_path, text_of())).replay(data, key="person")
+    assert replayed.dead_letters["reason"].tolist() == ["no_key"] * len(data[data.index % 7 == 0])
+
+
 def test_windows_of_rows_without_times_come_at_the_rate_of_the_window(tmp_path: Path) -> None:
     one = [row | {"ts": n / 10} for n, row in enumerate(row for row in table() if row["person"] == "p1")]
     job = Job(job_file(tmp_path, JOB.replace('time = "ts"\n', "")))
