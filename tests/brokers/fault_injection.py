@@ -14,6 +14,8 @@ letters-last      dead letters are sent after the offset is committed, and it di
 outside           its outputs are no part of its transactions.
 unfenced          its changelog is written by producers that do not exclude another worker's.
 clock-jumps       its wall clock jumps by days.
+clock-of-file     its wall clock is off by the seconds in the file $STREAMJOBS_TESTS_CLOCK, as read at each look.
+removes-by-clock  its idle keys are idle by its wall clock.
 unwatched         nobody looks whether the changelog is still the topic that the states were written to.
 no-ids            keeps no ids of topics, as older releases did.
 watchful          asks for the ids of topics every few seconds instead of every 20.
@@ -35,6 +37,7 @@ learner-fails     its learner raises for a sample that begins with FAILS, after 
 import asyncio
 import ctypes
 import itertools
+import math
 import os
 import signal
 import sys
@@ -59,6 +62,7 @@ from streamjobs.worker import app, consumer, delivery, watchdog
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.checkpoint import Checkpoints
 from streamjobs.worker.delivery import Delivery
+from streamjobs.worker.idle_keys import Expiry
 from streamjobs.worker.outbox import Outbox
 from streamjobs.worker.pace import Pace
 from streamjobs.worker.partition import Partition
@@ -240,6 +244,21 @@ def clock_jumps(_: int) -> None:
     time.time = lambda: real() + (0.0, 172_800.0, -172_800.0)[int(time.monotonic() - begun) % 3]
 
 
+def clock_of_file(_: int) -> None:
+    real, file = time.time, os.environ["STREAMJOBS_TESTS_CLOCK"]
+
+    def moment() -> float:
+        with open(file, encoding="utf-8") as off:
+            return real() + float(off.read())
+
+    time.time = moment
+
+
+def removes_by_clock(_: int) -> None:
+    real = Expiry.idle_keys
+    Expiry.idle_keys = lambda self, newest, *rest: real(self, math.inf, *rest)  # type: ignore[method-assign]
+
+
 def unwatched(_: int) -> None:
     def require_same_changelog(topic: str, known: str, present: str) -> None:
         """Asks nothing."""
@@ -378,6 +397,8 @@ FAULTS: dict[str, Injection] = {
     "drops-on-revoke": drops_on_revoke,
     "letters-last": letters_last,
     "clock-jumps": clock_jumps,
+    "clock-of-file": clock_of_file,
+    "removes-by-clock": removes_by_clock,
     "unwatched": unwatched,
     "no-ids": no_ids,
     "watchful": watchful,

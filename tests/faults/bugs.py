@@ -10,6 +10,7 @@ from tests.faults.alarms import counts_ids
 from tests.faults.aside import drops, overwrites
 from tests.faults.case import Case
 from tests.faults.changelogs import recreate, send_first
+from tests.faults.clock import removes_by_clock
 from tests.faults.disks import crowded, paced
 from tests.faults.growth import tombstones_first
 from tests.faults.inputs import MOST, poisoned
@@ -141,6 +142,7 @@ AT_LEAST_ONCE: dict[str, Do] = {
     "counts-ids": counts_ids,
     "overwrites-damaged": overwrites,
     "drops-aside": drops,
+    "removes-by-clock": removes_by_clock,
     "below-0": rolled_back("drift", "below-0"),
     "long-clock": rolled_back("silent", "long-clock"),
 }
@@ -159,6 +161,7 @@ EXACTLY_ONCE: dict[str, Do] = {
     "counts-ids": counts_ids,
     "overwrites-damaged": overwrites,
     "drops-aside": drops,
+    "removes-by-clock": removes_by_clock,
     "below-0": rolled_back("drift", "below-0"),
     "long-clock": rolled_back("silent", "long-clock"),
 }

@@ -315,10 +315,14 @@ def assigned_partitions(workers: Sequence[Worker]) -> float:
     return sum(scrape_metrics(worker).get("streamjobs_assigned_partitions", 0) for worker in workers)
 
 
+def port_of(worker: Worker) -> int:
+    """Of its /metrics and /health."""
+    return int(worker.events("serving /metrics and /health")[0]["port"])
+
+
 def scrape_metrics(worker: Worker) -> dict[str, float]:
     """name{labels} -> value of a worker's metrics."""
-    port = worker.events("serving /metrics and /health")[0]["port"]
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port_of(worker)}/metrics", timeout=30) as answer:
         text = answer.read().decode()
     found = {}
     for family in text_string_to_metric_families(text):
