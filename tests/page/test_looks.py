@@ -29,9 +29,30 @@ FAN = """[...document.querySelectorAll("#asked-forecasts canvas")].map((one) => 
   }
   return [...counts].filter(([, many]) => many > 1).map(([alpha]) => alpha);
 })"""
+LABELS = """[...document.querySelectorAll("#asked-forecasts canvas")].map(
+  (one) => [...(window.drawn.get(one) ?? [])].filter((text) => !text.includes(":")).length)"""
+DRAWN = """
+window.drawn = new Map();
+const fill = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
+  window.drawn.set(this.canvas, (window.drawn.get(this.canvas) ?? new Set()).add(text));
+  return fill.call(this, text, ...more);
+};
+"""  # remembers the texts of each canvas
 BELOW = """(() => {
   const box = document.getElementById("alarms"), end = box.getBoundingClientRect().bottom;
   return [...box.querySelectorAll("tbody tr")].filter((one) => one.getBoundingClientRect().bottom > end + 1).length;
+})()"""
+COVERED = """(() => {
+  const box = document.getElementById("confusion");
+  box.scrollIntoView({ block: "center" });
+  box.scrollLeft = 300;
+  const names = [...box.querySelectorAll("tbody th")].filter((one) => {
+    const { left, top, height } = one.getBoundingClientRect();
+    return !one.contains(document.elementFromPoint(left + 5, top + height / 2));
+  }).map((one) => one.textContent);
+  box.scrollLeft = 0;
+  return names;
 })()"""
 WRAPPED = """[...document.querySelectorAll(".confusion tbody td")].filter((one) => one.offsetHeight > 34).length"""
 
@@ -66,7 +87,7 @@ def browser() -> Iterator[tuple[asyncio.AbstractEventLoop, Browser]]:
 def _viewer(browser: Any, made: Fleet, url: str, wanted: str) -> Viewer:
     loop, program = browser
     tab = loop.run_until_complete(program.tab())
-    loop.run_until_complete(tab.open(url, width=1440))
+    loop.run_until_complete(tab.open(url, width=1440, before=DRAWN))
     viewer = Viewer(loop, tab, made)
     viewer.until(wanted)
     return viewer
@@ -110,6 +131,7 @@ def test_a_key_is_seen_with_its_forecasts_and_their_intervals(rooms: Viewer, wid
     told = rooms.ask("[...document.querySelectorAll('#asked-forecasts .chart')].map((one) => one.ariaLabel)")
     assert [one.partition(":")[0] for one in told] == ["temp", "load"]
     assert all(re.search(r"forecast 24 rows ahead [\d.]+, 80 % inside [\d.]+ to [\d.]+, 95 % inside ", one) for one in told)
+    assert min(rooms.ask(LABELS)) >= 2, "two numbers of an axis at least, for its scale"
     fan = rooms.ask(FAN)
     assert all(51 in one for one in fan) and {0, 91} <= {*fan[0], *fan[1]}, "one interval, nothing, and both together"
     assert rooms.tab.errors == []
@@ -185,6 +207,7 @@ def test_eighteen_classes_are_distinguished_and_the_matrix_is_whole_or_says_that
     hint = people.ask("document.getElementById('confusion').previousElementSibling.checkVisibility()")
     fades = people.ask("document.getElementById('confusion').classList.contains('more')")
     assert (whole, hint, fades) == ((True, False, False) if width > 1000 else (False, True, True))
+    assert people.ask(COVERED) == [], "names of rows stay above the cells that scroll under them"
     assert not {"Alarms", "Dead letters", "Worst keys", "LS error"} & set(people.ask(TITLES))
 
 

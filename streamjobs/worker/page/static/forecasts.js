@@ -56,7 +56,7 @@ export class Forecasts {
       cursor: { show: false }, scales: { x: { time: Boolean(about.every) } },
       axes: [
         { ...axis, space: 90, size: 28, values: (plot, ticks) => ticks.map((tick) => (about.every ? shown(tick) : String(tick))) },
-        { ...axis, space: 36, incrs: DECADES, values: (plot, ticks) => ticks.map(ratio), size: (plot, ticks) => Math.max(EDGE, 14 + Math.ceil(widest(plot.ctx, ticks))) },
+        { ...axis, space: 22, incrs: DECADES, values: (plot, ticks) => ticks.map(ratio), size: (plot, ticks) => Math.max(EDGE, 14 + Math.ceil(widest(plot.ctx, ticks))) },
       ],
       series: [{}, { stroke: css("--c1"), width: 1.75, points: { show: false } },
         { stroke: css("--c2"), width: 1.75, points: { ...dots, fill: css("--c2") } },

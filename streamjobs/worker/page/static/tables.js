@@ -131,10 +131,11 @@ function state(one) {
     ["Last applied", Object.entries(one.offsets).map(([name, at]) => `${name} ${at}`).join(", ") || "none yet"],
     ["Newest sample", one.event_time == null ? "–" : moment(one.event_time)],
     ["LS error", one.ls_error == null ? "not kept in the state" : `${ratio(one.ls_error)}, mean of ${one.ls_error_over}`],
-    ["Labels", Object.entries(one.classes).map(([name, rows]) => `${name} ${count(rows)}`).join(", ") || "none"],
     ["State", bytes(one.bytes)],
+    ["Labels", Object.entries(one.classes).map(([name, rows]) => `${name} ${count(rows)}`).join(", ") || "none"],
   ];
-  const list = make("dl", { class: "facts" }, ...facts.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text))));
+  const list = make("dl", { class: "facts" }, ...facts.map(([name, text]) =>
+    make("div", { class: text.length > 60 ? "whole" : "" }, make("dt", {}, name), make("dd", {}, text))));
   const rows = one.fields.map((field) => make("tr", {}, make("td", {}, field.stage), make("td", {}, field.name),
     make("td", { class: "number" }, field.shape.join(" × ") || "1"), make("td", { class: "number" }, bytes(field.bytes)),
     make("td", { class: "number" }, field.norm == null ? "–" : ratio(field.norm)),
