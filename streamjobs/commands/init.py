@@ -105,7 +105,7 @@ def init(
     if guessed is not None and (sample is not None or data.topic is not None):
         guessed = _try(file, data, guessed, written, most_rows)
     copied = written.partitions > 1 and guessed is not None and guessed.key is not None
-    say(what_next.what_next(guessed, file, sample, from_topic is not None, copied))
+    say(what_next.what_next(guessed, file, sample, from_topic is not None, copied=copied))
 
 
 def _tell(lines: Iterable[str]) -> None:
@@ -163,8 +163,8 @@ def _start(
         steps = "; ".join(f"streamjobs {step} {file}" for step in ("check", "topics create", "run"))
         said = f"wrote {file}. Next: {steps}"
     else:
-        said = what_next.what_next(fitting, file, sample, topic_rows is not None, written.partitions > 1)
-        said += " --score" if fitting.label is not None and sample is not None else ""
+        copied = written.partitions > 1
+        said = what_next.what_next(fitting, file, sample, topic_rows is not None, copied=copied, starter=True)
     say(said.replace(f"wrote {file}", f"wrote {file} and {population}", 1))
 
 

@@ -1,6 +1,7 @@
 """`produce` on librdkafka's mock broker: what is in the topic afterwards; `init --from-topic` reads it back."""
 
 import json
+import shlex
 import time
 from types import SimpleNamespace
 
@@ -68,6 +69,29 @@ def test_times_that_count_from_zero_are_timestamps_also_where_they_equal_the_num
     assert sent == [1, *range(1, 30)]
     source = load_job(job).source
     assert [one.timestamp for one in records_of(tmp_path / "a.jsonl", source, None, "t", how=How(key_is="me"))] == sent
+
+
+@pytest.mark.parametrize("counts", [False, True], ids=["since 1970", "from 0"])
+def test_what_init_prints_after_the_trial_sends_the_sample_to_its_topic(mock, tmp_path, capsys, monkeypatch, counts):
+    """Records without labels: after `check` and `replay` come the topics, the records and the worker, as they are typed."""
+    topic = f"after-{counts}"
+    mock.create([topic])
+    monkeypatch.setattr("streamjobs.commands.init._try", lambda file, sample, guessed, *_: guessed)
+    start = 0 if counts else 1_700_000_000
+    made = [f"{start + n / 50},{n * 7 % 11},{n * 5 % 13}\n" for n in range(600)]
+    sample = tmp_path / "a machine.csv"
+    sample.write_text("t,a,b\n" + "".join(made))
+    job = tmp_path / "job.toml"
+    assert command("init", job, "--sample", sample, "--topic", topic, "--broker", mock.url, "--yes") == 0
+    trial, then = capsys.readouterr().out.splitlines()
+    assert [words.split()[1] for words in trial.partition("Next: ")[2].split("; ")] == ["check", "replay"]
+    steps = [shlex.split(words) for words in then.partition(": ")[2].split("; ")]
+    assert [words[1:-1] for words in (steps[0], steps[2])] == [["topics", "create"], ["run"]]
+    assert ("--start" in steps[1]) == counts
+    assert command(*steps[1][1:]) == 0
+    sent = read(mock, topic)
+    assert len(sent) == 600 and {record.key for record in sent} == {b"a machine"}
+    assert abs(sent[0].timestamp / 1000 - (sample.stat().st_mtime if counts else start)) <= 86_400
 
 
 def test_timestamps_of_sending_and_real_time(mock, tmp_path, capsys):

@@ -40,7 +40,9 @@ def test_two_commands_recognise_a_person_nobody_has_labelled(tmp_path: Path, lab
     assert command("init", job, "--population", "phone", "--sample", sample, "--yes") == 0
     out, err = capsys.readouterr()
     assert "96.5% of the windows are right" in err and "it cannot know" in err
-    assert f"replay {job} --input {sample} --key person" in out
+    steps = out.splitlines()[0].partition("Next: ")[2].split("; ")
+    score = "" if label is None else " --score"
+    assert steps == [f"streamjobs check {job}", f"streamjobs replay {job} --input {sample} --key person{score}"]
     assert command("replay", job, "--input", sample, "--key", "person", "--output-dir", tmp_path / "out") == 0
     assert len(found := predicted(tmp_path / "out")) == 9 and set(found) <= {"standing", "sitting"}
     assert command("check", job) == 0

@@ -36,13 +36,14 @@ def as_csv(path: Path, made: list[dict[str, Any]], delimiter: str = ",") -> Path
 
 
 class Told:
-    """What `init` of a sample did: its code, its lines and the job file."""
+    """What `init` of a sample did: its code, its lines and the job file; `then`: what it prints after the first line."""
 
     def __init__(self, folder: Path, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.file = folder / "job.toml"
         self.code = command("init", self.file, "--sample", sample)
         out, err = capsys.readouterr()
-        self.out, self.lines = out, err.splitlines()
+        first, _, self.then = out.partition("\n")
+        self.out, self.lines = f"{first}\n", err.splitlines()
         self.text = self.file.read_text() if self.file.exists() else ""
 
     @property

@@ -159,6 +159,16 @@ def test_a_date_and_a_time_of_day_in_neighbouring_columns_are_one_time(tmp_path,
     assert first == at.replace(tzinfo=UTC).timestamp() * 1000
 
 
+def test_a_mistyped_date_of_hundreds_keeps_dates_and_times_of_day_together(tmp_path, printed):
+    dates = ["24,10.2025" if i == 200 else f"{24 + i // 150}.10.2025" for i in range(400)]
+    made = table(400, Datum=dates.__getitem__, Uhrzeit=lambda i: f"{i % 24:02}:{i % 60:02}", bar=random)
+    found = printed(as_csv(tmp_path / "a.csv", made, ";"))
+    assert found.source["time"] == "Datum Uhrzeit" and found.says("joins each row's date and time of day")
+    made = [row | {"Datum": row["Datum"] if i % 20 else "unbekannt"} for i, row in enumerate(made)]
+    found = printed(as_csv(tmp_path / "b.csv", made, ";"))
+    assert not found.says("joins each row's date")
+
+
 def test_the_name_of_the_only_device_may_begin_with_a_minus(tmp_path, printed):
     sample = as_csv(tmp_path / "-door.csv", table(N, ts=lambda i: START + i, ax=random))
     found = printed(sample)
@@ -223,7 +233,7 @@ def test_a_label_that_was_chosen_is_no_candidate_for_the_key(tmp_path, capsys):
     assert command("init", tmp_path / "job.toml", "--sample", sample, "--label", "state") == 0
     out, err = capsys.readouterr()
     assert "--key-is press" in out and "--key state" not in out and "candidates: 'state'" not in err
-    _, compare, *words = shlex.split(out.rpartition("; ")[2])
+    _, compare, *words = shlex.split(out.splitlines()[0].rpartition("; ")[2])
     assert command(compare, *words, "--records", "100") == 0, "the line that init prints"
 
 

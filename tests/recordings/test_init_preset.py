@@ -77,9 +77,11 @@ def test_a_newcomers_next_command_runs_as_it_is_printed(tmp_path: Path, capsys: 
     (tmp_path / "noise.csv").write_text("t,a,b\n" + "".join(f"{n / 50},{n * 7 % 11},{n * 5 % 13}\n" for n in range(600)))
     job = tmp_path / "job.toml"
     assert command("init", job, "--sample", tmp_path / "noise.csv") == 0
-    (_, words) = capsys.readouterr().out.strip().rsplit("streamjobs ", 1)
+    first, then = capsys.readouterr().out.splitlines()
+    (_, words) = first.rsplit("streamjobs ", 1)
     assert words.endswith("--key-is noise --time t")
     assert command(*words.split()) == 0
+    assert then.startswith("then on a broker") and [one.split()[1] for one in then.split("; ")[1:]] == ["produce", "run"]
     assert command("check", job, "--sample", tmp_path / "noise.csv", "--key-is", "me") == 0
     printed = capsys.readouterr().err
     assert (

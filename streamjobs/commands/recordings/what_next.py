@@ -1,6 +1,7 @@
 """What to type after `init`."""
 
 import shlex
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,20 @@ if TYPE_CHECKING:
     from streamjobs.recordings.guess.result import Guess
 
 
-def what_next(guessed: "Guess | None", file: Path, sample: Path | None, from_topic: bool, copied: bool = False) -> str:
-    """The line that ends `init`. from_topic: the sample is of a topic; copied: 'rekey' comes first."""
+def what_next(
+    guessed: "Guess | None",
+    file: Path,
+    sample: Path | None,
+    from_topic: bool,
+    *,
+    copied: bool = False,
+    starter: bool = False,
+) -> str:
+    """The lines that end `init`: what to type on the sample, and then with a broker.
+
+    from_topic: the sample is of a topic; copied: 'rekey' comes first; starter: the job has a population already, with
+    which `replay` scores labels.
+    """
     from streamjobs.recordings import survey
 
     if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
@@ -43,13 +56,24 @@ def what_next(guessed: "Guess | None", file: Path, sample: Path | None, from_top
     if copied:
         first += f": streamjobs rekey {shlex.quote(str(file))} --once; then"
     compare = ""
-    if not taught and not from_topic and guessed is not None and guessed.label is not None and guessed.time is not None:
+    if starter:
+        replay += ["--score"] if guessed is not None and guessed.label is not None and sample is not None else []
+    elif not taught and not from_topic and guessed is not None and guessed.label is not None and guessed.time is not None:
         words = replay[2 : replay.index("--key-is")] if "--key-is" in replay else replay[2:]  # the file's name by itself
         compare = f"; {shlex.join(['streamjobs', 'compare', *words, '--learners', 'job,rls,krls'])}"
     check = "" if taught else f"streamjobs check {shlex.quote(str(file))}; "  # which would miss the population's file
     name = shlex.quote(str(file))
-    start = f"; streamjobs topics create {name}; streamjobs run {name}" if from_topic and not taught else ""
-    return f"wrote {file}. {first}: {check}{shlex.join(replay)}{compare}{start}"
+    said = f"wrote {file}. {first}: {check}{shlex.join(replay)}{compare}"
+    if taught:  # `fit` says what follows
+        return said
+    if from_topic:
+        return f"{said}; streamjobs topics create {name}; streamjobs run {name}"
+    words = [word for word in replay[4:] if word != "--score"]
+    if "--time" in words and sample is not None:  # counts from 0, which no topic takes
+        words += ["--start", datetime.fromtimestamp(sample.stat().st_mtime, UTC).date().isoformat()]
+    produce = shlex.join(["streamjobs", "produce", str(file), *words])
+    broker = "then on a broker, yours or that of 'streamjobs broker start'"
+    return f"{said}\n{broker}: streamjobs topics create {name}; {produce}; streamjobs run {name}"
 
 
 def _key_words(guessed: "Guess | None", sample: Path | None) -> list[str]:
