@@ -17,7 +17,7 @@ KEYS = (
 TIMES = ("time", "timestamp", "ts", "t", "event_time", "datetime")
 LABELS = (
     *("label", "labels", "activity", "class", "target", "y", "exercise", "gait", "gesture", "posture", "behaviour"),
-    *("behavior", "aktivitaet", "klasse", "uebung"),
+    *("behavior", "aktivitaet", "taetigkeit", "klasse", "uebung"),
 )
 ASIDE = ("seg", "segment", "session", "recording", "side", "row", "index", "offset", "partition", "seq", "unnamed")
 FAULT_WORDS = {"anomaly", "anomalous", "attack", "changepoint", "failure", "fault", "faulty", "outlier"}  # last in a name

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from streamjobs.errors import ConfigError
-from streamjobs.recordings.columns import CLOCK, MOST_TEXTS, reads_as_number
+from streamjobs.recordings.columns import CLOCK, MOST_TEXTS, MOST_UNREAD, reads_as_number
 
 HEAD = 64 << 10  # bytes that are looked at
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -260,10 +260,11 @@ def _units(names: Sequence[str], rows: Sequence[Sequence[str]], decimal: str) ->
 
 
 def _clock(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[int, int] | None:
-    """The places of the first neighbours of which one has only dates and the other only times of day."""
+    """The places of the first neighbours of which one has dates and the other times of day, but for a few mistyped cells."""
     columns = [cells for _, cells in _columns(names, rows)]
     dates, clocks = (
-        {n for n, cells in enumerate(columns) if cells and all(map(one.fullmatch, cells))} for one in (_DATE, CLOCK)
+        {n for n, cells in enumerate(columns) if sum(map(bool, map(one.fullmatch, cells))) > (1 - MOST_UNREAD) * len(cells)}
+        for one in (_DATE, CLOCK)
     )
     return next(((date, clock) for date in sorted(dates) for clock in (date + 1, date - 1) if clock in clocks), None)
 

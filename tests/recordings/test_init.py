@@ -203,6 +203,12 @@ def test_y_without_axes_is_a_label_and_numbers_make_a_regression(tmp_path, print
     assert read_table(found.file)["head"]["task"] == "regression"
 
 
+@pytest.mark.parametrize("name", ["Tätigkeit", "Übung (Nr)", "aktivitaet"])
+def test_a_label_is_known_by_its_german_name(tmp_path, printed, name):
+    found = printed(as_csv(tmp_path / "a.csv", table(a=random, **{name: lambda i: "ab"[i // 20 % 2]})))
+    assert found.source["label"] == name
+
+
 def test_y_beside_the_list_x_is_a_label(tmp_path, printed):
     found = printed(jsonl(tmp_path / "a.jsonl", table(x=lambda i: [random(i), 1.0], y=lambda i: i % 3)))
     assert (found.source["x"], found.source["dim"], found.source["label"]) == ("x", 2, "y")
