@@ -9,6 +9,7 @@ import numpy as np
 from algorithms.common.protocol import LEARN, Learner
 from streamjobs.core.job import Job
 from streamjobs.core.live.columns import Columns
+from streamjobs.core.live.last_offsets import LastOffsets
 from streamjobs.core.messages import Stored
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.valid import StateCheck
@@ -70,6 +71,7 @@ class OneKey:
         columns = Columns.of((HEAD,), {"learner": self.stage}, {"learner": self.work}, {"learner": self.fresh})
         assert columns is not None
         self.columns, self.learner = columns, learner
+        self.rest = LastOffsets(2), [()] * 2
 
     def advance(self, X: Any, Y: Any) -> None:
         out = self.learner.outputs(len(X), X.shape[1], Y.shape[1])
@@ -78,10 +80,10 @@ class OneKey:
     def verdicts(self) -> Verdicts:
         """Of the state as it is; one that is read has the bits that were written."""
         writable = bool(self.columns.writable([0], None)[0])
-        (data,) = self.columns.encode([0], [{}], [[]])
-        in_columns = self.columns.decode([data], [1], None, []).good[0]
+        (data,) = self.columns.encode([0], *self.rest)
+        in_columns = self.columns.decode([data], [1], *self.rest, None, [])[0]
         if in_columns:
-            assert self.columns.encode([1], [{}], [[]]) == [data]
+            assert self.columns.encode([1], *self.rest) == [data]
         alone = ""
         try:
             state = snapshot.unflatten(self.fresh, snapshot.decode(data).arrays)

@@ -87,7 +87,7 @@ def test_what_is_taken_together_is_taken_alone_and_gives_the_same_slot(which):
     drawn += [mutate_arrays(rnd.choice(held), rnd) for _ in range(80)]
     live = Live(job, {}.get)
     assert live.columns is not None
-    slots = [live._take(b"%d" % at) for at in range(len(drawn))]
+    slots = live._take([b"%d" % at for at in range(len(drawn))])
     for work in live.work.values():  # what stood there before must not count
         if isinstance(work, HeadRows):
             work.own(slots)
@@ -97,11 +97,12 @@ def test_what_is_taken_together_is_taken_alone_and_gives_the_same_slot(which):
             arrays = work.arrays
         for array in arrays:
             array.fill(1)
-    read = live.columns.decode(drawn, slots, job.most_names, job.given_names)
-    assert all(read.good[: len(valid)])
-    assert not all(read.good)
-    for data, slot, taken, names, offsets in zip(drawn, slots, read.good, read.names, read.offsets, strict=True):
+    good = live.columns.decode(drawn, slots, live.offsets, live.names, job.most_names, job.given_names)
+    assert all(good[: len(valid)])
+    assert not all(good)
+    for data, slot, taken in zip(drawn, slots, good, strict=True):
         if taken:
+            names, offsets = list(live.names[slot]), live.offsets[slot]
             states_alone, names_alone, offsets_alone = load_snapshot(job, data)
             assert (names, offsets) == (names_alone, offsets_alone)
             assert job.encode(live.states(slot), names, offsets) == _again(job, states_alone, names, offsets)
@@ -125,8 +126,8 @@ def test_what_good_states_become_is_never_left_to_the_long_way(which):
     assert live.columns is not None
     live.tick()
     live.enter([b"a", b"b"])
-    decoded = live.columns.decode([moments("state", which)[-1]] * 2, [0, 1], job.most_names, job.given_names)
-    assert decoded.good == [True, True]
+    data = [moments("state", which)[-1]] * 2
+    assert live.columns.decode(data, [0, 1], live.offsets, live.names, job.most_names, job.given_names) == [True, True]
 
 
 def test_a_damaged_snapshot_among_good_ones_sets_its_key_aside_and_no_other():

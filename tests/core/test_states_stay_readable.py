@@ -116,21 +116,19 @@ def test_the_check_before_a_write_and_the_reader_agree_on_states_that_no_stage_l
     states = [load_snapshot(job, data) for data in moments("state", which)]
     drawn = [mutate_stages(job, states, rnd) for _ in range(80)]
     live = Live(job, {}.get)
-    slots = [live._take(b"%d" % at) for at in range(len(drawn))]
+    slots = live._take([b"%d" % at for at in range(len(drawn))])
     live.work["order"]["newest"].fill(1.0)  # stays so in a slot that is not filled
-    read = live.columns.decode(drawn, slots, job.most_names, job.given_names)
-    known = [len(names) for names in read.names] if job.most_names is not None else None
+    read = live.columns.decode(drawn, slots, live.offsets, live.names, job.most_names, job.given_names)
+    known = [len(live.names[slot]) for slot in slots] if job.most_names is not None else None
     filled = [live.work["order"]["newest"][slot] != 1.0 for slot in slots]
     assert sum(filled) > 30
-    for slot, data, good, can, there in zip(
-        slots, drawn, read.good, live.columns.writable(slots, known), filled, strict=True
-    ):
+    for slot, data, good, can, there in zip(slots, drawn, read, live.columns.writable(slots, known), filled, strict=True):
         if there and can and not good:
             with pytest.raises(SnapshotError, match=r"^the stored state contradicts itself"):
                 load_snapshot(job, data)
         elif there:
             assert can == good, slot
-    assert not all(read.good)
+    assert not all(read)
 
 
 def learner_of(name):

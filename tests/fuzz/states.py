@@ -55,10 +55,10 @@ class Snapshots(Family):
 
     def taken_with_others(self, which: int, data: bytes) -> bool:
         """Whether the way that reads many states together takes this one."""
-        job, columns = self.jobs[which], self.lives[which].columns
-        must(columns is not None, "its states are all read alone")
-        assert columns is not None
-        return columns.decode([data], [0], job.most_names, job.given_names).good[0]
+        job, live = self.jobs[which], self.lives[which]
+        must(live.columns is not None, "its states are all read alone")
+        assert live.columns is not None
+        return live.columns.decode([data], [0], live.offsets, live.names, job.most_names, job.given_names)[0]
 
     def draw(self, rnd: Random) -> Case:
         which = rnd.randrange(len(self.jobs))

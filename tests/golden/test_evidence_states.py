@@ -33,7 +33,9 @@ def read(job: Job, data: bytes, together: bool) -> Live:
     live = Live(job, {b"k": data}.get)
     assert live.columns is not None
     if together:
-        assert live.columns.decode([data], [live._take(b"other")], job.most_names, job.given_names).good == [True]
+        assert live.columns.decode(
+            [data], live._take([b"other"]), live.offsets, live.names, job.most_names, job.given_names
+        ) == [True]
     else:
         live.columns = None
     return live

@@ -3,10 +3,57 @@
 Every loop takes bytes or flat numbers, so each is compiled once, whatever the stages of a job look like.
 """
 
+import numpy as np
+
 from algorithms.common.compiled import compiled
 
 MOST_DIMENSIONS = 4
 STORED = -1  # in place of the first extent: a row per stored sample
+
+
+@compiled
+def _begins_with(data, at, end, words, first, last):
+    """Whether the bytes from `at` on begin with words[first:last]."""
+    if at + last - first > end:
+        return False
+    differs = np.uint8(0)
+    for i in range(last - first):
+        differs |= data[at + i] ^ words[first + i]
+    return differs == 0
+
+
+@compiled
+def match_heads(data, begins, ends, words, bounds, place, last, which):
+    """What is before the arrays of each snapshot: words 0 or 1, word 2 (a source), its offset, then one of the others.
+
+    words: several byte strings, word i from bounds[i] to bounds[i + 1].
+    Gives the place of the arrays, the offset, and which other word it is; -1 where the bytes are not these.
+    """
+    for n in range(begins.size):
+        which[n] = -1
+        for w in range(2):
+            at, end = begins[n], ends[n]
+            if not _begins_with(data, at, end, words, bounds[w], bounds[w + 1]):
+                continue
+            at += bounds[w + 1] - bounds[w]
+            if not _begins_with(data, at, end - 8, words, bounds[2], bounds[3]):
+                continue
+            at += bounds[3] - bounds[2]
+            for b in range(7, -1, -1):
+                last[n] = (last[n] << 8) | data[at + b]
+            at += 8
+            for known in range(3, bounds.size - 1):
+                if which[n] < 0 and _begins_with(data, at, end, words, bounds[known], bounds[known + 1]):
+                    which[n], place[n] = known - 3, at + bounds[known + 1] - bounds[known]
+            break
+
+
+@compiled
+def copy_words(data, places, words, bounds, which):
+    for n in range(places.size):
+        at, first = places[n], bounds[which[n]]
+        for b in range(bounds[which[n] + 1] - first):
+            data[at + b] = words[first + b]
 
 
 @compiled

@@ -10,7 +10,7 @@ import operator
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +18,16 @@ from algorithms.common.blas import ONE_THREAD
 from algorithms.common.protocol import Array, Stage
 from algorithms.common.workspace import Slot
 from streamjobs.core.live import codec_loops as loops
-from streamjobs.core.state.snapshot import CODES, CRC, I32I64, U16, Offsets, Reader, table_of_offsets, text_bytes
+from streamjobs.core.live.last_offsets import LastOffsets
+from streamjobs.core.live.slots import shared
+from streamjobs.core.state.snapshot import CODES, CRC, U16, Offsets, Reader, table_of_offsets, text_bytes
 from streamjobs.core.state.valid import Field, Leaf, Valid, leaves_of
 from streamjobs.stages.stage import JobStage
 
 AT_ONCE = 128  # slots encoded together: bounds the memory for it, and more leave the processor's cache
 MOST_KNOWN = 256  # sets of class names remembered as bytes
 MOST_LATEST = 4  # of those, compared with a snapshot's bytes before its names are read
+CRC_OF_WHOLE = 0x2144DF1C  # of bytes with their own checksum behind them, whatever they are
 _CUSTOM = ("load", "save", "check_rows")  # a stage with its own is not moved here
 
 
@@ -59,12 +62,6 @@ class Column(Field):
             self.bytes = self.bytes.reshape(*array.shape[:2], array.itemsize * array.shape[2])
 
 
-class Decoded(NamedTuple):
-    good: list[bool]  # of each snapshot; False: nothing of its slot may be used
-    offsets: list[Offsets]
-    names: list[list[str]]
-
-
 class Columns:
     """The arrays of a job's snapshots in their order. `begins`: what its snapshots begin with, the first where it writes."""
 
@@ -81,8 +78,8 @@ class Columns:
         self.valid = Valid(leaves, self.columns)
         self._completed = [leaf for leaf in leaves if type(leaf.stage).complete is not Stage.complete]
         self._names_as_bytes: dict[tuple[str, ...], bytes] = {}
-        self._latest_names: list[tuple[bytes, list[str]]] = []  # the newest first
-        self._source: tuple[bytes, str] = (b"\xff\xff\xff", "")
+        self._latest_names: list[tuple[bytes, tuple[str, ...]]] = []  # the newest first
+        self._source: tuple[bytes, tuple[str, int]] = (b"\xff\xff\xff", ("", 0))
 
     @classmethod
     def of(
@@ -112,12 +109,11 @@ class Columns:
             self._looked = now
             self.valid.look()
 
-    def encode(self, slots: Sequence[int], offsets: Sequence[Offsets], names: Sequence[Sequence[str]]) -> list[bytes]:
-        """Snapshots of these slots, with what else belongs to each."""
+    def encode(self, slots: Sequence[int], offsets: LastOffsets, names: Sequence[tuple[str, ...]]) -> list[bytes]:
+        """Snapshots of these slots. offsets, names: by slot."""
         encoded: list[bytes] = []
         for first in range(0, len(slots), AT_ONCE):
-            part = slice(first, first + AT_ONCE)
-            encoded += self._encode(np.array(slots[part], np.int64), offsets[part], names[part])
+            encoded += self._encode(np.array(slots[first : first + AT_ONCE], np.int64), offsets, names)
         return encoded
 
     def writable(self, slots: Sequence[int], known: Sequence[int] | None) -> Array:
@@ -131,109 +127,155 @@ class Columns:
             for slot in slots.tolist():
                 leaf.stage.complete(Slot(leaf.work, slot))
 
-    def _encode(self, slots: Array, offsets: Sequence[Offsets], names: Sequence[Sequence[str]]) -> list[bytes]:
+    def _encode(self, slots: Array, offsets: LastOffsets, names: Sequence[tuple[str, ...]]) -> list[bytes]:
         self._complete(slots)
         self.look()
+        heads, which, last = self._heads(slots, offsets, names)
+        words, bounds = _words(heads)
         counts = self.valid.counts(slots)
         sizes = counts * self.sizes[:, None]
         whole = sizes + self.headers[:, None]
-        ends = np.ascontiguousarray(np.cumsum(whole.T).reshape(len(slots), len(self.columns)).T)
-        data = bytearray(int(ends[-1, -1]) if ends.size else 0)
-        buffer = np.frombuffer(data, np.uint8)
-        begins, places = ends - whole, ends - sizes
-        loops.write_headers(buffer, begins, self.layouts, counts)
+        of_head = np.diff(bounds)[which]
+        ends = np.cumsum(of_head + whole.sum(axis=0) + CRC.size)
+        begins = np.concatenate([[0], ends[:-1]])
+        places = np.cumsum(whole, axis=0) + (begins + of_head) - sizes
+        buffer = np.empty(int(ends[-1]), np.uint8)
+        loops.copy_words(buffer, begins, words, bounds, which)
+        if last is not None:
+            at = len(self.begin) + len(self._source[0])
+            buffer[begins[:, None] + np.arange(at, at + 8)] = last.astype("<i8")[:, None].view(np.uint8)
+        loops.write_headers(buffer, places - self.headers[:, None], self.layouts, counts)
         for at, column in enumerate(self.columns):
             rows = column.leaf.at(slots)
             if column.square:
                 loops.gather_triangle(buffer, places[at], rows, column.bytes)
             elif column.size:
                 loops.gather(buffer, places[at], sizes[at], rows, column.bytes)
-        view, arrays = memoryview(data), U16.pack(len(self.columns))
+        view = buffer.data
         encoded = []
-        for first, end, of_key, known in zip(begins[0].tolist(), ends[-1].tolist(), offsets, names, strict=True):
-            head = b"".join((self.begin, table_of_offsets(of_key), self._as_bytes(known), arrays))
-            body = view[first:end]
-            encoded.append(b"".join((head, body, CRC.pack(zlib.crc32(body, zlib.crc32(head))))))
+        for first, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            CRC.pack_into(view, end - CRC.size, zlib.crc32(view[first : end - CRC.size]))
+            encoded.append(bytes(view[first:end]))
         return encoded
 
-    def _as_bytes(self, names: Sequence[str]) -> bytes:
-        known = self._names_as_bytes.get(tuple(names))
+    def _heads(
+        self, slots: Array, offsets: LastOffsets, names: Sequence[tuple[str, ...]]
+    ) -> tuple[list[bytes], Array, Array | None]:
+        """What is before the arrays, and which of it each slot has; apart, the last offsets that are to be put into it."""
+        keys, arrays, known = slots.tolist(), U16.pack(len(self.columns)), [names[slot] for slot in slots.tolist()]
+        alone = offsets.alone(slots)
+        if alone is None:
+            tables = [table_of_offsets(offsets[slot]) for slot in keys]
+            heads = [self.begin + table + self._as_bytes(one) + arrays for table, one in zip(tables, known, strict=True)]
+            return heads, np.arange(len(keys)), None
+        source, last = alone
+        if source != self._source[1]:
+            self._source = table_of_offsets({source: 0})[:-8], source
+        before, distinct = self.begin + self._source[0] + bytes(8), dict.fromkeys(known)
+        place = dict(zip(distinct, range(len(distinct)), strict=True))
+        return [before + self._as_bytes(one) + arrays for one in distinct], np.array([place[one] for one in known]), last
+
+    def _as_bytes(self, names: tuple[str, ...]) -> bytes:
+        known = self._names_as_bytes.get(names)
         if known is None:
             known = U16.pack(len(names)) + b"".join(map(text_bytes, names))
             if len(self._names_as_bytes) >= MOST_KNOWN:
                 self._names_as_bytes.clear()
-            self._names_as_bytes[tuple(names)] = known
+            self._names_as_bytes[names] = known
         return known
 
-    def decode(self, snapshots: Sequence[bytes], slots: Sequence[int], most_names: int | None, least: list[str]) -> Decoded:
-        """Fill these slots. most_names: classes a key may know, None: labels are numbers; least: those it begins with."""
-        offsets: list[Offsets] = []
-        names: list[list[str]] = []
-        arrays_at: list[int] = []
-        sound: list[bool] = []
-        for data in snapshots:
-            head = self._head(data)
-            sound.append(head is not None and _known(head[1], most_names, least))
-            at, known, of_key = head if head is not None else (0, [], {})
-            arrays_at.append(at)
-            names.append(known)
-            offsets.append(of_key)
-        lengths = np.array([len(data) for data in snapshots], np.int64)
-        begins = np.cumsum(lengths) - lengths
+    def decode(
+        self,
+        snapshots: Sequence[bytes],
+        slots: Sequence[int],
+        offsets: LastOffsets,
+        names: list[tuple[str, ...]],
+        most_names: int | None,
+        least: list[str],
+    ) -> list[bool]:
+        """Fill these slots; gives which snapshots were taken. Nothing of the slot of another one may be used.
+
+        offsets, names: by slot, filled too. most_names: classes a key may know, None: labels are numbers; least: those it
+        begins with.
+        """
+        lengths = np.fromiter(map(len, snapshots), np.int64, len(snapshots))
+        ends = np.cumsum(lengths)
+        begins, ends = ends - lengths, ends - CRC.size
+        buffer: Array = np.frombuffer(bytearray().join(snapshots), np.uint8)
+        sound = np.fromiter(map(zlib.crc32, snapshots), np.int64, len(snapshots)) == CRC_OF_WHOLE
+        all_slots = np.array(slots, np.int64)
+        arrays_at = self._read_heads(snapshots, sound, buffer, begins, ends, all_slots, offsets, names)
+        fitting = {one: _known(one, most_names, least) for one in {names[slot] for slot in slots}}
+        sound &= np.array([fitting[names[slot]] for slot in slots], np.bool_)
         self.look()
         places = np.zeros((len(self.columns), len(snapshots)), np.int64)
         counts = np.ones(places.shape, np.int64)
         good = np.zeros(len(snapshots), np.bool_)
-        buffer: Array = np.frombuffer(bytearray().join(snapshots), np.uint8)
-        ends = begins + lengths - CRC.size
-        loops.locate(buffer, begins + np.array(arrays_at), ends, self.layouts, self.rooms, places, counts, good)
-        good &= np.array(sound, np.bool_)
-        kept, all_slots = np.flatnonzero(good), np.array(slots, np.int64)
-        into = all_slots
+        loops.locate(buffer, arrays_at, ends, self.layouts, self.rooms, places, counts, good)
+        good &= sound
+        kept, into = np.flatnonzero(good), all_slots
         if len(kept) < len(good):
             into, places, counts = into[kept], np.ascontiguousarray(places[:, kept]), np.ascontiguousarray(counts[:, kept])
         self._fill(buffer, into, places, counts)
-        classes = np.array([len(names[at]) for at in kept.tolist()], np.int64) if most_names is not None else None
+        classes = np.array([len(names[slot]) for slot in into.tolist()], np.int64) if most_names is not None else None
         good[kept] = self.valid.met(into, counts, classes)
         for leaf in self.leaves:
             kept = np.flatnonzero(good)
             if type(leaf.stage).derive is not Stage.derive and len(kept):
                 with ONE_THREAD:
                     good[kept] = leaf.stage.derive_slots(leaf.work, all_slots[kept])
-        return Decoded(good.tolist(), offsets, names)
+        taken: list[bool] = good.tolist()
+        return taken
 
-    def _head(self, data: bytes) -> tuple[int, list[str], Offsets] | None:
+    def _read_heads(
+        self,
+        snapshots: Sequence[bytes],
+        sound: Array,
+        data: Array,
+        begins: Array,
+        ends: Array,
+        slots: Array,
+        offsets: LastOffsets,
+        names: list[tuple[str, ...]],
+    ) -> Array:
+        """Where the arrays of each snapshot begin; what is before them goes into offsets and names. Not `sound`: no head."""
+        known = [one for _, one in self._latest_names]
+        words, bounds = _words([self.begin, self.begins[-1], self._source[0], *[word for word, _ in self._latest_names]])
+        at, last, which = np.zeros_like(begins), np.zeros_like(begins), np.zeros_like(begins)
+        loops.match_heads(data, begins, ends, words, bounds, at, last, which)
+        which[~sound] = -1
+        usual = np.flatnonzero(which >= 0)
+        offsets.put(self._source[1], slots[usual], last[usual])
+        for n, (slot, one) in enumerate(zip(slots.tolist(), which.tolist(), strict=True)):
+            if one >= 0:
+                names[slot] = known[one]
+                continue
+            head = self._head(snapshots[n]) if sound[n] else None
+            sound[n] = head is not None
+            of_arrays, names[slot], offsets[slot] = head or (0, (), {})
+            at[n] = begins[n] + of_arrays
+        return at
+
+    def _head(self, data: bytes) -> tuple[int, tuple[str, ...], Offsets] | None:
         """Where the arrays of a snapshot of this job begin, its class names and offsets; None where it is not one."""
         begin = self.begin if data.startswith(self.begin) else self.begins[-1]
-        size = len(begin)
-        if not data.startswith(begin) or len(data) < size + 2 * U16.size + CRC.size:
+        if not data.startswith(begin):
             return None
-        if zlib.crc32(memoryview(data)[: -CRC.size]) != CRC.unpack_from(data, len(data) - CRC.size)[0]:
-            return None
+        reader = Reader(data, len(begin))
         try:
-            at, offsets = self._offsets(data, size)
+            offsets = reader.offsets()
+            if len(offsets) == 1:
+                ((source, _),) = offsets.items()
+                self._source = data[len(begin) : reader.at - 8], source
+            at = reader.at
             for known, latest in self._latest_names:
                 if data.startswith(known, at):
-                    return at + len(known), list(latest), offsets
-            reader = Reader(data, at)
-            names = [reader.text() for _ in range(reader.number(U16))]
+                    return at + len(known), latest, offsets
+            names = shared([reader.text() for _ in range(reader.number(U16))])
         except (struct.error, IndexError, ValueError):
             return None
-        self._latest_names = [(data[at : reader.at], list(names)), *self._latest_names[: MOST_LATEST - 1]]
+        self._latest_names = [(data[at : reader.at], names), *self._latest_names[: MOST_LATEST - 1]]
         return reader.at, names, offsets
-
-    def _offsets(self, data: bytes, at: int) -> tuple[int, Offsets]:
-        known, topic = self._source
-        if data.startswith(known, at):
-            at += len(known)
-            partition, offset = I32I64.unpack_from(data, at)
-            return at + I32I64.size, {(topic, partition): offset}
-        reader = Reader(data, at)
-        offsets = reader.offsets()
-        if len(offsets) == 1:
-            ((topic, _),) = offsets
-            self._source = data[at : reader.at - I32I64.size], topic
-        return reader.at, offsets
 
     def _fill(self, data: Array, slots: Array, places: Array, counts: Array) -> None:
         sizes = counts * self.sizes[:, None]
@@ -250,7 +292,13 @@ class Columns:
                 column.flat[rows] = np.minimum(column.flat[rows], column.most)
 
 
-def _known(names: list[str], most: int | None, least: list[str]) -> bool:
+def _known(names: tuple[str, ...], most: int | None, least: list[str]) -> bool:
     if most is None:
         return not names
-    return len(names) <= most and names[: len(least)] == least and len(set(names)) == len(names)
+    return len(names) <= most and names[: len(least)] == tuple(least) and len(set(names)) == len(names)
+
+
+def _words(parts: Sequence[bytes]) -> tuple[Array, Array]:
+    """Byte strings behind one another, and where each begins and ends."""
+    bounds = np.cumsum([0, *map(len, parts)])
+    return np.frombuffer(bytearray().join(parts), np.uint8), bounds

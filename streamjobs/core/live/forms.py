@@ -8,8 +8,8 @@ import numpy as np
 from algorithms.common.head_rows import HeadRows
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
-from streamjobs.core.live.columns import Columns, Decoded
-from streamjobs.core.state.snapshot import Offsets
+from streamjobs.core.live.columns import Columns
+from streamjobs.core.live.last_offsets import LastOffsets
 from streamjobs.core.state.untaught import Seen, SeenStage
 from streamjobs.core.state.valid import Leaf, leaves_of
 from streamjobs.stages.names import LEARNER
@@ -25,14 +25,13 @@ class Forms:
         self.whole.look()
         self.without.look()
 
-    def encode(self, slots: Sequence[int], offsets: Sequence[Offsets], names: Sequence[Sequence[str]]) -> list[bytes]:
-        """Snapshots of these slots, with what else belongs to each."""
+    def encode(self, slots: Sequence[int], offsets: LastOffsets, names: Sequence[tuple[str, ...]]) -> list[bytes]:
+        """Snapshots of these slots. offsets, names: by slot."""
         encoded: list[bytes] = [b""] * len(slots)
         taught = self.heads.taught(slots)
         for columns, kept in ((self.without, np.flatnonzero(~taught)), (self.whole, np.flatnonzero(taught))):
             some = kept.tolist()
-            parts = columns.encode([slots[n] for n in some], [offsets[n] for n in some], [names[n] for n in some])
-            for n, data in zip(some, parts, strict=True):
+            for n, data in zip(some, columns.encode([slots[n] for n in some], offsets, names), strict=True):
                 encoded[n] = data
         return encoded
 
@@ -46,9 +45,17 @@ class Forms:
                 good[kept] = columns.writable(at[kept].tolist(), None if of_key is None else of_key[kept].tolist())
         return good
 
-    def decode(self, snapshots: Sequence[bytes], slots: Sequence[int], most_names: int | None, least: list[str]) -> Decoded:
-        """Fill these slots. most_names: classes a key may know, None: labels are numbers; least: those it begins with."""
-        decoded = Decoded([False] * len(slots), [{} for _ in slots], [[] for _ in slots])
+    def decode(
+        self,
+        snapshots: Sequence[bytes],
+        slots: Sequence[int],
+        offsets: LastOffsets,
+        names: list[tuple[str, ...]],
+        most_names: int | None,
+        least: list[str],
+    ) -> list[bool]:
+        """See `Columns.decode`."""
+        decoded = [False] * len(slots)
         short = np.array([data.startswith(self.without.begins) for data in snapshots], np.bool_)
         for columns, kept in ((self.without, np.flatnonzero(short)), (self.whole, np.flatnonzero(~short))):
             some = kept.tolist()
@@ -59,9 +66,9 @@ class Forms:
                 self.heads.release(np.array(into))
             else:
                 self.heads.own(into, blank=True)
-            good, offsets, names = columns.decode([snapshots[n] for n in some], into, most_names, least)
-            for at, n in enumerate(some):
-                decoded.good[n], decoded.offsets[n], decoded.names[n] = good[at], offsets[at], names[at]
+            good = columns.decode([snapshots[n] for n in some], into, offsets, names, most_names, least)
+            for n, fine in zip(some, good, strict=True):
+                decoded[n] = fine
             if columns is self.whole:
                 self.heads.taught([slot for slot, fine in zip(into, good, strict=True) if fine])
         return decoded

@@ -1,5 +1,7 @@
 """Last applied offsets of the keys in slots."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from algorithms.common.protocol import Array
@@ -37,6 +39,30 @@ class LastOffsets:
         self._others.pop(slot, None)
         if len(offsets) > 1 or offsets.keys() - self._last.keys():
             self._others[slot] = offsets
+
+    def clear(self, slots: Sequence[int] | Array) -> None:
+        """New keys have these slots."""
+        for last in self._last.values():
+            last[slots] = NONE
+        for slot in slots if self._others else ():
+            self._others.pop(int(slot), None)
+
+    def put(self, source: tuple[str, int], slots: Array, last: Array) -> None:
+        """The keys in these slots have offsets of this source alone."""
+        self.clear(slots)
+        if source in self._last:
+            self._last[source][slots] = last
+        else:
+            offsets: list[int] = last.tolist()
+            self._others |= {slot: {source: offset} for slot, offset in zip(slots.tolist(), offsets, strict=True)}
+
+    def alone(self, slots: Array) -> tuple[tuple[str, int], Array] | None:
+        """The source of all these slots and its offsets, if none of them has another source."""
+        if self._others and not self._others.keys().isdisjoint(slots.tolist()):
+            return None
+        of_source = {source: last[slots] for source, last in self._last.items()}
+        known = {source: last for source, last in of_source.items() if np.any(last > NONE)}
+        return next(((source, last) for source, last in known.items() if len(known) == 1 and np.all(last > NONE)), None)
 
     def grow(self, slots: int) -> None:
         more = np.full(slots - self._slots, NONE)

@@ -46,6 +46,11 @@ class Parked(dict[bytes, bytes]):
         self.bytes += len(data) - len(self.get(key, b""))
         super().__setitem__(key, data)
 
+    def add(self, keys: Sequence[bytes], snapshots: Sequence[bytes]) -> None:
+        """Of keys that are not there."""
+        self.bytes += sum(map(len, snapshots))
+        self.update(zip(keys, snapshots, strict=True))
+
     def take(self, key: bytes) -> bytes | None:
         """The key's snapshot; afterwards the key is not live."""
         data = super().pop(key, None)
@@ -235,28 +240,31 @@ class Live(Slots):
         wanted = len(keys) - len(self.free) - (self.most_slots - len(self.key_of))
         if wanted > 0:
             self._make_room(wanted)
-        stored: list[bytes | None] = [self.parked.get(key) for key in keys]
-        absent = [at for at, data in enumerate(stored) if data is None]
+        stored: list[bytes | None] = list(map(self.parked.get, keys))
+        changed = [at for at, data in enumerate(stored) if data is not None] if self.parked else []
+        absent = [at for at, data in enumerate(stored) if data is None] if changed else range(len(keys))
         if absent:
             for at, data in zip(absent, self.read_many([keys[at] for at in absent]), strict=True):
                 stored[at] = data
         for key in keys if self.away else ():
             self.away.pop(key, None)
-        slots = [self._take(key) for key in keys]
+        slots = self._take(keys)
         if self.columns is not None:
             self.columns.look()
         known = [at for at, data in enumerate(stored) if data is not None]
         wrong = self._load([slots[at] for at in known], [stored[at] for at in known])  # type: ignore[misc]
         self._begin([slots[at] for at, data in enumerate(stored) if data is None])
-        for key, slot in zip(keys, slots, strict=True):
+        self.slot_of.update(zip(keys, slots, strict=True))
+        for at in changed:
+            self.parked.take(keys[at])
+            self.dirty.add(slots[at])
+        for at, slot in enumerate(slots) if wrong else ():
             if slot in wrong:
+                key = self.key_of[slot]
+                del self.slot_of[key]
+                self.dirty.discard(slot)
                 self._release([slot])
-                changed = self.parked.take(key) is not None or key in self.repeated
-                self._set_aside(key, aside.READ, wrong[slot], changed=changed)
-                continue
-            self.slot_of[key] = slot
-            if self.parked.take(key) is not None:
-                self.dirty.add(slot)
+                self._set_aside(key, aside.READ, wrong[slot], changed=at in changed or key in self.repeated)
         self.touch([slot for slot in slots if slot not in wrong] if wrong else slots)
 
     def _load(self, slots: list[int], snapshots: list[bytes]) -> dict[int, str]:
@@ -267,9 +275,10 @@ class Live(Slots):
         self.loaded += len(slots)
         good = [False] * len(slots)
         if self.columns is not None:
-            good, offsets, names = self.columns.decode(snapshots, slots, self.job.most_names, self.job.given_names)
-            for at, slot in enumerate(slots):
-                self.offsets[slot], self.names[slot] = offsets[at], shared(names[at])
+            most, given = self.job.most_names, self.job.given_names
+            good = self.columns.decode(snapshots, slots, self.offsets, self.names, most, given)
+            if all(good):
+                return wrong
         for slot, data, done in zip(slots, snapshots, good, strict=True):
             if done:
                 continue
@@ -307,8 +316,9 @@ class Live(Slots):
     def _begin(self, slots: list[int]) -> None:
         self.created += len(slots)
         names = shared(self.job.names())
+        self.offsets.clear(slots)
         for slot in slots:
-            self.names[slot], self.offsets[slot] = names, Offsets()
+            self.names[slot] = names
         if self.new_keys is not None and slots:
             self.new_keys.begin(self.work, slots, [self.job.seed_of(self.key_of[slot]) for slot in slots])
             return
@@ -330,7 +340,7 @@ class Live(Slots):
 
     def start_over(self, slot: int) -> None:
         """The key in this slot starts over, as if it had never been there."""
-        self.latest.clear(slot)
+        self.latest.clear([slot])
         self._begin([slot])
         self.dirty.add(slot)
         self.expired += 1
@@ -356,8 +366,7 @@ class Live(Slots):
         if (alarmed := self._in_alarm(leaving)) is not None:
             self.away |= dict.fromkeys(self.key_of[slot] for slot in alarmed.tolist())
         unsaved = self.writable([slot for slot in leaving.tolist() if slot in self.dirty])
-        for slot, data in zip(unsaved, self.encode(unsaved), strict=True):
-            self.parked[self.key_of[slot]] = data
+        self.parked.add([self.key_of[slot] for slot in unsaved], self.encode(unsaved))
         self.dirty.difference_update(unsaved)
         self._release([slot for slot in leaving.tolist() if self.slot_of.pop(self.key_of[slot], None) is not None])
         self.used[leaving] = 0
@@ -369,7 +378,7 @@ class Live(Slots):
     def encode(self, slots: list[int]) -> list[bytes]:
         """Snapshots of the keys in these slots."""
         if self.columns is not None:
-            return self.columns.encode(slots, [self.offsets[slot] for slot in slots], [self.names[slot] for slot in slots])
+            return self.columns.encode(slots, self.offsets, self.names)
         return [self.job.encode(self.states(slot), list(self.names[slot]), self.offsets[slot]) for slot in slots]
 
     def changed(self) -> Iterable[bytes]:

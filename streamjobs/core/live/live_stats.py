@@ -44,9 +44,9 @@ class LatestBySlot:
         self.alarmed = np.concatenate([self.alarmed, np.zeros(more, np.int64)])
         self.warming = np.concatenate([self.warming, np.zeros(more, np.uint8)])
 
-    def clear(self, slot: int) -> None:
-        """Another key takes the slot."""
-        self.errors[slot], self.alarmed[slot], self.warming[slot] = np.nan, 0, 0
+    def clear(self, slots: list[int]) -> None:
+        """Other keys take the slots."""
+        self.errors[slots], self.alarmed[slots], self.warming[slots] = np.nan, 0, 0
 
 
 def stats_of(

@@ -105,25 +105,27 @@ class Slots:
         if self.heads is not None:
             self.heads.release(np.array(slots, np.int64))
 
-    def _take(self, key: bytes) -> int:
-        text = key.decode("utf-8", "backslashreplace")
-        if self.free:
-            slot = self.free.pop()
-            self.latest.clear(slot)
-            self.key_of[slot], self.text_of[slot] = key, text
-            return slot
-        slot = len(self.key_of)
-        if slot == len(self.used):
-            slots = min(slot + max(slot // GROWS, FIRST_SLOTS), max(self.most_slots, slot + 1))
-            for work in self.work.values():
-                work.grow(slots)
-            self.used = np.concatenate([self.used, np.zeros(slots - slot, np.int64)])
-            self.latest.grow(slots)
-            self.offsets.grow(slots)
-        self.key_of.append(key)
-        self.text_of.append(text)
-        self.names.append(())
-        return slot
+    def _take(self, keys: Sequence[bytes]) -> list[int]:
+        """Slots for keys that have none."""
+        slots = self.free[: -len(keys) - 1 : -1]
+        del self.free[len(self.free) - len(slots) :]
+        self.latest.clear(slots)
+        for slot, key in zip(slots, keys, strict=False):
+            self.key_of[slot], self.text_of[slot] = key, key.decode("utf-8", "backslashreplace")
+        for key in keys[len(slots) :]:
+            slot = len(self.key_of)
+            if slot == len(self.used):
+                room = min(slot + max(slot // GROWS, FIRST_SLOTS), max(self.most_slots, slot + 1))
+                for work in self.work.values():
+                    work.grow(room)
+                self.used = np.concatenate([self.used, np.zeros(room - slot, np.int64)])
+                self.latest.grow(room)
+                self.offsets.grow(room)
+            self.key_of.append(key)
+            self.text_of.append(key.decode("utf-8", "backslashreplace"))
+            self.names.append(())
+            slots.append(slot)
+        return slots
 
     def _make_room(self, wanted: int) -> None:
         """The least recently used eighth leaves, or more (never a key of the present batch, nor the pooled model)."""
