@@ -111,9 +111,11 @@ def run(seconds: int) -> int:
         root = Path(buildah("mount", container))
         parts = {"packages": "opt/streamjobs/lib", "compiled loops": "opt/streamjobs/cache", "everything": "."}
         print("on disk: " + ", ".join(f"{name} {_megabytes(root / where)} MB" for name, where in parts.items()), flush=True)
-        if lacking := _not_in_the_bill(json.loads((root / "opt/streamjobs/sbom.cdx.json").read_text(encoding="utf-8"))):
-            print(f"the bill of materials lacks {lacking}")
-            return 1
+        for name in ("sbom", "hashes"):
+            bill = json.loads((root / f"opt/streamjobs/{name}.cdx.json").read_text(encoding="utf-8"))
+            if lacking := _not_in_the_bill(bill):
+                print(f"the bill of materials {name}.cdx.json lacks {lacking}")
+                return 1
         with tempfile.TemporaryDirectory(prefix="streamjobs-image-") as folder, Broker() as broker:
             return _run(root, Path(folder), broker, seconds)
     finally:
