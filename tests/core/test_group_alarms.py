@@ -1,16 +1,18 @@
 """Alarms of keys that alarm together: one alarm of the group, with the keys in it."""
 
+import json
+
 import pytest
 
 from algorithms.common.protocol import SettingError
 from streamjobs.core.live.group import Group
 from streamjobs.core.live.live import Live
-from streamjobs.core.messages import Output
+from streamjobs.core.messages import Output, Stored
 from streamjobs.core.sensor_alarms import open_now
 from streamjobs.errors import ConfigError
 from streamjobs.stages.events.group import Grouped
 from streamjobs.stages.events.stuck import LEAST
-from tests.core.alarm_jobs import GROUP, OUTAGE, Fleet, alarms, hall, job, rows_of, site
+from tests.core.alarm_jobs import DRIFT, GROUP, OUTAGE, Fleet, alarms, hall, job, rows_of, site
 from tests.core.streams import START
 
 
@@ -30,6 +32,28 @@ def test_keys_that_alarm_together_are_one_group_alarm_with_the_keys_in_it() -> N
     assert {one["id"] for one in more} != {first["id"]}
     assert all("keys" not in one for one in alarms(outputs) if one["watch"] != "group")
     assert sum(one["open"] for one in alarms(outputs) if one["watch"] == "stuck") == 14
+
+
+def _moved(keys: int) -> list[Stored]:
+    """60 keys; from 300 s on a level of the first so many is six deviations higher."""
+    records = []
+    for one in hall(60, stops={0: []}):
+        body = json.loads(one.value)
+        body["ay"] += 6.0 * (int(one.key[1:]) < keys and body["ts"] >= START + 300)
+        records.append(one._replace(value=json.dumps(body).encode()))
+    return records
+
+
+def test_keys_with_levels_that_move_at_once_are_one_group_alarm() -> None:
+    """A tenth of 60 keys by [drift] alone; two keys are fewer."""
+    one = job(drift=DRIFT, alarms=GROUP | {"stuck": False})
+    outputs = Fleet(one).apply(_moved(6))
+    (opened,) = [alarm for alarm in groups(outputs) if alarm["open"]]
+    assert opened["keys_alarmed"] == 6 and sorted(opened["keys"]) == [f"k{key:02}" for key in range(6)]
+    assert START + 300 < opened["start"] < START + 340
+    raised = {alarm["key"] for alarm in alarms(outputs) if alarm["watch"] == "columns" and alarm["open"]}
+    assert raised >= {*opened["keys"]}
+    assert not groups(Fleet(one).apply(_moved(2)))
 
 
 def test_a_site_that_falls_silent_is_one_group_alarm() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from importlib import metadata
 from types import SimpleNamespace
 
@@ -44,6 +45,22 @@ def test_no_message_or_page_names_a_package_that_no_index_has() -> None:
     ]
     named = [str(path) for path in texts if re.search(r"streamjobs\[[a-z,]+\]", path.read_text(encoding="utf-8"))]
     assert len(texts) > 300 and not named
+
+
+def test_the_readme_names_the_extra_of_each_kind_of_file_of_a_first_job_and_needs_no_other() -> None:
+    """What the install line of the demo lacks: the packages of extras."""
+    page = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    first = page.partition("## A first job on your own data")[2].partition("\n## ")[0]
+    kinds = re.findall(r"`(\.\w+)`", first.partition("\n2. ")[0])
+    needed = {".parquet": "files"}  # every other kind is read without a package of an extra
+    assert {*kinds} == {".jsonl", ".csv", ".npz", ".parquet"} and {*map(str.lower, re.findall(r"\((\w+) needs", first))} == {
+        kind[1:] for kind in needed
+    }
+    assert re.findall(r"pip install -e '\.\[(\w+)\]'", first) == [*needed.values()]
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert any(one.startswith("pyarrow") for one in project["optional-dependencies"]["files"])
+    imported = {"-".join(name.split("_")) for name in re.findall(r"^ +from (\w+)", first, re.MULTILINE)}
+    assert imported == {"confluent-kafka"} <= {re.split(r"[<>=\[]", one)[0] for one in project["dependencies"]}
 
 
 def test_a_wheel_is_built_before_it_is_installed_and_an_operators_first_day_has_six_commands() -> None:

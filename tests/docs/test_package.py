@@ -78,6 +78,16 @@ def test_a_long_subject_is_refused_and_a_long_body_is_not(subject: str, refused:
     assert bool(found) is refused
 
 
+def test_the_security_policy_says_how_to_report_and_what_comes_back() -> None:
+    text = (CHECKOUT / "SECURITY.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (.+)\n\n((?:(?!^## ).*\n?)*)", text, re.MULTILINE))
+    assert {"What is promised", "Versions", "Report a vulnerability"} == {*sections}
+    report = " ".join(sections["Report a vulnerability"].split())
+    for part in ("in private", "*Report a vulnerability*", "git log -1 --format=%ae", "streamjobs version --json", "days"):
+        assert part in report, part
+    assert len(re.findall(r"^- ", sections["What is promised"], re.MULTILINE)) >= 5
+
+
 def test_nothing_of_the_product_unpickles_as_the_security_policy_promises() -> None:
     """numba's compile cache is what it names as the exception; NumPy unpickles arrays only where it is asked to."""
     promised = "Only the compile cache is read with `pickle`, never a record or another file."

@@ -238,6 +238,15 @@ def test_a_sensor_that_stands_still_is_shown_with_its_number_and_the_time_of_its
     assert re.fullmatch(r"open\s*11/1\d/23, [\d:]+", row[0]), "the alarm's start, not when the page was told"
 
 
+def test_machines_that_cannot_alarm_yet_are_counted_next_to_the_open_alarms(browser: Any) -> None:
+    with fleet(FLEET) as (made, url):
+        made.feed(machine_rows(0, 60, machines=2) + machine_rows(60, 320, machines=1))
+        viewer = _viewer(browser, made, url, f"!!document.querySelector('#tiles .tile') && {TILE.format('Keys')}[0] === '2'")
+        found = viewer.ask(TILE.format("Open alarms"))
+        viewer.loop.run_until_complete(viewer.tab.close())
+    assert found == ["0", "keys; 0 raised in 380 rows; 1 key cannot alarm yet"]
+
+
 def test_alarms_of_sensors_are_seen_in_a_job_without_drift(browser: Any) -> None:
     with fleet(ROOMS | {"alarms": {"stuck": True}}) as (made, url):
         made.feed([(key, row | ({"load": 4.0} if n > 300 else {})) for n, (key, row) in enumerate(room_rows(600))])
