@@ -14,7 +14,7 @@ import cramjam
 
 from streamjobs.core.messages import Codec
 
-LONGEST = 240.0  # seconds that a changed state waits at most; the alert StreamjobsChangelogNotWritten waits 300
+LONGEST = 240.0  # seconds that a changed state waits at most
 LEAST, MOST = 0.125, 0.5  # of [state] cache, for remembered records: if live states fill it, and if they are few
 
 TIGHT = 0.25  # of the cache, left by live states: compressing records costs less than writing their states more often
