@@ -5,7 +5,6 @@ leaves the rest to them: they have the sentence for what is wrong, and read what
 moves its state in a way of its own is `None` here, and all its snapshots go the long way.
 """
 
-import math
 import operator
 import struct
 import zlib
@@ -55,11 +54,10 @@ class Column(Field):
     def look(self) -> None:
         """Take the workspace's arrays as they are now: it makes new ones when it grows."""
         array = self.array = self.leaf.work.arrays[self.at]
-        numbers = math.prod(array.shape[1:])
-        self.flat = array.reshape(len(array), numbers)  # numbers of each slot
-        self.bytes = array.reshape(-1).view(np.uint8).reshape(len(array), array.itemsize * numbers)
+        assert array.flags.c_contiguous, "slots are moved by their addresses"
+        self.flat = array.reshape(len(array), -1) if array.size else array  # numbers of each slot
         if self.square:
-            self.bytes = self.bytes.reshape(*array.shape[:2], array.itemsize * array.shape[2])
+            self.bytes = array.reshape(-1).view(np.uint8).reshape(*array.shape[:2], array.itemsize * array.shape[2])
 
 
 class Columns:
@@ -74,7 +72,7 @@ class Columns:
         self.headers = np.array([column.header for column in self.columns], np.int64)
         self.rooms = np.array([column.room for column in self.columns], np.int64)
         self.sizes = np.array([column.size for column in self.columns], np.int64)
-        self._looked: list[Any] = []  # the arrays that the columns show
+        self._looked: list[Any] = []  # the arrays that the columns and the addresses are of
         self.valid = Valid(leaves, self.columns)
         self._completed = [leaf for leaf in leaves if type(leaf.stage).complete is not Stage.complete]
         self._names_as_bytes: dict[tuple[str, ...], bytes] = {}
@@ -107,7 +105,15 @@ class Columns:
             for column in self.columns:
                 column.look()
             self._looked = now
+            arrays = [(column.array, not column.square, column.leaf.heads is not None) for column in self.columns]
+            of_arrays = [(one.ctypes.data, moved * one.strides[0], len(one), row) for one, moved, row in arrays]
+            self._fields = np.array(of_arrays, np.int64).reshape(-1, 4)
             self.valid.look()
+
+    def _rows(self, slots: Array) -> Array:
+        """Where these keys are in the workspaces, and in a job with `HeadRows` in these."""
+        heads = self.valid.heads
+        return slots[None] if heads is None else np.stack([slots, heads.row_of[slots]])
 
     def encode(self, slots: Sequence[int], offsets: LastOffsets, names: Sequence[tuple[str, ...]]) -> list[bytes]:
         """Snapshots of these slots. offsets, names: by slot."""
@@ -145,12 +151,10 @@ class Columns:
             at = len(self.begin) + len(self._source[0])
             buffer[begins[:, None] + np.arange(at, at + 8)] = last.astype("<i8")[:, None].view(np.uint8)
         loops.write_headers(buffer, places - self.headers[:, None], self.layouts, counts)
+        loops.move(buffer, places, sizes, self._rows(slots), self._fields, True)
         for at, column in enumerate(self.columns):
-            rows = column.leaf.at(slots)
             if column.square:
-                loops.gather_triangle(buffer, places[at], rows, column.bytes)
-            elif column.size:
-                loops.gather(buffer, places[at], sizes[at], rows, column.bytes)
+                loops.gather_triangle(buffer, places[at], column.leaf.at(slots), column.bytes)
         view = buffer.data
         encoded = []
         for first, end in zip(begins.tolist(), ends.tolist(), strict=True):
@@ -278,7 +282,7 @@ class Columns:
         return reader.at, names, offsets
 
     def _fill(self, data: Array, slots: Array, places: Array, counts: Array) -> None:
-        sizes = counts * self.sizes[:, None]
+        loops.move(data, places, counts * self.sizes[:, None], self._rows(slots), self._fields, False)
         for at, column in enumerate(self.columns):
             rows = column.leaf.at(slots)
             if column.stored is not None:
@@ -286,8 +290,6 @@ class Columns:
                 leaf.work.arrays[len(leaf.like)][rows, column.stored] = counts[at]
             if column.square:
                 loops.scatter_triangle(data, places[at], rows, column.bytes, column.array)
-            elif column.size:
-                loops.scatter(data, places[at], sizes[at], rows, column.bytes)
             if column.most is not None:
                 column.flat[rows] = np.minimum(column.flat[rows], column.most)
 
