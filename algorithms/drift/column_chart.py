@@ -93,7 +93,7 @@ class ColumnChart(Detector):
     reference: int = 300  # most block means that a new one is ranked among
     least: int = 20  # block means before the first verdict
     hold: int = 500  # most rows of an alarm, and of those that follow soon; then all is learned again; 0: at once
-    shares: bool = False  # bets count with a share where values wander from block to block, as those of `conformal` do
+    shares: bool = False  # bets count with a share where logarithms of values wander from block to block, see `ranked.py`
 
     def __post_init__(self) -> None:
         ranked.check_settings(self, self.rows_between, self.reference, self.least, self.hold)
@@ -221,7 +221,7 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
         learns_next = is_open and moved[NEXT_PRODUCTS, dim] == 0.0  # else weights, of an earlier commit
         for k in range(CHARTS):
             if keep:
-                ranked.push(levels[k], watched[key], values[k], ranked.FAR)
+                _measure(levels[k], marks[k], watched[key], values[k], dim, shares)
             ended = ranked.take(reference[k], marks[k], sums[k], scores[k], values[k], keep, raised[k], weighed[k])
             if not is_open:
                 _follow(moved[k], scaled, ended)
@@ -354,6 +354,14 @@ def _lengths(whitener, scaled, smoothed, white_row, white_smooth, values):
         values[0] += smoothed[i] * smoothed[i]
         values[1] += white_smooth[i] * white_smooth[i]
         values[2] += white_row[i] * white_row[i]
+
+
+@compiled
+def _measure(levels, marks, rows, value, dim, shares):
+    """The value into the variances, `rows` with it, or its logarithm; variances of earlier commits go on as they were."""
+    if shares and rows == 1:
+        marks[ranked.KNOWN] = ranked.LOGS if marks[ranked.KNOWN] > 0 else -1
+    ranked.push(levels, rows, np.log1p(value / dim) if ranked.of_logs(marks) else value, ranked.FAR)
 
 
 @compiled

@@ -18,6 +18,9 @@ error's does of an extractor that goes on learning. Over the blocks in which a p
 the mean is then v times that of independent blocks. A sum of logarithms with v times the variance comes to v log c as often
 as an independent one comes to log c, so a power's bets count with a share, 1 / v at the least: the variances of bets rise by
 less than those of values, COUNTED (v - 1), as streams showed. s <= 1 keeps the bound on R.
+
+Charts with shares measure all this on log(1 + value / d), which is about -log p where tails are heavy: large squares that
+come together, as of latencies or modes with spreads of their own, hardly correlate otherwise. Bets then vary as values do.
 """
 
 from collections.abc import Iterator
@@ -41,6 +44,7 @@ FIRST_LOOK, EVERY = 128, 256  # rows of the first estimate of L, and from one to
 MEMORY = 16_384  # rows that the variances go back
 CORRELATED = 0.15  # of neighbours, that is let pass
 LEAST_P, LARGEST = 1e-6, 3e38  # smallest p-value; block means are float32
+LOGS = 2  # in KNOWN of a chart with variances of logarithms; -1: and L is not known
 FAR, NEAR = 10.0, 3.0  # deviations at which values are cut for the levels, of charts and of errors
 FARTHEST = 1e150  # of all values
 REACH = (1, 2, 4, 5, 7, 9)  # 2^k blocks in which each power comes from nothing to about 10,000, where p-values are its own
@@ -142,6 +146,11 @@ def ready(marks: Array, least: int) -> bool:
 
 
 @compiled
+def of_logs(marks: Array) -> bool:
+    return marks[KNOWN] < 0 or marks[KNOWN] == LOGS
+
+
+@compiled
 def block_mean(marks: Array, sums: Array, value: float) -> float:
     return min(max((sums[TOTAL] + value) / (marks[ROWS] + 1), -LARGEST), LARGEST)
 
@@ -213,7 +222,7 @@ def share_out(levels: Array, marks: Array, rows: int, shares: Array) -> None:
             v = max(v, levels[at, VARIANCE] / alone * (1 << k))
         for j in range(shares.size):
             if REACH[j] == k:
-                shares[j] = 1.0 / (1.0 + COUNTED * (v - 1.0))
+                shares[j] = 1.0 / (1.0 + (1.0 if of_logs(marks) else COUNTED) * (v - 1.0))
 
 
 @compiled
@@ -226,8 +235,8 @@ def look(reference: Array, marks: Array, sums: Array, scores: Array, levels: Arr
     if length > marks[BLOCK] or (4 * length <= marks[BLOCK] and rows >= 2 * LEAST_BLOCKS * marks[BLOCK] and estimate > 0):
         set_length(reference, marks, length)
         forget(marks, sums, scores)
-    if estimate > 0:
-        marks[KNOWN] = 1
+    if estimate > 0 and marks[KNOWN] <= 0:
+        marks[KNOWN] = 1 - marks[KNOWN]
 
 
 @compiled

@@ -77,11 +77,12 @@ def test_errors_that_fell_for_good_are_the_new_reference(level: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("hold", "learn"), [(0, 50), (20, 50), (60, 50)])
 @pytest.mark.parametrize("memory", [0.0, 0.8])
-def test_column_chart_agrees_with_its_slow_reference(memory: float, hold: int, learn: int) -> None:
+@pytest.mark.parametrize("shares", [False, True])
+def test_column_chart_agrees_with_its_slow_reference(memory: float, hold: int, learn: int, shares: bool) -> None:
     rows = correlated(700, 3, seed=5, memory=memory)
     rows[200:, 0] += 9.0  # a level that does not return
     rows[450:, 1] -= 8.0 * (np.arange(250) // 25 % 2 == 0)  # alarms that follow soon
-    settings = {**SMALL, "hold": hold, "learn": learn, "smoothing": 0.2, "shrink": 0.2}
+    settings = {**SMALL, "hold": hold, "learn": learn, "smoothing": 0.2, "shrink": 0.2, "shares": shares}
     expected = reference.column_chart(rows, **settings)
     got = watch(learner_from("column_chart", settings), rows)
     assert expected[:, ALARM].any()
@@ -111,6 +112,32 @@ def test_a_level_that_wanders_too_little_for_blocks_keeps_the_stated_number() ->
         rows += len(values)
     print(f"{5000 * alarms / rows:.2f} false alarms in 5000 rows")
     assert alarms <= 1.3 * rows / 5000
+
+
+def test_large_rows_that_come_together_keep_the_stated_number() -> None:
+    """Latencies with a spread that goes with their level. By correlations of their squares they are independent: 49."""
+    alarms = rows = 0
+    for seed in range(5):
+        values = np.exp(0.4 * correlated(20_000, 1, 300 + seed, 0.98) + 0.7 * correlated(20_000, 1, 200 + seed, 0.0))
+        values *= np.random.default_rng(seed).choice([-1.0, 1.0], (20_000, 1))
+        chart = learner_from("column_chart", {"rows_between": 10_000.0, "learn": 300, "shares": True})
+        alarms += int(watch(chart, values, seed)[:, ALARM].sum())
+        rows += len(values)
+    print(f"{10_000 * alarms / rows:.2f} false alarms in 10,000 rows")
+    assert alarms <= 1.3 * rows / 10_000
+
+
+def test_variances_of_an_earlier_release_go_on_until_an_alarm() -> None:
+    """As states without shares, which never have logarithms."""
+    values = correlated(3000, 2, seed=8, memory=0.5)
+    values[2000:2020] += 8.0
+    plain, detector = (learner_from("column_chart", {"learn": 300, "shares": shares}) for shares in (False, True))
+    stored, _ = plain.run(plain.init(dim=2, targets=0, seed=0), values[:400])
+    state, out = detector.run(stored, values[400:2000])
+    assert not out.features[:, ALARM].any()
+    np.testing.assert_array_equal(state.levels, plain.run(stored, values[400:2000])[0].levels)
+    state, out = detector.run(state, values[2000:])
+    assert out.features[:, ALARM].any() and (state.marks[:, ranked.KNOWN] == ranked.LOGS).all()
 
 
 @pytest.mark.parametrize(("name", "lasts"), [("conformal", 300), ("conformal", 20_000), ("column_chart", 300)])

@@ -13,8 +13,9 @@ CERTAIN = 1.5
 class Chart:
     """One watched statistic: its blocks, the reference, the evidence."""
 
-    def __init__(self, number: int, size: int, least: int, of_errors: bool) -> None:
+    def __init__(self, number: int, size: int, least: int, of_errors: bool, of_logs: int = 0) -> None:
         self.number, self.size, self.least, self.of_errors = number, size, least, of_errors
+        self.of_logs = of_logs  # columns of a chart with shares
         self.length, self.known = 1, False
         self.begin()
 
@@ -54,13 +55,13 @@ class Chart:
     def shares(self) -> Array:
         """For each power, by how much more the mean of its blocks varies than one of independent blocks."""
         found, v = np.ones(len(POWERS)), 1.0
-        if self.of_errors and len(self.cut) // self.length:
+        if (self.of_errors or self.of_logs) and len(self.cut) // self.length:
             alone = np.var(self.means(self.length))
             for k in range(1, 10):
                 length = self.length << k
                 if length <= 512 and alone > 0 and len(self.cut) // length >= 32:
                     v = max(v, float(np.var(self.means(length)) / alone * 2**k))
-                found[k == REACH] = 1 / (1 + 0.5 * (v - 1))
+                found[k == REACH] = 1 / (1 + (1.0 if self.of_logs else 0.5) * (v - 1))
         return found
 
     @property
@@ -71,7 +72,8 @@ class Chart:
         if keep:
             far = (3 if self.of_errors else 10) * np.std(self.cut) if len(self.cut) >= 32 else np.inf
             middle = np.mean(self.cut) if self.cut else 0.0
-            self.cut.append(float(np.clip(value, middle - far, middle + far)))
+            looked_at = np.log1p(value / self.of_logs) if self.of_logs else value
+            self.cut.append(float(np.clip(looked_at, middle - far, middle + far)))
         self.block.append(value)
         self.since.append(value)
         if len(self.block) < self.length:
@@ -133,8 +135,8 @@ class Chart:
 class Charts:
     """Several charts with one stated number of rows between false alarms."""
 
-    def __init__(self, charts: int, *, rows_between: float, reference: int, least: int, hold: int) -> None:
-        self.charts = [Chart(k, reference, least, of_errors=charts == 1) for k in range(charts)]
+    def __init__(self, charts: int, *, rows_between: float, reference: int, least: int, hold: int, of_logs: int = 0) -> None:
+        self.charts = [Chart(k, reference, least, charts == 1, of_logs) for k in range(charts)]
         self.rows_between, self.hold = rows_between, hold
         self.opened = self.before = 0  # rows of the alarm that is open, and of those before
 
@@ -186,9 +188,10 @@ def conformal(values: Array, **settings: float) -> Array:
     return np.array([charts.step([float(value)], n)[0] for n, value in enumerate(values)])
 
 
-def column_chart(X: Array, *, learn: int, smoothing: float, shrink: float, **settings: float) -> Array:
+def column_chart(X: Array, *, learn: int, smoothing: float, shrink: float, shares: bool = False, **settings: float) -> Array:
     """(n, 22): those nine, the strongest chart; column, shift, mean and deviation before of up to three columns."""
-    charts, rows = Charts(3, **settings), np.full((len(X), 22), np.nan)  # type: ignore[arg-type]
+    of_logs = X.shape[1] if shares else 0
+    charts, rows = Charts(3, of_logs=of_logs, **settings), np.full((len(X), 22), np.nan)  # type: ignore[arg-type]
     learned, meanwhile, more = list[Array](), list[Array](), 0.0
     smooth, moved, is_open = np.zeros(X.shape[1]), [np.zeros(X.shape[1] + 1) for _ in range(3)], False
     for n, x in enumerate(X):
