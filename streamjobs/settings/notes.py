@@ -23,12 +23,10 @@ def _sentences(settings: Settings) -> Iterator[str]:
         yield f"[source]: label is not set, so {never}; set it if records have labels."
     if not predicts and source.label is not None:
         yield f"[source]: label {source.label!r} is read, but nothing learns it; add a [head]."
-    sinks = settings.sinks
-    if not predicts and not sinks.features:
+    if not predicts and not settings.sinks.features and settings.forecast is None:
         yield (
             "[sinks]: the job sends no predictions, because it has no [head]; features are off; name a topic as "
-            "features if you want "
-            "them."
+            "features if you want them."
         )
     if source.preset is not None:
         preset = preset_of(source.preset)

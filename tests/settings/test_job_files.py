@@ -255,6 +255,13 @@ def test_a_job_without_labels_is_advised_and_runs():
     assert any("predictions are never learned and stay null" in sentence for sentence in notes(settings_from(made)))
 
 
+@pytest.mark.parametrize(("forecast", "said"), [(None, True), ({"ahead": [1]}, False)])
+def test_a_job_of_forecasts_alone_is_not_told_that_it_sends_nothing(forecast, said):
+    made = table(head=None, sinks=None) | {"learner": {"name": "okfeb"}}
+    found = notes(settings_from(made if forecast is None else made | {"forecast": forecast}))
+    assert any("the job sends no predictions" in sentence for sentence in found) is said
+
+
 @pytest.mark.parametrize(
     ("labels", "said"), [({"wait": "1d"}, None), ({"wait": "5d"}, "100000 s"), ({"delay": "2m", "most": 90}, "90 s")]
 )
