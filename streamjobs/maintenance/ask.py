@@ -33,6 +33,13 @@ class States:
 
         return sensor_alarms.open_now(self._job, live, most)
 
+    def needed_to_alarm(self) -> str | None:
+        """What a key needs at least before all its detectors can alarm: '1,129 rows'. None as `rows_to_alarm` says."""
+        from streamjobs.replay.warm_up import days_to_alarm, in_words, rows_to_alarm  # runs detectors: only if asked
+
+        rows = rows_to_alarm(self._job)
+        return None if rows is None else in_words(rows, days_to_alarm(self._job))
+
     def likely_partition(self, key: bytes, known: Mapping[int, list[bytes]], partitions: int) -> int | None:
         """Where the producers' partitioner puts the key, if one of ours explains where the known keys are; else None."""
         if not any(known.values()):

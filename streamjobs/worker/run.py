@@ -257,6 +257,8 @@ class _Worker:
             alarming["alarms"] = dict(+self.metrics.taken.watch_events)  # raised, without watches that raised none
         if self.settings.drift is not None:
             alarming |= {"keys_active": keys.active, "keys_warming_up": keys.warming_up}
+            if keys.warming_up and self.page is not None and (needed := self.page.needed_to_alarm()) is not None:
+                alarming["needed_to_alarm"] = needed
         scores = self.page.scores() if self.page is not None else {}
         log.info("stopped", dropped_batches=app.delivery.dropped, **logs.totals(self.metrics.taken), **alarming, **scores)
 

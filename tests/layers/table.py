@@ -208,7 +208,7 @@ LAYERS = (
     _layer(
         "maintenance",
         ("streamjobs.maintenance",),
-        {*CLIENTS, "numpy", "streamjobs.worker", "streamjobs.schema_registry", *_KAFKA, *_CORE},
+        {*CLIENTS, "numpy", "streamjobs.replay", "streamjobs.worker", "streamjobs.schema_registry", *_KAFKA, *_CORE},
     ),
     _layer(
         "fit",

@@ -147,6 +147,7 @@ def test_a_worker_that_runs_once_fails_where_nothing_of_what_came_can_be_used(tm
         assert (events["stopped"]["keys_active"], events["stopped"]["keys_warming_up"]) == (
             3 * PARTITIONS,
         ) * 2  # a key of each partition
+        assert events["stopped"]["needed_to_alarm"] == "1,129 rows"
         assert events["stopped"]["alarms"] == {}
         assert "accuracy" not in events["stopped"]
 

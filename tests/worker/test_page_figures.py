@@ -152,6 +152,9 @@ class OpenAlarms:
     def open_alarms(self, live: Any, most: int) -> tuple[int, list[ShownAlarm]]:
         return len({one.key for one in self.alarms}), self.alarms[:most]
 
+    def needed_to_alarm(self) -> str:
+        return "429 rows"
+
 
 def _with_states() -> tuple[Feed, Figures, OpenAlarms]:
     box, states, metrics = Feed(), OpenAlarms(), Metrics("in", "okfeb")

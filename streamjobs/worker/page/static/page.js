@@ -131,7 +131,7 @@ function figures() {
   const reasons = (counts) => Object.entries(counts).map(([reason, letters]) => `${count(letters)} ${reason}`).join(", ");
   const skipped = Object.values(totals.skipped).reduce((sum, samples) => sum + samples, 0);
   const behind = newest.records > 0 && newest.lag > newest.records ? `, ${seconds(newest.lag / newest.records)} at this speed` : "";
-  const warming = totals.warming_up ? `; ${count(totals.warming_up)} ${totals.warming_up > 1 ? "keys" : "key"} cannot alarm yet` : "";
+  const warming = totals.warming_up ? `; ${count(totals.warming_up)} ${totals.warming_up > 1 ? "keys" : "key"} cannot alarm yet${about.needed ? `: each needs at least ${about.needed}` : ""}` : "";
   const errors = store.columns.error_p50.some((value) => value != null);
   const figure = {
     "Open alarms": about.alarms && [count(totals.in_alarm), `keys; ${count(totals.alarms)} raised in ${count(totals.rows)} rows${warming}`, totals.in_alarm ? "bad" : ""],
