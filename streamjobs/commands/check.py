@@ -99,14 +99,13 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
 
     Reads the oldest records of the changelog: the state of a key that is set aside stays where it is, others are renewed.
     """
-    from streamjobs.kafka.preflight import expiring_certificates, obstacles, unsent_outputs
+    from streamjobs.kafka.preflight import expiring_certificates, leaderless, obstacles, unsent_outputs
     from streamjobs.maintenance.changelog_edit import deleted_states
     from streamjobs.maintenance.readable import first_records, sentence, unreadable
     from streamjobs.maintenance.scan import changelog_records, require_present_input
     from streamjobs.replay.newest_records import look
 
-    problems = obstacles(job.settings, job)
-    if problems:
+    if problems := leaderless(job.settings, job) or obstacles(job.settings, job):
         raise SetupError("\n".join(problems))
     require_present_input(job.settings)
     found, read = unreadable(job, first_records(changelog_records(job.settings), MOST_STATES, MOST_STATE_BYTES))

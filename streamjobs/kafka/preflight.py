@@ -33,12 +33,18 @@ from streamjobs.kafka.topic_id import (
 )
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
-from streamjobs.settings.types import AUTO
+from streamjobs.settings.types import AUTO, many
 
 ENDS_WITHIN = 30.0  # seconds; electing a leader takes some of them
 IDS_WITHIN = 3.0  # seconds until every node knows a topic that was just created
 RETRY_EVERY = 0.5  # seconds
 EXPIRES_SOON = 30.0  # days
+
+MOST_NAMED = 5  # partitions in a sentence
+OF_KAFKA = {  # topics that every job needs, and what stands still without them
+    "__consumer_offsets": ", so groups of consumers cannot commit or meet",
+    "__transaction_state": ", so transactions of states cannot end",
+}
 
 Commits = Mapping[AioPartition, OffsetAndMetadata]  # a group's, of every topic
 
@@ -294,6 +300,28 @@ def _ends(admin: AdminClient, settings: Settings, partitions: int) -> dict[int, 
         time.sleep(RETRY_EVERY)
         with suppress(KafkaException):
             admin.list_topics(settings.source.topic, timeout=timeouts.ADMIN)
+
+
+def leaderless(settings: Settings, job: JobLike) -> list[str]:
+    """A sentence for each topic with partitions that stay without a leader, of the job or of Kafka itself."""
+    admin, _ = topics.connect(settings.broker)
+    needed, started = {*_roles(settings, job), *OF_KAFKA}, time.monotonic()
+    while True:
+        known = admin.list_topics(timeout=timeouts.ADMIN).topics.items()
+        without = {
+            name: [number for number, partition in topic.partitions.items() if partition.leader < 0]
+            for name, topic in known
+            if name in needed
+        }
+        if not any(without.values()) or time.monotonic() - started > ENDS_WITHIN:
+            return [
+                f"topic {name}: {many(len(numbers), 'partition')} ({', '.join(map(str, sorted(numbers)[:MOST_NAMED]))}"
+                f"{', ..' if len(numbers) > MOST_NAMED else ''}) without a leader: no broker with an in-sync replica is up"
+                f"{OF_KAFKA.get(name, '')}. Bring the brokers back."
+                for name, numbers in without.items()
+                if numbers
+            ]
+        time.sleep(RETRY_EVERY)
 
 
 def unsent_outputs(settings: Settings, job: JobLike) -> Iterator[str]:
