@@ -33,11 +33,11 @@ from streamjobs.core.unlearned import REASONS as SKIPPED
 from streamjobs.core.unlearned import Taken
 from streamjobs.errors import REASONS
 from streamjobs.worker.metrics.table import METRICS, PREFIX, SCHEMA_ANSWERS, STAGES, Metric
-from streamjobs.worker.pace import Pace
 from streamjobs.worker.partition import Partition
 
 if TYPE_CHECKING:
     from streamjobs.schema_registry.lookup import Lookup
+    from streamjobs.worker.pace import Pace
 
 
 class Metrics:
@@ -174,7 +174,7 @@ class Metrics:
     def partitions(self) -> list[Partition]:
         return list(self._partitions.values())
 
-    def _unwritten(self) -> list[Pace]:
+    def _unwritten(self) -> "list[Pace]":
         """Of partitions with states that lack records: a complete one does not age while others work."""
         return [one.pace for one in self.partitions() if one.pace is not None and one.replay_from < one.next]
 
