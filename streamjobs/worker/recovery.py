@@ -6,7 +6,6 @@ second instead of 1,100.
 """
 
 import asyncio
-import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +22,6 @@ from streamjobs.errors import SetupError
 from streamjobs.kafka.reader import position_of, readable
 from streamjobs.kafka.topic_id import RESTORE, Origin, deleted_states, newest_input
 from streamjobs.kafka.topics import TOMBSTONES
-from streamjobs.worker.failures import DeliveryError
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.store import Store
 
@@ -33,7 +31,6 @@ CHUNK_BYTES = 16 << 20  # of a partition: read, reduced to the last value per ke
 FETCH_BYTES = 16 << 20  # at most, of one fetch: with twice as much a record costs a quarter more, by misses of the cache
 PARTITION_BYTES = 4 << 20  # at most, of one partition in a fetch
 OUTDATED = "it was not used for longer than the changelog keeps tombstones"
-PASS = 60.0  # seconds; a tombstone is removed by the cleaner's second pass at the earliest
 POLL_MS = 20  # short: a marker at the end is not a record, so it would not end a longer wait
 
 
@@ -66,14 +63,10 @@ class WrittenKeys:
 
 
 class _Chunk:
-    """Last values per key of one partition, not written yet.
+    """Last values per key of one partition, not written yet."""
 
-    since: seconds since 1970 when the store had all tombstones, or reading from the beginning began; infinite where the
-    changelog may lack states that the store has, so that it cannot be read again.
-    """
-
-    def __init__(self, end: int, whole: str, since: float) -> None:
-        self.end, self.whole, self.since, self.upto, self.bytes = end, whole, since, -1, 0
+    def __init__(self, end: int, whole: str) -> None:
+        self.end, self.whole, self.upto, self.bytes = end, whole, -1, 0
         self.values: dict[bytes, bytes | None] = {}
         self.keys = WrittenKeys()
         self.input: Origin | None = None
@@ -114,7 +107,7 @@ async def restore(
     changelog_id: the topic's id, which the store keeps. tombstones: seconds that the changelog keeps them for. A store that
     was not used for longer is read again from the beginning: it may have states that were ended since.
     Raises SetupError when the store is ahead of the changelog: they do not belong together. Also when the broker has
-    deleted records of the changelog that the store lacks. Raises DeliveryError when tombstones may have gone meanwhile.
+    deleted records of the changelog that the store lacks.
     """
     started, now = time.perf_counter(), time.time()
     todo = _unread(topic, bounds, store, changelog_id, now, now - tombstones)
@@ -147,7 +140,6 @@ async def restore(
                 await asyncio.sleep(0)
             for tp in [tp for tp, (_, chunk) in todo.items() if position_of(consumer, tp) >= chunk.end]:
                 chunk = todo.pop(tp)[1]
-                _require_tombstones(tp, chunk, store, tombstones)
                 chunk.upto, chunk.whole = chunk.end - 1, f"{now:.0f}"
                 written += chunk.write(tp.partition, store, changelog_id)
                 store.flush(tp.partition)  # before any logged write: see store.py
@@ -159,18 +151,6 @@ async def restore(
     took = time.perf_counter() - started
     metrics.set_recovery(0, took)
     log.info("recovery finished", records=read, keys_written=written, seconds=round(took, 2))
-
-
-def _require_tombstones(tp: TopicPartition, chunk: _Chunk, store: Store, kept: float) -> None:
-    """A tombstone may be compacted away between the reading of its key's state and of its own place."""
-    took = time.time() - chunk.since
-    if took > max(kept, PASS):
-        store.clear(tp.partition)
-        raise DeliveryError(
-            f"topic {tp.topic}[{tp.partition}]: it was not read to its end for {took:.0f} s, but it keeps tombstones for "
-            f"{kept:.0f} s only (delete.retention.ms), so that a forgotten key could come back. The next start begins "
-            "again. If that takes as long, raise delete.retention.ms."
-        )
 
 
 def _unread(
@@ -199,9 +179,7 @@ def _unread(
         at = first if reached is None else max(reached + 1, first)
         if at < end:
             whole = f"{now:.0f}" if reached is None else ""
-            again = reached is None or (not first and changelog_id and marks.get("changelog") == changelog_id)
-            since = now if reached is None else float(marks.get("whole", now)) if again else math.inf
-            todo[TopicPartition(topic, partition)] = (at, _Chunk(end, whole, since))
+            todo[TopicPartition(topic, partition)] = (at, _Chunk(end, whole))
     if problems := deleted_states(topic, lacking):
         raise SetupError(problems[0])
     return todo

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from streamjobs.errors import SetupError
-from streamjobs.worker import recovery
-from streamjobs.worker.failures import DeliveryError
 from streamjobs.worker.recovery import WrittenKeys, _unread
 from streamjobs.worker.store import MemoryStore
 
@@ -39,31 +37,6 @@ def test_a_store_that_may_lack_tombstones_is_read_again_unless_it_may_have_the_o
     ((begin, chunk),) = _unread("log", {0: (first, 9)}, store, "id", 5000.0, 2000.0).values()
     assert (begin, store.get(0, b"k")) == (begins, b"state" if begins else None)
     assert chunk.whole == ("" if begins else "5000")
-
-
-@pytest.mark.parametrize(
-    ("marks", "late"),
-    [
-        (None, 5000.0 + 3000.0),  # an empty store: reading its states began at 5000
-        ({"changelog": "id", "whole": "4000"}, 4000.0 + 3000.0),  # all tombstones until 4000 are in the store
-        ({"changelog": "other", "whole": "4000"}, np.inf),  # it may have the only copy
-    ],
-)
-def test_a_recovery_that_takes_longer_than_tombstones_are_kept_is_void(
-    marks: dict[str, str | None] | None, late: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = MemoryStore()
-    if marks is not None:
-        store.write(0, [(b"k", b"state")], 5, marks=marks)
-    ((tp, (_, chunk)),) = _unread("log", {0: (0, 9)}, store, "id", 5000.0, 2000.0).items()
-    monkeypatch.setattr(recovery.time, "time", lambda: min(late, 1e9) - 1.0)
-    recovery._require_tombstones(tp, chunk, store, 3000.0)
-    if late < np.inf:
-        store.write(0, [(b"k", b"state")], 6)
-        monkeypatch.setattr(recovery.time, "time", lambda: late + 1.0)
-        with pytest.raises(DeliveryError, match=r"log\[0\].* for 3001 s.* for 3000 s only"):
-            recovery._require_tombstones(tp, chunk, store, 3000.0)
-        assert store.reached(0) is None and store.get(0, b"k") is None
 
 
 def test_deleted_records_of_the_changelog_are_refused_only_where_the_store_lacks_them() -> None:
