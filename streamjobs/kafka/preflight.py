@@ -39,7 +39,6 @@ ENDS_WITHIN = 30.0  # seconds; electing a leader takes some of them
 IDS_WITHIN = 3.0  # seconds until every node knows a topic that was just created
 RETRY_EVERY = 0.5  # seconds
 EXPIRES_SOON = 30.0  # days
-
 MOST_NAMED = 5  # partitions in a sentence
 OF_KAFKA = {  # topics that every job needs, and what stands still without them
     "__consumer_offsets": ", so groups of consumers cannot commit or meet",

@@ -1,6 +1,7 @@
 """Reads single snapshots for a worker's `GET /api/keys/KEY`."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from streamjobs.core.alarms import open_now
@@ -33,6 +34,7 @@ class States:
 
         return sensor_alarms.open_now(self._job, live, most)
 
+    @cached_property
     def needed_to_alarm(self) -> str | None:
         """What a key needs at least before all its detectors can alarm: '1,129 rows'. None as `rows_to_alarm` says."""
         from streamjobs.replay.warm_up import days_to_alarm, in_words, rows_to_alarm  # runs detectors: only if asked

@@ -146,14 +146,13 @@ def test_predictions_stand_beside_a_repeat_of_the_last_label() -> None:
 class OpenAlarms:
     """States with these open alarms in every partition."""
 
+    needed_to_alarm = "429 rows"
+
     def __init__(self) -> None:
         self.alarms: list[ShownAlarm] = []
 
     def open_alarms(self, live: Any, most: int) -> tuple[int, list[ShownAlarm]]:
         return len({one.key for one in self.alarms}), self.alarms[:most]
-
-    def needed_to_alarm(self) -> str:
-        return "429 rows"
 
 
 def _with_states() -> tuple[Feed, Figures, OpenAlarms]:

@@ -55,20 +55,20 @@ def what_next(
         first = "[source] still needs time_zone: look for 'choose' in it. Then"
     if copied:
         first += f": streamjobs rekey {shlex.quote(str(file))} --once; then"
-    compare = ""
+    more = ""
     if starter:
-        replay += ["--score"] if guessed is not None and guessed.label is not None and sample is not None else []
+        more = " --score" if guessed is not None and guessed.label is not None and sample is not None else ""
     elif not taught and not from_topic and guessed is not None and guessed.label is not None and guessed.time is not None:
         words = replay[2 : replay.index("--key-is")] if "--key-is" in replay else replay[2:]  # the file's name by itself
-        compare = f"; {shlex.join(['streamjobs', 'compare', *words, '--learners', 'job,rls,krls'])}"
+        more = f"; {shlex.join(['streamjobs', 'compare', *words, '--learners', 'job,rls,krls'])}"
     check = "" if taught else f"streamjobs check {shlex.quote(str(file))}; "  # which would miss the population's file
     name = shlex.quote(str(file))
-    said = f"wrote {file}. {first}: {check}{shlex.join(replay)}{compare}"
+    said = f"wrote {file}. {first}: {check}{shlex.join(replay)}{more}"
     if taught:  # `fit` says what follows
         return said
     if from_topic:
         return f"{said}; streamjobs topics create {name}; streamjobs run {name}"
-    words = [word for word in replay[4:] if word != "--score"]
+    words = replay[4:]
     if "--time" in words and sample is not None:  # counts from 0, which no topic takes
         words += ["--start", datetime.fromtimestamp(sample.stat().st_mtime, UTC).date().isoformat()]
     produce = shlex.join(["streamjobs", "produce", str(file), *words])

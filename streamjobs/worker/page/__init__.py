@@ -59,7 +59,7 @@ class Page:
         return self._looks.scores() if self._looks is not None and self._about["labels"] else {}
 
     def needed_to_alarm(self) -> str | None:
-        return self._states.needed_to_alarm()
+        return self._states.needed_to_alarm
 
     def connect(self, held: Callable[[], Mapping[int, Partition]], partitions: int) -> None:
         """The job runs. held: its partitions now; partitions: of the input."""

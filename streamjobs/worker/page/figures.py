@@ -152,9 +152,8 @@ class Figures:
     def _full(self) -> dict[str, Any]:
         people = [self._person(key, fresh=False) for key in self.people.shown]
         tables = {"alarms": self._alarm_table(), "letters": list(self._letters), "confusion": self._confusion()}
-        if "needed" not in self._about:
-            self._about["needed"] = self._states.needed_to_alarm() if self._states is not None else None
-        about = {**self._about, "version": __version__, "series": SERIES}
+        needed = self._states.needed_to_alarm if self._states is not None else None
+        about = {**self._about, "needed": needed, "version": __version__, "series": SERIES}
         return {"about": about, "points": list(self._points), "people": people, **self._status(), **tables}
 
     def _tick(self) -> dict[str, Any]:
