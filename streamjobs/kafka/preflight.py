@@ -302,14 +302,20 @@ def _ends(admin: AdminClient, settings: Settings, partitions: int) -> dict[int, 
 
 
 def leaderless(settings: Settings, job: JobLike) -> list[str]:
-    """A sentence for each topic with partitions that stay without a leader, of the job or of Kafka itself."""
+    """A sentence for each topic with partitions that stay without a leader, of the job or of Kafka itself.
+
+    Raises SetupError where the broker does not answer, also while an election is waited for.
+    """
     admin, _ = topics.connect(settings.broker)
     needed, started = {*_roles(settings, job), *OF_KAFKA}, time.monotonic()
     while True:
-        known = admin.list_topics(timeout=timeouts.ADMIN).topics.items()
+        try:
+            known = admin.list_topics(timeout=timeouts.ADMIN).topics
+        except KafkaException as error:
+            raise client.unanswered(settings.broker, error, within=timeouts.ADMIN) from None
         without = {
             name: [number for number, partition in topic.partitions.items() if partition.leader < 0]
-            for name, topic in known
+            for name, topic in known.items()
             if name in needed
         }
         if not any(without.values()) or time.monotonic() - started > ENDS_WITHIN:

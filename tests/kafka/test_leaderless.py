@@ -4,7 +4,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
+from streamjobs.errors import SetupError
 from streamjobs.job_files import core_from
 from streamjobs.kafka import preflight, topics
 from streamjobs.settings.load import composition_from
@@ -17,13 +19,15 @@ JOB = {
 
 
 class Admin:
-    """Gives the leaders of topics as they are at each look; the last ones stay."""
+    """Gives the leaders of topics as they are at each look; the last ones stay. {}: no broker answers."""
 
     def __init__(self, *looks: dict[str, list[int]]) -> None:
         self._looks = list(looks)
 
     def list_topics(self, timeout: float) -> Any:
         now = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+        if not now:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
         partitions = {
             name: {number: SimpleNamespace(leader=leader) for number, leader in enumerate(leaders)}
             for name, leaders in now.items()
@@ -49,3 +53,8 @@ def test_topics_of_the_job_and_of_kafka_are_named(monkeypatch: pytest.MonkeyPatc
 
 def test_an_election_under_way_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(monkeypatch, {"in": [-1]}, {"in": [-1]}, {"in": [1]}) == []
+
+
+def test_brokers_that_vanish_meanwhile_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SetupError, match="broker"):
+        said(monkeypatch, {"in": [-1]}, {})
