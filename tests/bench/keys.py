@@ -70,24 +70,22 @@ def misses(keys: int = 3_000, turns: int = 5) -> dict[str, float]:
     """The core alone: us of processor a record whose state is live, is not, and where every tenth is not."""
     job, stored = Job.from_settings(settings_from({**JOB, "source": {"topic": "t", **JOB["source"]}})), {}
     plenty, little = Live(job, stored.get, most_bytes=1 << 32), Live(job, stored.get, most_bytes=4 << 20)
-    offsets = itertools.count()
+    offsets, seconds, numbers = itertools.count(), itertools.count(), itertools.count()
 
     def cost(live: Live, chosen: Sequence[int]) -> float:
-        records = [
-            Stored("t", 0, next(offsets), one.timestamp, one.key, one.value) for one in (bodies[key] for key in chosen)
-        ]
-        began = time.process_time()
+        sent = _records(zip(chosen, seconds, numbers, strict=False))  # no time twice: duplicates are not learned
+        records = [Stored("t", 0, next(offsets), one.timestamp, one.key, one.value) for one in sent]
+        began, answered = time.process_time(), 0
         for first in range(0, len(records), 500):
-            advance(job, live, records[first : first + 500])
+            answered += len(advance(job, live, records[first : first + 500]).outputs)
             if first % 10_000 == 0:
                 stored.update(live.snapshots())
+        assert answered == len(records), f"{len(records)} records have {answered} outputs"
         return 1e6 * (time.process_time() - began) / len(records)
 
-    for turn in range(12):  # until every budget is full
-        bodies = list(in_turn(keys, turn * keys, keys))
+    for _ in range(12):  # until every budget is full
         cost(plenty, range(keys))
     stored.update(plenty.snapshots())
-    times = itertools.count(12)
     rnd, results = random.Random(2), {"live": [], "not live": [], "a tenth not live": []}
     hot = little.most_slots // 2
     often = [rnd.randrange(hot) for _ in range(keys)]
@@ -100,7 +98,6 @@ def misses(keys: int = 3_000, turns: int = 5) -> dict[str, float]:
             ("", little, often),
             ("a tenth not live", little, mixed),
         ):
-            bodies = list(in_turn(keys, next(times) * keys, keys))
             results.setdefault(name, []).append(cost(live, chosen))
     del results[""]
     told = {name: statistics.median(costs) for name, costs in results.items()}
@@ -115,20 +112,20 @@ def misses(keys: int = 3_000, turns: int = 5) -> dict[str, float]:
 
 
 def misses_in_worker(broker: Broker, folder: Path, keys: int = 6_000, records: int = 60_000) -> dict[str, float]:
-    """A worker's processor, us a record, where all keys are live and where a tenth of the records finds its key not live."""
+    """A worker's processor, us a record, where all keys are live, and where every tenth or each record's is not."""
     job = KafkaJob(broker.bootstrap, folder, "misses", **JOB, state={"cache": "4MB", **STATE})
     hot = 200  # keys: half of what fits in all partitions together, so that they stay
     job.produce(in_turn(keys, 0, 12 * keys))  # until every budget is full
     worker = Worker(job).ready()
-    told: dict[str, list[float]] = {"live": [], "a tenth not live": []}
+    told: dict[str, list[float]] = {"live": [], "a tenth not live": [], "none live": []}
     reads = dict.fromkeys(told, 0.0)
     try:
         until(lambda: job.lag() == 0, lambda: f"{job.lag()} records wait", 3600, every=0.5)
         cold = itertools.cycle(range(hot, keys))
-        for turn in range(6):
-            name = ("live", "a tenth not live")[turn % 2]
+        for turn, name in enumerate([*told] * 3):
+            every = {"live": 0, "a tenth not live": 10, "none live": 1}[name]
             seconds = itertools.count(12 + turn * records)
-            numbers = [next(cold) if turn % 2 and n % 10 == 0 else n % hot for n in range(records)]
+            numbers = [next(cold) if every and n % every == 0 else n % hot for n in range(records)]
             job.produce(_records((key, at, at) for key, at in zip(numbers, seconds, strict=False)))
             used, before = worker.cpu(), Figures(worker)["state_reads_total"]
             until(lambda: job.lag() == 0, lambda: f"{job.lag()} records wait", 3600, every=0.5)
