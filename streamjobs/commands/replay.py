@@ -249,7 +249,8 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
         span = f"{alarms['key_hours']:,.1f} hours"
         if alarms["key_hours"] < SHORTEST:  # such as of a file without times
             span, rate = rows_of_all, ""
-        say(f"{many(alarms['total'], 'alarm')} in {span} of {keys}{rate}")
+        allowed = "" if alarms["allowed"] is None else f"; false_alarms allows {alarms['allowed']:.2g}"
+        say(f"{many(alarms['total'], 'alarm')} in {span} of {keys}{rate}{allowed}")
         for watch in ("stuck", "silent", "missing"):
             if count := alarms["by_watch"].get(watch):
                 say(f"{count:,} of the alarms: sensors that are {watch}")

@@ -11,7 +11,7 @@ from streamjobs.core.live.stored import load_snapshot
 from streamjobs.core.messages import Output
 from streamjobs.core.output_records import Bout
 from streamjobs.core.predictions import bout_of
-from streamjobs.replay.alarm_rates import Rates
+from streamjobs.replay.alarm_rates import Rates, stated_by
 from streamjobs.replay.engine import Replay
 from streamjobs.replay.progress import rmse
 from streamjobs.stages.names import BOUTS
@@ -67,7 +67,10 @@ class Figures:
 
             summary["forecasts"] = forecasts_judged(self.job, tally)
         if "alarms" in self.job.sinks:
-            summary["alarms"] = self.rates.summary(self.run.hours) | self.run.warming_up()
+            drift = self.job.settings.drift
+            between = stated_by(self.job.composition) if drift is not None and drift.false_alarms is not None else None
+            allowed = None if between is None else tally.rows / between
+            summary["alarms"] = self.rates.summary(self.run.hours) | {"allowed": allowed} | self.run.warming_up()
         if self.minutes is not None:
             summary["minutes"] = self.minutes.summary(self.job, self.run)
         return summary

@@ -408,8 +408,10 @@ def test_two_machines_that_rest_on_weekends_are_not_compared_with_days_at_work(t
 
 
 def test_where_every_way_alarms_too_often_init_says_what_to_do():
-    tried = Tried("columns", 1, 9000, Counter(a=40), Counter(columns=40), 0.9, Counter(level=1))
-    assert [*Trial([tried]).lines()][1].startswith("[drift] alarms too often: if the sample has no such faults")
+    tried = Tried("columns", 1, 9000, Counter(a=40), Counter(columns=40), 0.9, Counter(level=1), between=10_000)
+    _, expected, advice = Trial([tried]).lines()
+    assert expected.endswith("expect up to 1 alarm in 225 rows of a key, not 1 in 10,000, as false_alarms states")
+    assert advice.startswith("[drift] alarms too often: if the sample has no such faults")
 
 
 def test_a_few_keys_with_faults_do_not_decide_what_is_watched():
@@ -451,6 +453,11 @@ def test_faults_of_one_machine_drop_no_watch_and_a_level_that_keeps_rising_does(
     found = printed(jsonl(tmp_path / "a.jsonl", made))
     assert tomllib.loads(found.text)["drift"]["watch"] == watch, found.lines
     assert found.says("most are close together, as those of faults are") == bool(faults)
+    told = [line for line in found.lines if "expect up to 1 alarm in" in line]
+    assert len(told) == bool(faults) and all(f"# {line}\n" in found.text for line in told)
+    if faults:  # with the number of the line before
+        raised, rows = (int(one.replace(",", "")) for one in re.findall(r"([\d,]+) (?:alarms|rows) ", found.text)[:2])
+        assert f"1 alarm in {rows / raised:,.0f} rows of a key, not 1 in 3,000, as false_alarms states" in told[0]
 
 
 def test_one_machine_with_few_rows_has_the_watches_of_one_with_many(tmp_path, printed):

@@ -101,6 +101,10 @@ def test_dead_letters_and_files_without_times_have_no_hours(tmp_path: Path, caps
     assert "0 alarms in 0.1 hours of 2 keys" in capsys.readouterr().out
     job.write_text(JOB.replace('time = "t"\n', ""))
     assert command("replay", job, "--input", recording, "--key-is", "a") == 0
+    assert "alarms in 202 rows of 1 key; false_alarms allows 0.2\n" in capsys.readouterr().out
+    stated = 'watch = "columns"\nfalse_alarms = "1 per 1000 rows"\ndetector = { name = "column_chart", learn = 200 }\n'
+    job.write_text(JOB.replace('time = "t"\n', "").replace(stated, '[sinks]\nalarms = "alarms"\n'))
+    assert command("replay", job, "--input", recording, "--key-is", "a") == 0
     assert "alarms in 202 rows of 1 key\n" in capsys.readouterr().out
 
 

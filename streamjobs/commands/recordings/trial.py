@@ -55,6 +55,7 @@ class Tried(NamedTuple):
     opened: int = 0  # rows with an open alarm of the first watch
     daily: bool = False  # with deviations from the time of day
     idle: int = 0  # rows that are not watched, because they repeat
+    between: float = 0.0  # rows of a key from one alarm to the next, as false_alarms states
 
     @property
     def fits(self) -> bool:
@@ -127,6 +128,11 @@ class Trial(NamedTuple):
         if self.why_not is not None:
             yield f"[drift] was not tried: {self.why_not}"
         yield from map(str, self.tried)
+        if self.tried and (count := (best := self.tried[-1]).alarms.total()) > best.most:
+            yield (
+                f"if the sample has no faults, expect up to 1 alarm in {best.rows / count:,.0f} rows of a key, not 1 in "
+                f"{best.between:,.0f}, as false_alarms states"
+            )
         if self.tried and not self.tried[-1].fits:
             yield (
                 "[drift] alarms too often: if the sample has no such faults, remove the columns that are in the alarms from "
@@ -314,7 +320,9 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
     columns, alarms = Counter(column for column, _ in named), Counter(key for key, _, _ in raised)
     keys = sum(map(bool, ready.values()))
     usual = _usual(raised, seen, keys)
-    return Tried(way.drift.watch, keys, rows, alarms, usual, stated, columns, warming, opened, way.drift.daily, idle)
+    return Tried(
+        way.drift.watch, keys, rows, alarms, usual, stated, columns, warming, opened, way.drift.daily, idle, between
+    )
 
 
 def _usual(raised: Sequence[tuple[str, int, str]], rows: Mapping[str, int], keys: int) -> Counter[str]:
