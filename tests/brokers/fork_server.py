@@ -106,6 +106,7 @@ def _serve(path: str, job: str) -> None:
     from streamjobs.job_files import load_job
     from streamjobs.kafka import preflight  # noqa: F401 - imported here, so that no child has to
     from tests.brokers import fault_injection  # noqa: F401
+    from tests.compiling import one_at_a_time
     from tests.worker import hash_worker  # noqa: F401
 
     codes: dict[int, int] = {}
@@ -119,7 +120,8 @@ def _serve(path: str, job: str) -> None:
                 request = json.loads(one.makefile().readline())
                 if "start" in request:
                     if not compiled and request["start"][0] != "hash":
-                        Job.from_settings(load_job(Path(job), env={})).compile()
+                        with one_at_a_time():
+                            Job.from_settings(load_job(Path(job), env={})).compile()
                         compiled = True
                     pid = os.fork()
                     if pid == 0:

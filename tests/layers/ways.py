@@ -74,12 +74,15 @@ def ways() -> dict[str, Way]:
     from streamjobs.core.live.stored import decode_snapshot
     from streamjobs.core.messages import Stored
     from streamjobs.job_files import job_of
+    from tests.compiling import one_at_a_time
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "job.toml"
         path.write_text(plain_job(), encoding="utf-8")
         job = job_of(path)
         job_file = walked(lambda: job_of(path))
+    with one_at_a_time():
+        job.compile()
     live = Live(job)
     records = []
     for at in range(700):
