@@ -6,6 +6,7 @@ second instead of 1,100.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,6 +32,8 @@ CHUNK_BYTES = 16 << 20  # of a partition: read, reduced to the last value per ke
 FETCH_BYTES = 16 << 20  # at most, of one fetch: with twice as much a record costs a quarter more, by misses of the cache
 PARTITION_BYTES = 4 << 20  # at most, of one partition in a fetch
 OUTDATED = "it was not used for longer than the changelog keeps tombstones"
+SCANNED = 100  # keys of a store at once
+SLOW = "it took longer than tombstones are kept (delete.retention.ms)"
 POLL_MS = 20  # short: a marker at the end is not a record, so it would not end a longer wait
 
 
@@ -63,10 +66,13 @@ class WrittenKeys:
 
 
 class _Chunk:
-    """Last values per key of one partition, not written yet."""
+    """Last values per key of one partition, not written yet.
 
-    def __init__(self, end: int, whole: str) -> None:
-        self.end, self.whole, self.upto, self.bytes = end, whole, -1, 0
+    age: seconds at the recovery's start since the store had all tombstones; -inf where it may have the only copy of states.
+    """
+
+    def __init__(self, end: int, whole: str, age: float) -> None:
+        self.end, self.whole, self.age, self.upto, self.bytes = end, whole, age, -1, 0
         self.values: dict[bytes, bytes | None] = {}
         self.keys = WrittenKeys()
         self.input: Origin | None = None
@@ -93,6 +99,29 @@ class _Chunk:
         return written
 
 
+class _Keys(_Chunk):
+    """The keys with a state, for which a partition is read again if that has taken longer than tombstones are kept.
+
+    Before a broker removes a tombstone, it has removed the states before it. Thus the second reading does not find a key
+    if the first one missed its tombstone. It depends on no time: the partition is fenced, and has no new records.
+    """
+
+    def __init__(self, end: int) -> None:
+        super().__init__(end, "", -math.inf)
+        self.alive: set[bytes] = set()
+
+    def add(self, records: Sequence[Any]) -> None:
+        for record in records:
+            (self.alive.discard if record.value is None else self.alive.add)(record.key)
+
+    async def end_others(self, partition: int, store: Store) -> None:
+        after = None
+        while entries := store.scan(partition, after, SCANNED):
+            self.values.update({key: None for key, _ in entries if key not in self.alive})
+            after = entries[-1][0]
+            await asyncio.sleep(0)
+
+
 async def restore(
     client: Mapping[str, Any],
     topic: str,
@@ -105,7 +134,8 @@ async def restore(
     """Bring the store up to the changelog's end. bounds: partition -> (first offset, end) of the changelog.
 
     changelog_id: the topic's id, which the store keeps. tombstones: seconds that the changelog keeps them for. A store that
-    was not used for longer is read again from the beginning: it may have states that were ended since.
+    was not used for longer is read again from the beginning: it may have states that were ended since. What takes longer to
+    read is read twice, see `_Keys`.
     Raises SetupError when the store is ahead of the changelog: they do not belong together. Also when the broker has
     deleted records of the changelog that the store lacks.
     """
@@ -140,7 +170,17 @@ async def restore(
                 await asyncio.sleep(0)
             for tp in [tp for tp, (_, chunk) in todo.items() if position_of(consumer, tp) >= chunk.end]:
                 chunk = todo.pop(tp)[1]
-                chunk.upto, chunk.whole = chunk.end - 1, f"{now:.0f}"
+                chunk.upto = chunk.end - 1
+                if chunk.age + time.perf_counter() - started > tombstones:
+                    log.warning("reading the changelog's keys again", partition=tp.partition, why=SLOW)
+                    written += chunk.write(tp.partition, store, changelog_id)
+                    remaining += chunk.end
+                    todo[tp] = 0, _Keys(chunk.end)
+                    consumer.seek(tp, 0)
+                    continue
+                if isinstance(chunk, _Keys):
+                    await chunk.end_others(tp.partition, store)
+                chunk.whole = f"{now:.0f}"
                 written += chunk.write(tp.partition, store, changelog_id)
                 store.flush(tp.partition)  # before any logged write: see store.py
                 consumer.pause(tp)
@@ -178,8 +218,9 @@ def _unread(
             reached = None
         at = first if reached is None else max(reached + 1, first)
         if at < end:
-            whole = f"{now:.0f}" if reached is None else ""
-            todo[TopicPartition(topic, partition)] = (at, _Chunk(end, whole))
+            copied = not first and changelog_id and marks.get("changelog") == changelog_id
+            age = 0.0 if reached is None else now - float(marks.get("whole", now)) if copied else -math.inf
+            todo[TopicPartition(topic, partition)] = (at, _Chunk(end, f"{now:.0f}" if reached is None else "", age))
     if problems := deleted_states(topic, lacking):
         raise SetupError(problems[0])
     return todo

@@ -39,6 +39,15 @@ def test_a_store_that_may_lack_tombstones_is_read_again_unless_it_may_have_the_o
     assert chunk.whole == ("" if begins else "5000")
 
 
+def test_how_long_ago_each_partition_had_all_tombstones() -> None:
+    store = MemoryStore()
+    for partition, (whole, changelog) in enumerate([("3000", "id"), ("1000", "id"), ("3000", "other"), ("4000", "id")]):
+        store.write(partition, [(b"k", b"state")], 5, marks={"changelog": changelog, "whole": whole})
+    todo = _unread("log", dict.fromkeys(range(5), (0, 9)), store, "id", 5000.0, 2000.0)
+    assert [chunk.age for _, chunk in todo.values()] == [2000.0, 0.0, -np.inf, 1000.0, 0.0]  # 1 is cleared, 4 is empty
+    assert [begin for begin, _ in todo.values()] == [6, 0, 6, 6, 0]
+
+
 def test_deleted_records_of_the_changelog_are_refused_only_where_the_store_lacks_them() -> None:
     for reached in (None, 3, 4):
         store = MemoryStore()
