@@ -131,7 +131,7 @@ class Trial(NamedTuple):
         if self.tried and (count := (best := self.tried[-1]).alarms.total()) > best.most:
             yield (
                 f"if the sample has no faults, expect up to 1 alarm in {best.rows / count:,.0f} rows of a key, not 1 in "
-                f"{best.between:,.0f}, as false_alarms states"
+                f"{best.between:,.0f}, as false_alarms states; fewer later, where levels return"
             )
         if self.tried and not self.tried[-1].fits:
             yield (
