@@ -65,7 +65,7 @@ def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) ->
     count: passes the rows on, and may report how many there were.
     """
     wanted = [
-        *guessed.fields,
+        *(guessed.fields if guessed.narrow is None else guessed.narrow.columns),
         *guessed.categories,
         *guessed.candidates.get("key", ()),
         *filter(None, (guessed.key, guessed.time, guessed.x)),
@@ -152,7 +152,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     fields = guessed.fields
     kept, late = _by_key(rows, guessed, owners)
     of_keys = kept.values()
-    codes = _without_codes(fields, of_keys)
+    codes = _without_codes(fields, of_keys) if guessed.narrow is None else {}
     keys = [key for key in of_keys if len(key) >= LEAST]
     numbers = [key[:, 1:] for key in keys]
     still = [n for n in range(len(fields)) if numbers and all(_is_still(key[:, n]) for key in numbers)]
@@ -193,7 +193,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         second * late,
         waiting,
         codes,
-        _gaps(fields, of_keys),
+        _gaps(fields, of_keys) if guessed.narrow is None else Gaps(),
     )
 
 
@@ -267,7 +267,7 @@ def moments_of(guessed: Guess) -> Callable[[dict[str, Any]], float]:
 
 def _finder(guessed: Guess, name: str) -> Callable[[Any], Any]:
     """A function of a row: what it has in a column, texts as numbers where the guess reads them so."""
-    find = column_path(name).find
+    find = column_path(name).find if guessed.narrow is None else guessed.narrow.find(name)
     if name not in guessed.lenient:
         return find
 

@@ -160,10 +160,8 @@ class SourceSection(Section):
 
     @model_validator(mode="after")
     def _check_time_format(self) -> "SourceSection":
-        if self.time_format is not None and (self.time is None or self.sensors is not None):
-            raise ValueError(
-                "time_format is for the texts of `time`, and not with [source.sensors]; set time, or remove it."
-            )
+        if self.time_format is not None and self.time is None:
+            raise ValueError("time_format is for the texts of `time`; set time, or remove it.")
         return self
 
     @property

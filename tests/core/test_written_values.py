@@ -171,6 +171,14 @@ def test_a_time_in_another_format_is_a_bad_time_that_says_which_is_read(form, ba
     assert reason == "bad_time" and "[source] time_format, such as" in said and "another text" in said
 
 
+def test_samples_of_sensors_have_times_in_a_format_too():
+    sensors = {"name": "what", "each": {"a": {"fields": ["v"], "rate": 1.0}, "b": {"fields": ["v"], "rate": 1.0}}}
+    for form, time in (("%d.%m.%Y %H:%M:%S", "14.11.2023 22:13:20"), ("excel", 45244.92592592593)):
+        decoded = decode({"what": "b", "v": 7, "ts": time}, fields=None, sensors=sensors, time_format=form, time_zone="UTC")
+        assert not decoded.errors and decoded.times.tolist() == [pytest.approx(1_700_000_000.0, abs=1e-3)], form
+        assert np.isnan(decoded.X[0, 0]) and decoded.X[0, 1] == 7.0
+
+
 @pytest.mark.parametrize("form", ["json", "msgpack"])
 def test_a_field_is_read_by_a_name_beyond_ascii_that_nothing_has_used_before(form: str) -> None:
     name = "".join(["\u00d6", "l"])  # made here: a literal, or a name that was encoded once, hides what is tested

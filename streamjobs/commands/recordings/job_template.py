@@ -60,7 +60,7 @@ format = "{format}"  # json | msgpack | raw | avro | protobuf
 {label}
 {missing}late = "learn"  # learn | predict_only | drop | dlq; of samples with a time
 {left_out}{registry}
-{labels}{window}
+{sensors}{labels}{window}
 
 {model}
 

@@ -34,6 +34,7 @@ def lines_of_source(
         "label": _label(guessed),
         "missing": _missing(guessed, missing) + _codes(guessed) + _lenient(guessed) + _most(guessed) + _linger(guessed),
         "left_out": _left_out(guessed),
+        "sensors": _sensors(guessed),
     }
 
 
@@ -70,6 +71,8 @@ def _x(guessed: "Guess | None") -> tuple[int, str]:
     if guessed is not None and guessed.x is not None:
         assert guessed.dim is not None
         return guessed.dim, f"x = {quoted(guessed.x)}  # the field that holds x as a list\ndim = {guessed.dim}"
+    if guessed is not None and guessed.narrow is not None:
+        return len(fields), f"# [source.sensors] below: {one_line(guessed.because['fields'])}"
     why = "the numbers that make x, in this order"
     if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
         if (sensors := guessed.preset.source["sensors"]) != preset_of(guessed.preset.name).source["sensors"]:
@@ -86,6 +89,28 @@ def _x(guessed: "Guess | None") -> tuple[int, str]:
         lines += f"; and texts\n{texts}  # a column of 0 or 1 for each text"
         lines += '\nunseen = "other"  # a text that is not listed: 0 in all of them'
     return len(guessed.fields) + sum(map(len, guessed.categories.values())), lines
+
+
+def _sensors(guessed: "Guess | None") -> str:
+    """The section of sensors, for records that have one sample of one of them."""
+    if guessed is None or guessed.narrow is None:
+        return ""
+    from streamjobs.recordings.guess.result import windowed
+
+    narrow, kept = guessed.narrow, guessed.narrow.kept(guessed.fields)
+    pauses = {name: narrow.pauses[name] for name in kept}
+    in_windows = windowed(guessed.rate)
+    hold = "" if in_windows else ', between = "hold"'
+    lines = [
+        "[source.sensors]  # a row has the newest number of each of them",
+        f"name = {quoted(narrow.name)}  # the field with the name of the record's sensor",
+        *(['other = "skip"  # records of sensors that are left out'] if len(kept) < len(narrow.pauses) else []),
+        *([] if in_windows else [f"rate = {1.0 / max(pauses.values())!r}  # rows a second: that of the slowest of them"]),
+    ]
+    for name, columns in kept.items():
+        fields = ", ".join(map(quoted, columns))
+        lines.append(f"each.{quoted(name)} = {{ fields = [{fields}], rate = {1.0 / pauses[name]!r}{hold} }}")
+    return "\n".join(lines) + "\n\n"
 
 
 def _time(guessed: "Guess | None", zone: str | None) -> str:

@@ -20,6 +20,7 @@ from streamjobs.core.decoding.values import kind_of, reason_for, wrong_value
 from streamjobs.settings.paths import ABSENT, FieldPath, event_path, path_of
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.source import SourceSection
+from streamjobs.settings.times import EXCEL
 from streamjobs.settings.types import TIME_UNITS
 
 OTHER, MISSING = "other_sensor", "missing"  # why samples are left out
@@ -98,7 +99,8 @@ class _Reader:
                 slice(one.first, one.first + width),
                 fields,
             )
-        self.checks_numbers = source.may_miss or source.format != "json"  # JSON has no NaN
+        # JSON has no NaN; times as spreadsheets have them are numbers, but not those of [source] time_unit
+        self.checks_numbers = source.may_miss or source.format != "json" or source.time_format == EXCEL
         every = list(dict.fromkeys(field for one in sensors for field in one.section.fields))
         alone = source.model_copy(update={**of_one, "fields": every})
         self.read_label = message_reader(alone, len(every), late=True) if late else None

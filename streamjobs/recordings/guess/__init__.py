@@ -32,6 +32,7 @@ from streamjobs.recordings.guess.columns import Columns
 from streamjobs.recordings.guess.keys import names_id
 from streamjobs.recordings.guess.late_labels import LateLabels, apart, late_labels, unmatched
 from streamjobs.recordings.guess.lenient import read_numbers
+from streamjobs.recordings.guess.narrow import as_narrow
 from streamjobs.recordings.guess.result import NOTHING_CHOSEN, Chosen, Guess
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.tables import HOW, How, untold
@@ -149,6 +150,7 @@ def guess_rows(
         guessed = Columns(read, columns, times, chosen, preset, owners).guess()
         guessed.remarks.extend(apart(read, guessed))
     guessed = guessed._replace(lenient=[name for name in texts if name in (guessed.time, *guessed.fields)])
+    guessed = as_narrow(guessed, read, columns, owners)
     if len(read) == len(rows):
         return guessed
     broken = f"{len(rows) - len(read):,} of {len(rows):,} rows are not objects with fields; they would be dead letters"

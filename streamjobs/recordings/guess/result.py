@@ -1,9 +1,10 @@
 """A guess of what a recording's columns mean, and what the user has chosen instead."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from streamjobs.recordings.sides import Mirror
+from streamjobs.settings.paths import column_path
 from streamjobs.settings.presets import Preset
 
 
@@ -28,6 +29,34 @@ class Gaps(NamedTuple):
     lacking: int = 0  # of these
     often: Mapping[str, int] = {}  # fields that many of these rows lack, not all fields: how many
     others: int = 0  # rows that lack a number of another field
+
+
+class Narrow(NamedTuple):
+    """Rows that have the numbers of one sensor each, with its name."""
+
+    name: str  # the column with the names
+    paths: Mapping[str, tuple[str, str]]  # field of x -> name of its sensor, and column of its numbers
+    pauses: Mapping[str, float]  # of each sensor, also without fields: seconds between two samples
+
+    @property
+    def columns(self) -> list[str]:
+        """Those of the names and the numbers."""
+        return list(dict.fromkeys([self.name, *(column for _, column in self.paths.values())]))
+
+    def find(self, field: str) -> Callable[[Any], Any]:
+        """A function of a row: the number of a field of x, or the value of another column."""
+        if field not in self.paths:
+            return column_path(field).find
+        sensor, column = self.paths[field]
+        name_of, number_of = column_path(self.name).find, column_path(column).find
+        return lambda row: number_of(row) if name_of(row) == sensor else None
+
+    def kept(self, fields: Sequence[str]) -> dict[str, list[str]]:
+        """The columns of each sensor of which x has fields."""
+        columns: dict[str, list[str]] = {}
+        for sensor, column in (self.paths[field] for field in fields):
+            columns.setdefault(sensor, []).append(column)
+        return columns
 
 
 class Guess(NamedTuple):
@@ -64,6 +93,7 @@ class Guess(NamedTuple):
     categories: Mapping[str, Sequence[str]] = {}  # columns of texts that may predict the label, with their texts
     wait: float | None = None  # seconds until labels in records of their own have come; None: they come with their samples
     waiting: int = 0  # most rows of a key in this time
+    narrow: Narrow | None = None  # where each row has the numbers of one sensor
 
 
 def windowed(rate: float | None) -> bool:

@@ -1,0 +1,159 @@
+"""Rows in the long format: each has one sensor's number, and the name of the sensor. `[source.sensors]` reads them."""
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from streamjobs.recordings.columns import Column, absent, plain_name
+from streamjobs.recordings.files import SECONDS
+from streamjobs.recordings.guess.keys import OF_USUAL, REGULAR
+from streamjobs.recordings.guess.result import Gaps, Guess, Narrow, windowed
+from streamjobs.recordings.guess.rows import Rows
+from streamjobs.recordings.guess.x import quoted_names
+from streamjobs.settings.sensors import SensorSection, SensorsSection, sensors_of
+
+NAMES = {
+    *("metric", "measurement", "measure", "signal", "variable", "parameter", "channel", "quantity", "property", "field"),
+    *("tag", "sensor", "sensor_name", "sensor_type", "attribute", "item", "point", "type", "kind", "name", "indicator"),
+    *("messgroesse", "messwert_name", "merkmal", "kanal", "signalname", "metrik", "groesse", "datenpunkt"),
+}
+VALUES = {"value", "val", "reading", "wert", "messwert", "numeric_value", "measured_value"}
+MOST_NAMES, LEAST_ROWS = 64, 20  # sensors; rows of each
+TOGETHER, TWICE = (
+    0.5,
+    0.05,
+)  # least share of rows with a time that others of the key have; most, of those with their name too
+OFTEN = 0.5  # of the keys, at least, that have a sensor
+SLOWER = 10.0  # times the pause of the fastest sensor: a slower one would hold up the rows of all others
+
+
+def as_narrow(guessed: Guess, rows: Rows, columns: Sequence[Column], owners: Sequence[Any] | None) -> Guess:
+    """The guess, with a field for each sensor where each row has the numbers of one.
+
+    They do where rows of a key with one time have different names, or where columns are named as metric and value, and each
+    metric has a pace of its own: events come at any time.
+    """
+    stated = guessed.because.get("fields") == "as chosen" or guessed.preset is not None or guessed.label is not None
+    if stated or guessed.time is None or guessed.x is not None or "fields" in guessed.choose:
+        return guessed
+    names = [
+        column.name
+        for column in columns
+        if column.kind == "text" and not column.missing and 2 <= column.distinct <= MOST_NAMES
+        if column.name not in (guessed.key, guessed.time) and column.distinct * LEAST_ROWS <= len(rows)
+    ]
+    names.sort(key=lambda name: plain_name(name) not in NAMES)
+    found = list[Guess]()
+    for of_key in _with_key(guessed, owners):
+        keys = owners if of_key.key is None else [row.get(of_key.key) for row in rows]
+        others = [name for name in names if name != of_key.key]
+        if keys is None or any(map(absent, keys)):
+            continue
+        if (name := next((one for one in others if _names_sensors(of_key, rows, keys, one)), None)) is not None:
+            found.append(_by_sensor(of_key, rows, keys, name))
+    return found[0] if len(found) == 1 else guessed
+
+
+def _with_key(guessed: Guess, owners: Sequence[Any] | None) -> Iterator[Guess]:
+    """The guess; where its key is not certain, with each column that may be it, but for a sensor's name."""
+    if guessed.key is not None or owners is not None:
+        yield guessed
+        return
+    choose = {what: why for what, why in guessed.choose.items() if what != "key"}
+    candidates = {what: names for what, names in guessed.candidates.items() if what != "key"}
+    for key in guessed.candidates.get("key", ()):
+        if plain_name(key) not in NAMES:
+            left_out = {name: why for name, why in guessed.left_out.items() if name != key}
+            because = {**guessed.because, "key": "next to a column with the names of sensors"}
+            yield guessed._replace(key=key, left_out=left_out, because=because, choose=choose, candidates=candidates)
+
+
+def _names_sensors(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -> bool:
+    """Whether a column names the sensors of most keys."""
+    time = guessed.time or ""
+    moments = [(key, row.get(time)) for key, row in zip(keys, rows, strict=True)]
+    named = {(*moment, row.get(name)) for moment, row in zip(moments, rows, strict=True)}
+    of_key = Counter(key for key, _ in {(key, text) for key, _, text in named})
+    if 2 * sum(count > 1 for count in of_key.values()) < len(of_key) or len(named) < (1 - TWICE) * len(rows):
+        return False
+    together = sum(count for count in Counter(moments).values() if count > 1)
+    if together >= TOGETHER * len(rows):
+        return True
+    if plain_name(name) not in NAMES or len(guessed.fields) > 1 or plain_name(guessed.fields[0]) not in VALUES:
+        return False
+    times = defaultdict[Any, list[float]](list)
+    for key, row in zip(keys, rows, strict=True):
+        times[key, row.get(name)].append(row[time])
+    pauses = [pause / _pause([own]) for own in times.values() for pause in _pauses(own)]
+    return sum(OF_USUAL[0] <= pause <= OF_USUAL[1] for pause in pauses) >= REGULAR * len(pauses) > 0
+
+
+def _by_sensor(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -> Guess:
+    """The guess with a field for each number of each sensor that is not much slower than the fastest, and seldom lacking."""
+    times, there = defaultdict[str, dict[Any, list[float]]](dict), defaultdict[str, Counter[str]](Counter)
+    for key, row in zip(keys, rows, strict=True):
+        times[row[name]].setdefault(key, []).append(row[guessed.time or ""])
+        there[row[name]].update(field for field in guessed.fields if not absent(row.get(field)))
+    second = 1.0 if guessed.written else SECONDS[guessed.time_unit]
+    pauses = {text: pause for text, of_keys in times.items() if (pause := second * _pause(of_keys.values()))}
+    left_out = {one: why for one, why in guessed.left_out.items() if one != name}
+    paths, seldom, kept = dict[str, tuple[str, str]](), set[str](), dict[str, float]()
+    for text, of_keys in times.items():
+        fields = [field for field in guessed.fields if there[text][field] >= LEAST_ROWS]
+        if not fields or text not in pauses or len(of_keys) < OFTEN * len({*keys}):
+            left_out[text] = "a sensor with few rows, or of few keys"
+        elif pauses[text] > SLOWER * min(pauses.values()):
+            left_out[text] = f"a sensor with a row every {pauses[text]:g} s, for which the rows of faster sensors would wait"
+        else:
+            seldom |= {*keys} - {*of_keys}
+            kept[text] = pauses[text]
+            for column, field in zip(sensor_columns(text, fields), fields, strict=True):
+                paths[column] = (text, field)
+    if len(kept) < 2:
+        return guessed
+    remarks = list(guessed.remarks)
+    if seldom:
+        remarks.append(
+            f"{len(seldom):,} of {len({*keys}):,} keys lack one of the sensors in {name!r}, and will have no rows"
+        )
+    choose, candidates = dict(guessed.choose), dict(guessed.candidates)
+    if "label" in candidates:
+        others = [one for one in candidates["label"] if one not in (name, guessed.key)]
+        old, new = (f"; candidates: {quoted_names(some)}" if some else "" for some in (candidates["label"], others))
+        choose["label"], candidates["label"] = choose["label"].replace(old, new), others
+    fastest, slowest = min(kept.values()), max(kept.values())
+    pause = fastest if windowed(1.0 / fastest) else slowest
+    why = f"those of the {len(kept)} sensors in {name!r}: each row has the number of one"
+    because = {**guessed.because, "fields": why, "rate": f"a sensor's median pause between samples is {pause:.3g} s"}
+    lenient = [column for column, (_, field) in paths.items() if field in guessed.lenient]
+    return guessed._replace(
+        fields=[*paths],
+        narrow=Narrow(name, paths, {text: pauses.get(text, 0.0) for text in times}),
+        pause=pause,
+        rate=float(f"{1.0 / pause:.2g}"),
+        left_out=left_out,
+        remarks=remarks,
+        choose=choose,
+        candidates=candidates,
+        because=because,
+        gaps=Gaps(),
+        lenient=[*(one for one in guessed.lenient if one == guessed.time), *lenient],
+    )
+
+
+def _pause(of_keys: Iterable[list[float]]) -> float:
+    """The median pause between a sensor's samples of one key; 0 for less than two."""
+    pauses = [pause for times in of_keys for pause in _pauses(times)]
+    return round(statistics.median(pauses), 6) if pauses else 0.0  # times since 1970 as floats have parts of a microsecond
+
+
+def _pauses(times: Iterable[float]) -> list[float]:
+    return [later - earlier for earlier, later in pairwise(sorted(times)) if later > earlier]
+
+
+def sensor_columns(name: str, fields: Sequence[str]) -> list[str]:
+    """What the columns of a sensor are called."""
+    section = SensorsSection(name="name", each={name: SensorSection(fields=list(fields), rate=1.0)})
+    return sensors_of(section)[0].columns

@@ -1,0 +1,115 @@
+"""`init` of rows in the long format, each with the number of one sensor and its name: it writes [source.sensors]."""
+
+import json
+import random
+from datetime import UTC, datetime
+
+import pytest
+
+from streamjobs.job_files import read_table
+from tests.commands.jobs import command, jsonl
+
+START = 1_770_000_000
+
+
+def rows(
+    metrics: dict[str, int], names: tuple[str, str, str] = ("machine", "metric", "value"), count: int = 700
+) -> list[dict]:
+    """Of three machines; metrics: seconds between two samples of each."""
+    rng, (key, name, value) = random.Random(36), names
+    made = [
+        {key: f"m{machine}", "ts": START + 60 * row, name: metric, value: round(rng.gauss(100 * n, 1 + n), 3)}
+        for row in range(count)
+        for machine in range(3)
+        for n, (metric, pause) in enumerate(metrics.items())
+        if row * 60 % pause == 0
+    ]
+    return sorted(made, key=lambda one: one["ts"])
+
+
+def replayed(file, sample, key, capsys) -> dict:
+    assert command("replay", file, "--input", sample, "--key", key, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("machine", "metric", "value"), ("host", "_field", "_value"), ("device", "sensor", "x"), ("plant", "what", "n")],
+)
+def test_each_sensor_of_a_key_is_a_column(tmp_path, printed, capsys, names):
+    key, name, value = names
+    sample = jsonl(tmp_path / "long.jsonl", rows({"temp": 60, "vib": 60}, names))
+    found = printed(sample)
+    if key == "plant":
+        assert found.says("choose: key:", "candidates: 'plant', 'what'"), "either may be the key of the other"
+        assert command("init", found.file, "--sample", sample, "--key", "plant", "--force") == 0
+        capsys.readouterr()
+    source = read_table(found.file)["source"]
+    each = {"fields": [value], "rate": 1 / 60, "between": "hold"}
+    assert source["sensors"] == {"name": name, "rate": 1 / 60, "each": {"temp": each, "vib": each}}
+    assert "fields" not in source
+    if key != "plant":
+        assert found.says(f"fields temp.{value}, vib.{value}; key {key}; ")
+        assert not found.says("candidates"), "neither the key nor the name of a sensor may be the label"
+
+    done = replayed(found.file, sample, key, capsys)
+    assert done["samples"] == 2 * 3 * 700 and not done["dead_lettered"]
+    assert done["rows"] >= 3 * 698, "a row a minute, of both numbers at this time"
+
+
+def test_a_sensor_that_is_rare_is_left_out_and_its_records_are_skipped(tmp_path, printed, capsys):
+    sample = jsonl(tmp_path / "long.jsonl", rows({"temp": 60, "vib": 120, "oil": 86_400, "level": 1_200}, count=1_000))
+    found = printed(sample)
+    sensors = read_table(found.file)["source"]["sensors"]
+    assert [*sensors["each"]] == ["temp", "vib"] and sensors["other"] == "skip" and sensors["rate"] == 1 / 120
+    assert found.says("left out of x: level: a sensor with a row every 1200 s")
+    assert found.says("left out of x: oil: a sensor with few rows")
+    done = replayed(found.file, sample, "machine", capsys)
+    assert done["rows"] >= 3 * 498 and not done["dead_lettered"] and done["skipped"] == {"other_sensor": 3 * 51}
+
+
+def test_fields_of_a_sensor_are_those_that_its_rows_have_and_windows_are_made_of_fast_ones(tmp_path, printed, capsys):
+    rng, made = random.Random(37), []
+    for row in range(3_000):
+        at = {"device": f"d{row % 2}", "ts": START + 0.02 * (row // 2)}
+        made.append({**at, "sensor": "acc", "x": rng.gauss(0, 1), "y": rng.gauss(0, 1), "z": rng.gauss(9, 1)})
+        made.append({**at, "sensor": "baro", "x": rng.gauss(1013, 1)})
+    sample = jsonl(tmp_path / "phone.jsonl", made)
+    found = printed(sample)
+    table = read_table(found.file)
+    each = table["source"]["sensors"]["each"]
+    assert each == {"acc": {"fields": ["x", "y", "z"], "rate": 50.0}, "baro": {"fields": ["x"], "rate": 50.0}}
+    assert table["window"]["rate"] == 50
+    done = replayed(found.file, sample, "device", capsys)
+    assert done["rows"] >= 2 * 27 and not done["dead_lettered"]
+
+
+def test_a_machines_mode_and_events_at_any_time_are_no_sensors(tmp_path, printed):
+    rng, made, time = random.Random(38), [], float(START)
+    for _ in range(2_000):
+        time += rng.expovariate(1 / 3)
+        made.append(
+            {"machine": f"m{rng.randrange(3)}", "ts": time, "type": rng.choice(["start", "stop"]), "value": rng.random()}
+        )
+    of_modes = [
+        one | {"type": "idle" if n // 90 % 2 else "run"}
+        for n, one in enumerate(rows({"temp": 60}, ("machine", "type", "value")))
+    ]
+    for name, records in (("events", made), ("modes", of_modes)):
+        found = printed(jsonl(tmp_path / f"{name}.jsonl", records))
+        assert read_table(found.file)["source"]["fields"] == ["value"], name
+
+
+def test_german_times_and_numbers_as_texts(tmp_path, printed, capsys):
+    lines = ["Anlage;Zeit;Messgröße;Wert"]
+    for one in rows({"Druck": 60, "Temperatur": 60}):
+        time = datetime.fromtimestamp(one["ts"], UTC).strftime("%d.%m.%Y %H:%M:%S")
+        lines.append(f"{one['machine']};{time};{one['metric']};{str(one['value']).replace('.', ',')}")
+    sample = tmp_path / "werk.csv"
+    sample.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert command("init", tmp_path / "job.toml", "--sample", sample, "--time-zone", "UTC") == 0
+    capsys.readouterr()
+    source = read_table(tmp_path / "job.toml")["source"]
+    assert source["time_format"] == "%d.%m.%Y %H:%M:%S" and [*source["sensors"]["each"]] == ["Druck", "Temperatur"]
+    done = replayed(tmp_path / "job.toml", sample, "Anlage", capsys)
+    assert done["rows"] >= 3 * 698 and not done["dead_lettered"]
