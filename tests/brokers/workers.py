@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.brokers.fork_server import ForkedWorker, ForkServer
 from tests.brokers.kafka_job import KafkaJob, until
+from tests.compiling import one_at_a_time
 from tests.running import with_bytecode
 
 RUN = ("-m", "streamjobs", "run")
@@ -58,6 +59,9 @@ class Worker:
             )
             self.process = fork_server.start((*words, str(job.path)), variables, self.log)
             return
+        if program[:3] == RUN:
+            with one_at_a_time():  # loops that another process compiles now are loaded afterwards
+                pass
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, *program, str(job.path)],
