@@ -126,8 +126,8 @@ def misses_in_worker(broker: Broker, folder: Path, keys: int = 6_000, records: i
             every = {"live": 0, "a tenth not live": 10, "none live": 1}[name]
             seconds = itertools.count(12 + turn * records)
             numbers = [next(cold) if every and n % every == 0 else n % hot for n in range(records)]
-            job.produce(_records((key, at, at) for key, at in zip(numbers, seconds, strict=False)))
             used, before = worker.cpu(), Figures(worker)["state_reads_total"]
+            job.produce(_records((key, at, at) for key, at in zip(numbers, seconds, strict=False)))
             until(lambda: job.lag() == 0, lambda: f"{job.lag()} records wait", 3600, every=0.5)
             told[name].append(1e6 * (worker.cpu() - used) / records)
             reads[name] = Figures(worker)["state_reads_total"] - before
