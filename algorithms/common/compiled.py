@@ -14,7 +14,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numba
 import numpy as np
@@ -115,9 +115,17 @@ class SourceLocator(UserProvidedCacheLocator):  # type: ignore[misc]
     """The cache folder itself. Numba puts one below it that is named by the source file's path, so that every checkout,
     every virtual environment and every image would compile all loops again."""
 
+    _usable: ClassVar[set[str]] = set()
+
     def __init__(self, py_func: Any, py_file: str) -> None:
-        super().__init__(py_func, py_file)
+        self._py_file, self._lineno = py_file, py_func.__code__.co_firstlineno
         self._cache_path = numba.config.CACHE_DIR
+
+    def ensure_cache_path(self) -> None:
+        """Numba writes a file into the folder for each loop, to try it."""
+        if self._cache_path not in self._usable:
+            super().ensure_cache_path()
+            self._usable.add(self._cache_path)
 
 
 # Alone: numba's others would keep loops in folders that a change of a helper does not rename, and that others may own.
@@ -165,13 +173,25 @@ def _named(source: str, file: Path, root: Path, packages: tuple[str, ...]) -> It
         if base.startswith("."):  # relative: none here, but a learner of your own may have one
             yield from file.parent.glob("*.py")
             continue
-        wanted = (
-            [base, *(f"{base}.{name.split()[0]}" for name in names.strip("()").split(",") if name.strip())] if base else []
-        )
-        wanted += [name.split()[0] for name in plain.split(",") if name.strip()]
-        for module in wanted:
+        for module in [base] if base else [name.split()[0] for name in plain.split(",") if name.strip()]:
             if module.partition(".")[0] not in packages:
                 continue
-            for place in (root, Path(__file__).parents[2]):
-                path = place.joinpath(*module.split("."))
-                yield from (one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file())
+            files, has_modules = _files_of(module, root)
+            yield from files
+            for name in names.strip("()").split(",") if has_modules else ():
+                if name.strip():
+                    yield from _files_of(f"{module}.{name.split()[0]}", root)[0]
+
+
+@functools.cache
+def _files_of(module: str, root: Path) -> tuple[list[Path], bool]:
+    """The files of a module, and whether it has modules below it: where not, no name that it gives is looked for."""
+    found, has_modules = [], False
+    for place in dict.fromkeys((root, Path(__file__).parents[2])):
+        path = place.joinpath(*module.split("."))
+        files = [path.with_suffix(".py")]
+        if path.is_dir():
+            has_modules = True
+            files.append(path / "__init__.py")
+        found += [file for file in files if file.is_file()]
+    return found, has_modules
