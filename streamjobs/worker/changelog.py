@@ -12,12 +12,18 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, ProducerClosed
+from aiokafka.errors import (
+    InvalidTransactionTimeout,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    ProducerClosed,
+)
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from streamjobs.kafka.topic_id import Origin
 from streamjobs.kafka.topics import BATCH_BYTES, writer_of
-from streamjobs.worker.failures import FENCED, DeliveryError, FencedError, reason
+from streamjobs.worker.failures import EXPIRED, FENCED, DeliveryError, FencedError, has_expired, reason
 from streamjobs.worker.outbox import BATCH_TTL, Fields, extend_batch_ttl, send_records
 
 CLOSE_WITHIN = 5.0  # seconds; a producer that lost its broker would wait for ever
@@ -66,9 +72,11 @@ class Changelog:
             await self._producer.start()
             await self._producer.begin_transaction()
         except KafkaError as error:
+            what = "Check that this worker may use the job's transactional ids."
+            if isinstance(error, InvalidTransactionTimeout):
+                what = f"Raise the broker's transaction.max.timeout.ms to {1000 * TRANSACTION_TIMEOUT:.0f} or more."
             raise DeliveryError(
-                f"topic {self.topic}[{self.partition}]: cannot open the changelog for writing "
-                f"({reason(error)}). Check that this worker may use the job's transactional ids."
+                f"topic {self.topic}[{self.partition}]: cannot open the changelog for writing ({reason(error)}). {what}"
             ) from error
 
     async def write(self, snapshots: Sequence[tuple[bytes, bytes | None]]) -> int:
@@ -135,6 +143,8 @@ class Changelog:
                 "acknowledged and is read again at the next start."
             ) from error
         except KafkaError as error:
+            if has_expired(error):
+                raise DeliveryError(f"topic {self.topic}[{self.partition}]: {EXPIRED}") from error
             raise DeliveryError(
                 f"topic {self.topic}[{self.partition}]: the broker refused snapshots ({reason(error)}). "
                 "Their input is not acknowledged and is read again at the next start."

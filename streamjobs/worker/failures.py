@@ -7,6 +7,7 @@ from aiokafka.errors import (
     GroupAuthorizationFailedError,
     IllegalOperation,
     InvalidProducerEpoch,
+    InvalidProducerIdMapping,
     KafkaError,
     ProducerClosed,
     ProducerFenced,
@@ -19,6 +20,10 @@ from streamjobs.errors import StreamjobsError
 # Errors of a transactional producer after another one with its id was opened, or its transaction was open for too long.
 FENCED = (ProducerFenced, InvalidProducerEpoch, UnknownProducerId, IllegalOperation, ProducerClosed)
 
+EXPIRED = (
+    "it wrote nothing for longer than the broker's transactional.id.expiration.ms (7 days by default), so the broker has "
+    "forgotten its transactional id. Nothing is lost: a start continues from the last checkpoint."
+)
 REFUSED = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)  # while reading; see `Watchdog.cause_of`
 
 
@@ -58,6 +63,11 @@ def reason(error: Exception) -> str:
     if cause is None:
         return text
     return f"{text}, on {cause if isinstance(cause, KafkaError) else with_place(cause)}"
+
+
+def has_expired(error: BaseException) -> bool:
+    """Whether the broker has forgotten the transactional id of an idle producer."""
+    return isinstance(error.__cause__ or error, InvalidProducerIdMapping)
 
 
 def with_place(error: BaseException) -> str:

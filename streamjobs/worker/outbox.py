@@ -19,7 +19,7 @@ from streamjobs.core.messages import Output
 from streamjobs.kafka import timeouts
 from streamjobs.kafka.topics import BATCH_BYTES, Span
 from streamjobs.worker.backpressure import Backpressure
-from streamjobs.worker.failures import FENCED, DeliveryError, FencedError, reason
+from streamjobs.worker.failures import EXPIRED, FENCED, DeliveryError, FencedError, has_expired, reason
 
 BATCH_TTL = 120.0  # seconds a batch waits for its partition to have a leader, before it counts as refused
 ZSTD = 4  # Kafka's number of the codec
@@ -216,6 +216,8 @@ class Outbox:
             except FENCED as error:
                 raise self._taken_over(topic, error) from error
             except Exception as error:
+                if has_expired(error):
+                    raise DeliveryError(f"topic {topic}[{self.partition}]: {EXPIRED}") from error
                 raise DeliveryError(
                     f"topic {topic}[{self.partition}]: the broker refused outputs ({reason(error)}). "
                     "Their input is not acknowledged and is read again at the next start; check that the topic exists, that "

@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from aiokafka.errors import ProducerFenced
+from aiokafka.errors import InvalidProducerIdMapping, KafkaError, ProducerFenced
 
 from streamjobs.settings.rules import LONGEST_TRANSACTION
-from streamjobs.worker.changelog import TRANSACTION_TIMEOUT
+from streamjobs.worker.changelog import TRANSACTION_TIMEOUT, Changelog
 from streamjobs.worker.failures import DeliveryError, FencedError
 from streamjobs.worker.outbox import BATCH_TTL
 from streamjobs.worker.store import MemoryStore
@@ -110,6 +110,22 @@ def test_nothing_is_committed_while_an_output_is_not_acknowledged():
         assert worker.broker.steps == [] and not taking.done()
         transactions(worker).out.release()
         assert await taking and worker.broker.committed == {0: 20}
+
+    asyncio.run(body())
+
+
+def test_a_transactional_id_that_expired_is_told():
+    async def body():
+        worker, refusal = Worker(exactly_once=True), KafkaError("Unexpected error during batch delivery")
+        refusal.__cause__ = InvalidProducerIdMapping()
+        delivery = await worker.begin(0)
+        transactions(worker).out.refuse = refusal
+        worker.fetch(0, stream(20))
+        await asyncio.wait_for(until(lambda: delivery.failed), 5)
+        assert "transactional.id.expiration.ms" in str(delivery.failed) and "max.message.bytes" not in str(delivery.failed)
+        changelog = Changelog({}, "job", "log", 2)
+        with pytest.raises(DeliveryError, match="has forgotten"), changelog._translated_errors([]):
+            raise refusal
 
     asyncio.run(body())
 
