@@ -219,7 +219,7 @@ def log_uncommitted(place: tuple[str, int]) -> None:
         "states exist but no offset is committed",
         topic=place[0],
         partition=place[1],
-        action="reading from the beginning; records a key has already applied are skipped",
+        action="reading from the beginning; records a key has already applied are skipped, outputs of others may come again",
         hint="if the input topic was recreated, run 'streamjobs state forget-offsets' first",
     )
 
