@@ -113,3 +113,27 @@ def test_german_times_and_numbers_as_texts(tmp_path, printed, capsys):
     assert source["time_format"] == "%d.%m.%Y %H:%M:%S" and [*source["sensors"]["each"]] == ["Druck", "Temperatur"]
     done = replayed(tmp_path / "job.toml", sample, "Anlage", capsys)
     assert done["rows"] >= 3 * 698 and not done["dead_lettered"]
+
+
+def test_labelled_sensors_of_people_whose_rows_follow_one_another_lead_to_a_population(tmp_path, printed):
+    rng, made = random.Random(39), []
+    for row in range(5 * 1_200):
+        person, at = row // 1_200, {"ts": START + 0.02 * (row % 1_200), "activity": "run" if row % 400 < 200 else "sit"}
+        for sensor in ("acc", "gyro"):
+            x, y, z = (round(rng.gauss(0, 1), 3) for _ in range(3))
+            made.append({"person": f"p{person}", **at, "sensor": sensor, "x": x, "y": y, "z": z})
+    found = printed(jsonl(tmp_path / "people.jsonl", made))
+    table = read_table(found.file)
+    assert found.says("key person; ", "5 people with labels"), "the first rows are of one person"
+    assert [*table["source"]["sensors"]["each"]] == ["acc", "gyro"] and table["source"]["label"] == "activity"
+    assert "population" in table and table["window"]["statistics"] == "rich+gravity"
+
+
+def test_the_name_of_a_sensor_is_no_category(tmp_path, printed):
+    made = rows({"temp": 60, "vib": 60})
+    for first, second in zip(made[::2], made[1::2], strict=True):
+        first["target"] = second["target"] = round(2 * first["value"] + second["value"], 2)
+    found = printed(jsonl(tmp_path / "long.jsonl", made))
+    table = read_table(found.file)
+    assert "categories" not in table["source"] and [*table["source"]["sensors"]["each"]] == ["temp", "vib"]
+    assert table["learner"]["name"] == "rls" and found.says("without a model: last label")

@@ -259,7 +259,8 @@ def _statistics(guessed: "Guess") -> str:
     from streamjobs.commands.recordings.population_template import convolutions
 
     fields = guessed.fields or [guessed.x or ""]
-    accelerates = len(guessed.fields) >= 3 and all(one.rpartition(".")[2].lower().startswith("a") for one in fields[:3])
+    names = [one.rpartition(".")[2] if guessed.narrow is None else one for one in fields[:3]]  # ax, or acc.x
+    accelerates = len(guessed.fields) >= 3 and all(name.lower().startswith("a") for name in names)
     kind = "rich+gravity" if accelerates else "rich"
     also = "; gravity: the first three are acceleration" if accelerates else ""
     line = f'\nstatistics = "{kind}"  # simple | rich | gravity | rich+gravity{also}'

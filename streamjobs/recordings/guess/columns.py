@@ -24,7 +24,7 @@ from streamjobs.recordings.columns import (
 from streamjobs.recordings.exports import TIME
 from streamjobs.recordings.files import SECONDS
 from streamjobs.recordings.guess.categories import OTHER_WORDS, categories_of
-from streamjobs.recordings.guess.keys import is_whole, key_by_turns
+from streamjobs.recordings.guess.keys import OWNER, is_whole, key_by_turns
 from streamjobs.recordings.guess.result import Chosen, Gaps, Guess, windowed
 from streamjobs.recordings.guess.rows import MOST_FALLS, oddities, parts_of_times, rates_apart, rises
 from streamjobs.recordings.guess.x import X, quoted_names, x_of
@@ -241,7 +241,7 @@ class Columns:
             if column.distinct == len(self.rows) >= COUNTER_ROWS:
                 self.left_out[column.name] = "is different in every row, so it cannot be the key"
                 continue
-            self.left_out[column.name] = "the name of a person or device, by its name"
+            self.left_out[column.name] = OWNER
             found.append(column)
         several = [column for column in found if column.distinct > 1]
         if 0 < len(several) < len(found):  # one value names the site or the tool rather than the device

@@ -15,6 +15,7 @@ ID_WORDS = {
     *("seriennummer", "fahrer", "gebaeude", "horse", "cow", "dog"),
     *("device", "engine", "pump", "turbine", "house", "household", "room", "patient", "participant", "player", "animal"),
 }
+OWNER = "the name of a person or device, by its name"  # why a column is not part of x
 LEAST_REPEATED = 0.1  # of the rows: with the time of another row, so that several devices are in the recording
 REGULAR, STEADY = 0.5, 0.9  # least share of devices' pauses that are usual, of numbers and of texts
 OF_USUAL = 0.5, 1.5  # times the usual pause of a device

@@ -8,7 +8,7 @@ from typing import Any
 
 from streamjobs.recordings.columns import Column, absent, plain_name
 from streamjobs.recordings.files import SECONDS
-from streamjobs.recordings.guess.keys import OF_USUAL, REGULAR
+from streamjobs.recordings.guess.keys import OF_USUAL, OWNER, REGULAR
 from streamjobs.recordings.guess.result import Gaps, Guess, Narrow, windowed
 from streamjobs.recordings.guess.rows import Rows
 from streamjobs.recordings.guess.x import quoted_names
@@ -35,14 +35,14 @@ def as_narrow(guessed: Guess, rows: Rows, columns: Sequence[Column], owners: Seq
     They do where rows of a key with one time have different names, or where columns are named as metric and value, and each
     metric has a pace of its own: events come at any time.
     """
-    stated = guessed.because.get("fields") == "as chosen" or guessed.preset is not None or guessed.label is not None
+    stated = guessed.because.get("fields") == "as chosen" or guessed.preset is not None or guessed.wait is not None
     if stated or guessed.time is None or guessed.x is not None or "fields" in guessed.choose:
         return guessed
     names = [
         column.name
         for column in columns
         if column.kind == "text" and not column.missing and 2 <= column.distinct <= MOST_NAMES
-        if column.name not in (guessed.key, guessed.time) and column.distinct * LEAST_ROWS <= len(rows)
+        if column.name != guessed.time and column.distinct * LEAST_ROWS <= len(rows)
     ]
     names.sort(key=lambda name: plain_name(name) not in NAMES)
     found = list[Guess]()
@@ -57,13 +57,16 @@ def as_narrow(guessed: Guess, rows: Rows, columns: Sequence[Column], owners: Seq
 
 
 def _with_key(guessed: Guess, owners: Sequence[Any] | None) -> Iterator[Guess]:
-    """The guess; where its key is not certain, with each column that may be it, but for a sensor's name."""
-    if guessed.key is not None or owners is not None:
+    """The guess; where its key is not certain, or may be a sensor's name, with each other column that may be it."""
+    names = guessed.candidates.get("key", [])
+    if guessed.key is not None and plain_name(guessed.key) in NAMES and guessed.because["key"] != "as chosen":
+        names = [name for name, why in guessed.left_out.items() if why == OWNER]  # such as of one person in the first rows
+    elif guessed.key is not None or owners is not None:
         yield guessed
         return
     choose = {what: why for what, why in guessed.choose.items() if what != "key"}
-    candidates = {what: names for what, names in guessed.candidates.items() if what != "key"}
-    for key in guessed.candidates.get("key", ()):
+    candidates = {what: some for what, some in guessed.candidates.items() if what != "key"}
+    for key in names:
         if plain_name(key) not in NAMES:
             left_out = {name: why for name, why in guessed.left_out.items() if name != key}
             because = {**guessed.because, "key": "next to a column with the names of sensors"}
@@ -127,6 +130,7 @@ def _by_sensor(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -> Gu
     pause = fastest if windowed(1.0 / fastest) else slowest
     why = f"those of the {len(kept)} sensors in {name!r}: each row has the number of one"
     because = {**guessed.because, "fields": why, "rate": f"a sensor's median pause between samples is {pause:.3g} s"}
+    categories = {column: texts for column, texts in guessed.categories.items() if column != name}
     lenient = [column for column, (_, field) in paths.items() if field in guessed.lenient]
     return guessed._replace(
         fields=[*paths],
@@ -139,6 +143,7 @@ def _by_sensor(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -> Gu
         candidates=candidates,
         because=because,
         gaps=Gaps(),
+        categories=categories,
         lenient=[*(one for one in guessed.lenient if one == guessed.time), *lenient],
     )
 
