@@ -192,13 +192,22 @@ class Case:
 
         until(further, f"{self.name}: {records} more records committed (of {goal})", within)
 
-    def wait_for_open_outputs(self, within: float = 60.0) -> None:
-        """With exactly_once, wait until outputs are in transactions that are not committed, so that a kill undoes some."""
+    def wait_for_open_outputs(self, within: float = 60.0, *, everywhere: bool = False) -> None:
+        """With exactly_once, wait until outputs are in transactions that are not committed, so that a kill undoes some.
+
+        everywhere: of each partition, so that it does not matter which worker is killed.
+        """
         if self.exactly_once:
             topics = self.job.core.sinks.values()
 
             def some() -> bool:
-                return any(self.job.ends(topic, committed_only=False) != self.job.ends(topic) for topic in topics)
+                found: set[int] = set()
+                for topic in topics:
+                    counted = self.job.ends(topic)
+                    found |= {
+                        number for number, end in self.job.ends(topic, committed_only=False).items() if end > counted[number]
+                    }
+                return len(found) == len(self.job.ends()) if everywhere else bool(found)
 
             until(some, f"{self.name}: outputs in open transactions", within)
 
