@@ -116,7 +116,8 @@ def test_a_worker_that_runs_once_fails_where_nothing_of_what_came_can_be_used(tm
 
         def send(values, stamp=1_700_000_000_000):
             for i, value in enumerate(values):
-                producer.produce("imu", value, key=b"p%d" % (i % 3), partition=i % PARTITIONS, timestamp=stamp)
+                key = b"p%d" % (i % (3 * PARTITIONS))  # of one partition: the last label is counted by key
+                producer.produce("imu", value, key=key, partition=i % PARTITIONS, timestamp=stamp)
             assert producer.flush(20) == 0
 
         def once():
@@ -144,9 +145,7 @@ def test_a_worker_that_runs_once_fails_where_nothing_of_what_came_can_be_used(tm
         code, said, events = once()
         assert (code, said) == (0, [])
         assert (events["stopped"]["samples"], events["stopped"]["rows"], events["stopped"]["skipped"]) == (400, 400, {})
-        assert (events["stopped"]["keys_active"], events["stopped"]["keys_warming_up"]) == (
-            3 * PARTITIONS,
-        ) * 2  # a key of each partition
+        assert (events["stopped"]["keys_active"], events["stopped"]["keys_warming_up"]) == (3 * PARTITIONS,) * 2
         assert events["stopped"]["needed_to_alarm"] == "1,129 rows"
         assert events["stopped"]["alarms"] == {}
         assert "accuracy" not in events["stopped"]
