@@ -138,7 +138,7 @@ def left_out_of(guessed: Guess, why: Mapping[str, str]) -> Guess:
 def without_gaps(guessed: Guess) -> Guess:
     """Leaves out fields that many rows lack, where these rows would be skipped."""
     rows, _, often, others = guessed.gaps
-    often = {name: count for name, count in often.items() if name in guessed.fields}
+    often = {name: count for name, count in often.items() if name in guessed.fields and name not in guessed.turns}
     if not often or len(often) == len(guessed.fields) or not may_leave_out(guessed):
         return guessed
     why = {name: f"empty in {count:,} of {rows:,} rows, which would be skipped" for name, count in often.items()}

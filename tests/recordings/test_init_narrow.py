@@ -84,6 +84,42 @@ def test_fields_of_a_sensor_are_those_that_its_rows_have_and_windows_are_made_of
     assert done["rows"] >= 2 * 27 and not done["dead_lettered"]
 
 
+@pytest.mark.parametrize("odd", ["a.b", "th[e \u00f6]", "'", "temp=1"])
+def test_any_name_of_a_sensor_and_rows_that_lack_its_number(tmp_path, printed, capsys, odd):
+    made = rows({odd: 60, "vib": 60})
+    for one in made[::50]:
+        one["value"] = None
+    sample = jsonl(tmp_path / "long.jsonl", made)
+    found = printed(sample)
+    source = read_table(found.file)["source"]
+    assert [*source["sensors"]["each"]] == [odd, "vib"] and source["missing"] == "skip"
+    assert found.says("rows lack a number of their sensor; [source] missing decides")
+    done = replayed(found.file, sample, "machine", capsys)
+    assert not done["dead_lettered"] and done["skipped"]["missing"] == len(made[::50]) and done["rows"] > 3 * 600
+
+
+def test_a_sensor_whose_name_no_column_may_have_is_left_out(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "long.jsonl", rows({"temp": 60, "vib": 60, 'the "old" one': 60})))
+    assert [*read_table(found.file)["source"]["sensors"]["each"]] == ["temp", "vib"]
+    assert found.says("the", "old", "its name holds a quotation mark") and command("check", found.file) == 0
+
+
+@pytest.mark.parametrize("apart", [0, 1])  # seconds between two sensors
+def test_numbers_of_which_each_record_has_one_are_filled_in_with_the_last_ones(tmp_path, printed, capsys, apart):
+    made = []
+    for n, one in enumerate(rows({"temp": 60, "vib": 60, "oil": 300})):
+        time = one["ts"] + apart * ["temp", "vib", "oil"].index(one["metric"])
+        made.append({"machine": one["machine"], "ts": time, one["metric"]: one["value"], "volt": 24 + 0.01 * (n % 7)})
+    sample = jsonl(tmp_path / "parts.jsonl", sorted(made, key=lambda one: one["ts"]))
+    found = printed(sample)
+    source = read_table(found.file)["source"]
+    assert source["fields"] == ["temp", "volt", "vib", "oil"] and source["missing"] == "hold"
+    assert source["duplicates"] == "learn" and not found.says("which would be skipped")
+    assert found.says("stuck = true", "never alarms for a column that changes in less than half of a key's records")
+    done = replayed(found.file, sample, "machine", capsys)
+    assert done["rows"] == len(made) - 3 * 2 and not done["dead_lettered"], "but before a key has all of its numbers"
+
+
 def test_a_machines_mode_and_events_at_any_time_are_no_sensors(tmp_path, printed):
     rng, made, time = random.Random(38), [], float(START)
     for _ in range(2_000):

@@ -48,7 +48,9 @@ def zone_asked(why: str) -> str | None:
 
 
 def proposed(guessed: "Guess") -> str:
-    """[source] missing: `LACKING`, or hold where that costs too many rows, as of a wide table with gaps in each column."""
+    """[source] missing: `LACKING`, or hold where that costs too many rows: a wide table, sensors that take turns."""
+    if guessed.turns:
+        return "hold"
     gaps, wide = guessed.gaps, len(guessed.fields) >= WIDE
     return "hold" if gaps.lacking > (MOST_SKIPPED if wide else MOST_OF_FEW) * gaps.rows else LACKING
 

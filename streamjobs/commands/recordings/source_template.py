@@ -32,7 +32,12 @@ def lines_of_source(
         "x": x,
         "time": _time(guessed, zone),
         "label": _label(guessed),
-        "missing": _missing(guessed, missing) + _codes(guessed) + _lenient(guessed) + _most(guessed) + _linger(guessed),
+        "missing": _missing(guessed, missing)
+        + _duplicates(guessed)
+        + _codes(guessed)
+        + _lenient(guessed)
+        + _most(guessed)
+        + _linger(guessed),
         "left_out": _left_out(guessed),
         "sensors": _sensors(guessed),
     }
@@ -150,6 +155,13 @@ def _missing(guessed: "Guess | None", policy: str | None) -> str:
     gaps = None if guessed is None else guessed.gaps
     why = f"; {gaps.lacking:,} of {gaps.rows:,} rows lack a number" if gaps is not None and gaps.lacking else ""
     return f'missing = "{policy}"  # dlq | skip | hold | mean{why}\n'
+
+
+def _duplicates(guessed: "Guess | None") -> str:
+    """A line where a key's records have one sensor's number each: records of one time have different sensors."""
+    if guessed is None or not guessed.turns:
+        return ""
+    return 'duplicates = "learn"  # records of one key and time have the numbers of different sensors\n'
 
 
 def _codes(guessed: "Guess | None") -> str:

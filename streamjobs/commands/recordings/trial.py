@@ -249,9 +249,13 @@ def _sensors(
         named = list(dict.fromkeys(filter(None, raised[name])))
         more = " ..." if len(named) > MOST_NAMED else ""
         what += f", of {', '.join(named[:MOST_NAMED])}{more}" if named else ""
+        rare = name == "stuck" and bool(guessed.turns)
+        what += "; it never alarms for a column that changes in less than half of a key's records" if rare else ""
         lines.append(f"{'' if on else '# '}{line}  # {what}")
         if not on and name in quiet:
             off.append(f"off in [alarms]: {line}, {what}; it needs silent, which is off")
+        elif on and rare:
+            off.append(f"on in [alarms]: {line}, {what}")
         elif on and raised[name]:
             off.append(f"on in [alarms]: {line}, {what}; if nothing is wrong there, remove this line")
         elif on and name == "silent" and of:

@@ -57,7 +57,7 @@ class Columns:
         self.numbers = {plain_name(column.name) for column in columns if column.kind == "number"}
         parts = parts_of_times(times.zoned, {c.name for c in columns})
         self.left_out = {name: f"a part of the time {whole!r}" for name, whole in parts.items()}
-        self.left_out |= {c.name: BAD_NAME for c in columns if c.name and _is_bad(c.name)}
+        self.left_out |= {c.name: BAD_NAME for c in columns if c.name and is_bad(c.name)}
         self.choose: dict[str, str] = {}
         self.candidates: dict[str, list[str]] = {}
         self.because: dict[str, str] = {}
@@ -369,7 +369,7 @@ class Columns:
             self.because["fields"] = f"those of the preset {self.preset.name!r}"
             return X(list(stated))
         times = next((column for column in self.columns if column.name == time), None)
-        x = x_of(columns, times, len(self.rows), self.left_out)
+        x = x_of(columns, times, self.rows, self.left_out)
         if x.choose is not None:
             self.choose["fields"] = x.choose
         self.because["fields"] = "all columns of numbers without another meaning"
@@ -395,6 +395,6 @@ class Columns:
         return round(rate, 1 - math.floor(math.log10(rate)))
 
 
-def _is_bad(name: str) -> bool:
+def is_bad(name: str) -> bool:
     """Whether no path leads there: quotation marks that path_of takes are its own."""
     return bool(_NO_NAME.search(name.replace('"', "") if '."' in name or '".' in name else name))

@@ -8,9 +8,10 @@ from typing import Any
 
 from streamjobs.recordings.columns import Column, absent, plain_name
 from streamjobs.recordings.files import SECONDS
+from streamjobs.recordings.guess.columns import BAD_NAME, is_bad
 from streamjobs.recordings.guess.keys import OF_USUAL, OWNER, REGULAR
 from streamjobs.recordings.guess.result import Gaps, Guess, Narrow, windowed
-from streamjobs.recordings.guess.rows import Rows
+from streamjobs.recordings.guess.rows import DECIDES, Rows
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.settings.sensors import SensorSection, SensorsSection, sensors_of
 
@@ -105,7 +106,9 @@ def _by_sensor(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -> Gu
     paths, seldom, kept = dict[str, tuple[str, str]](), set[str](), dict[str, float]()
     for text, of_keys in times.items():
         fields = [field for field in guessed.fields if there[text][field] >= LEAST_ROWS]
-        if not fields or text not in pauses or len(of_keys) < OFTEN * len({*keys}):
+        if is_bad(text):
+            left_out[text] = BAD_NAME
+        elif not fields or text not in pauses or len(of_keys) < OFTEN * len({*keys}):
             left_out[text] = "a sensor with few rows, or of few keys"
         elif pauses[text] > SLOWER * min(pauses.values()):
             left_out[text] = f"a sensor with a row every {pauses[text]:g} s, for which the rows of faster sensors would wait"
@@ -116,7 +119,11 @@ def _by_sensor(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -> Gu
                 paths[column] = (text, field)
     if len(kept) < 2:
         return guessed
-    remarks = list(guessed.remarks)
+    wanted = set(paths.values())
+    lacking = sum(any(absent(row.get(field)) for text, field in wanted if text == row[name]) for row in rows)
+    remarks = [remark for remark in guessed.remarks if DECIDES not in remark]  # also of fields that are another sensor's
+    if lacking:
+        remarks.append(f"{lacking:,} of {len(rows):,} rows lack a number of their sensor; {DECIDES}")
     if seldom:
         remarks.append(
             f"{len(seldom):,} of {len({*keys}):,} keys lack one of the sensors in {name!r}, and will have no rows"
@@ -142,8 +149,9 @@ def _by_sensor(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -> Gu
         choose=choose,
         candidates=candidates,
         because=because,
-        gaps=Gaps(),
+        gaps=Gaps(len(rows), lacking),
         categories=categories,
+        turns=(),
         lenient=[*(one for one in guessed.lenient if one == guessed.time), *lenient],
     )
 

@@ -1,10 +1,12 @@
 """Which columns of a recording make up x: all numbers that mean nothing else, or the one list that holds x."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from streamjobs.recordings.columns import ASIDE, FAULT_WORDS, Column, plain_name, why_no_number
+from streamjobs.recordings.columns import ASIDE, FAULT_WORDS, Column, absent, plain_name, why_no_number
 from streamjobs.settings.types import MOST_NUMBERS
+
+LEAST_THERE, COVERED = 20, 0.9  # rows with a number; least share of the rows that have one of the numbers that come in turns
 
 
 class X(NamedTuple):
@@ -16,9 +18,9 @@ class X(NamedTuple):
     choose: str | None = None
 
 
-def x_of(columns: Sequence[Column], times: Column | None, rows: int, left_out: dict[str, str]) -> X:
+def x_of(columns: Sequence[Column], times: Column | None, rows: Sequence[Mapping[str, Any]], left_out: dict[str, str]) -> X:
     """columns: those that are nothing else; what is not part of x is put into `left_out`. times: the column of the time."""
-    lists, fields = [], []
+    lists, fields, turns = [], [], in_turns(columns, rows)
     for column in columns:
         if column.name in left_out:
             continue
@@ -32,8 +34,8 @@ def x_of(columns: Sequence[Column], times: Column | None, rows: int, left_out: d
             continue
         elif column.rises:
             why = "rises in every row: a time or a counter"
-        elif why is None and 2 * column.missing > rows:
-            why = f"empty in {column.missing:,} of {rows:,} rows"
+        elif why is None and 2 * column.missing > len(rows) and column.name not in turns:
+            why = f"empty in {column.missing:,} of {len(rows):,} rows"
         if why is None:
             fields.append(column.name)
         else:
@@ -46,6 +48,21 @@ def x_of(columns: Sequence[Column], times: Column | None, rows: int, left_out: d
         why = f"there are {len(fields):,} columns of numbers, of which x has {MOST_NUMBERS:,} at most"
         return X(fields[:MOST_NUMBERS], choose=why)
     return X(fields)
+
+
+def in_turns(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Columns of which nearly each row has some, and few rows have more than half: as if each sensor sends its own number.
+
+    >>> rows = [{"temp": 20.5 + i} if i % 2 else {"humid": 50.5 - i} for i in range(60)]
+    >>> sorted(in_turns([Column(name, [0.0] * 30, 30, "number") for name in ("humid", "temp")], rows))
+    ['humid', 'temp']
+    """
+    sparse = [c for c in columns if c.kind == "number" and 2 * c.missing >= len(rows) and len(c.values) >= LEAST_THERE]
+    there = [sum(not absent(row.get(column.name)) for column in sparse) for row in rows]
+    covered, many = sum(map(bool, there)), sum(2 * count > len(sparse) for count in there)
+    if len(sparse) < 2 or covered < COVERED * len(rows) or many > (1 - COVERED) * len(rows):
+        return set()
+    return {column.name for column in sparse}
 
 
 def _of_lists(lists: Sequence[Column], fields: list[str], times: Column | None, left_out: dict[str, str]) -> X:
