@@ -120,6 +120,17 @@ def test_numbers_of_which_each_record_has_one_are_filled_in_with_the_last_ones(t
     assert done["rows"] == len(made) - 3 * 2 and not done["dead_lettered"], "but before a key has all of its numbers"
 
 
+def test_keys_with_rates_of_their_own_have_the_rows_of_the_slowest(tmp_path, printed, capsys):
+    made = [one for one in rows({"temp": 60, "vib": 60}) if one["machine"] != "m2" or one["ts"] % 600 == START % 600]
+    sample = jsonl(tmp_path / "long.jsonl", made)
+    found = printed(sample)
+    sensors = read_table(found.file)["source"]["sensors"]
+    assert sensors["rate"] == 1 / 600, "else the slow key's rows would be repeats"
+    assert sensors["each"]["temp"] == {"fields": ["value"], "rate": 1 / 60, "between": "hold", "gap": "6000s"}
+    done = replayed(found.file, sample, "machine", capsys)
+    assert not done["dead_lettered"] and not done["skipped"] and done["rows"] >= 3 * 68
+
+
 def test_a_machines_mode_and_events_at_any_time_are_no_sensors(tmp_path, printed):
     rng, made, time = random.Random(38), [], float(START)
     for _ in range(2_000):

@@ -5,6 +5,7 @@ import math
 from typing import TYPE_CHECKING
 
 from streamjobs.settings.presets import preset_of
+from streamjobs.settings.sensors import PERIODS
 from streamjobs.settings.source import MOST_USUAL
 from streamjobs.settings.times import example_of
 from streamjobs.settings.toml import toml
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from streamjobs.recordings.guess.result import Guess
 
 MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are not part of x
+APART = 1.5  # times the pause of a sensor's fastest key: from there on, gap is stated for the slowest
 SLOW = 1.0  # seconds between two samples of a key
 _NO_CONTROLS = {code: "?" for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}  # of a text that stays in one line
 
@@ -105,16 +107,18 @@ def _sensors(guessed: "Guess | None") -> str:
     narrow, kept = guessed.narrow, guessed.narrow.kept(guessed.fields)
     pauses = {name: narrow.pauses[name] for name in kept}
     in_windows = windowed(guessed.rate)
-    hold = "" if in_windows else ', between = "hold"'
+    hold, slowest = "" if in_windows else ', between = "hold"', max(pause.slowest for pause in pauses.values())
     lines = [
         "[source.sensors]  # a row has the newest number of each of them",
         f"name = {quoted(narrow.name)}  # the field with the name of the record's sensor",
         *(['other = "skip"  # records of sensors that are left out'] if len(kept) < len(narrow.pauses) else []),
-        *([] if in_windows else [f"rate = {1.0 / max(pauses.values())!r}  # rows a second: that of the slowest of them"]),
+        *([] if in_windows else [f"rate = {1.0 / slowest!r}  # rows a second: that of the slowest of them"]),
     ]
     for name, columns in kept.items():
         fields = ", ".join(map(quoted, columns))
-        lines.append(f"each.{quoted(name)} = {{ fields = [{fields}], rate = {1.0 / pauses[name]!r}{hold} }}")
+        pause = pauses[name]
+        gap = f', gap = "{math.ceil(PERIODS * pause.slowest)}s"' if pause.slowest > APART * pause.fastest else ""
+        lines.append(f"each.{quoted(name)} = {{ fields = [{fields}], rate = {1.0 / pause.fastest!r}{hold}{gap} }}")
     return "\n".join(lines) + "\n\n"
 
 

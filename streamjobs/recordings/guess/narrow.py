@@ -10,7 +10,7 @@ from streamjobs.recordings.columns import Column, absent, plain_name
 from streamjobs.recordings.files import SECONDS
 from streamjobs.recordings.guess.columns import BAD_NAME, is_bad
 from streamjobs.recordings.guess.keys import OF_USUAL, OWNER, REGULAR
-from streamjobs.recordings.guess.result import Gaps, Guess, Narrow, windowed
+from streamjobs.recordings.guess.result import Gaps, Guess, Narrow, Pauses, windowed
 from streamjobs.recordings.guess.rows import DECIDES, Rows
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.settings.sensors import SensorSection, SensorsSection, sensors_of
@@ -90,7 +90,7 @@ def _names_sensors(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -
     times = defaultdict[Any, list[float]](list)
     for key, row in zip(keys, rows, strict=True):
         times[key, row.get(name)].append(row[time])
-    pauses = [pause / _pause([own]) for own in times.values() for pause in _pauses(own)]
+    pauses = [pause / _pause(own) for own in times.values() for pause in _pauses(own)]
     return sum(OF_USUAL[0] <= pause <= OF_USUAL[1] for pause in pauses) >= REGULAR * len(pauses) > 0
 
 
@@ -101,20 +101,26 @@ def _by_sensor(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -> Gu
         times[row[name]].setdefault(key, []).append(row[guessed.time or ""])
         there[row[name]].update(field for field in guessed.fields if not absent(row.get(field)))
     second = 1.0 if guessed.written else SECONDS[guessed.time_unit]
-    pauses = {text: pause for text, of_keys in times.items() if (pause := second * _pause(of_keys.values()))}
+    of_keys_of = {
+        text: [second * pause for one in of_keys.values() if (pause := _pause(one))] for text, of_keys in times.items()
+    }
+    pauses = {text: Pauses(min(own), max(own)) for text, own in of_keys_of.items() if own}
     left_out = {one: why for one, why in guessed.left_out.items() if one != name}
     paths, seldom, kept = dict[str, tuple[str, str]](), set[str](), dict[str, float]()
+    fastest = min((pause.slowest for pause in pauses.values()), default=0.0)
     for text, of_keys in times.items():
         fields = [field for field in guessed.fields if there[text][field] >= LEAST_ROWS]
         if is_bad(text):
             left_out[text] = BAD_NAME
         elif not fields or text not in pauses or len(of_keys) < OFTEN * len({*keys}):
             left_out[text] = "a sensor with few rows, or of few keys"
-        elif pauses[text] > SLOWER * min(pauses.values()):
-            left_out[text] = f"a sensor with a row every {pauses[text]:g} s, for which the rows of faster sensors would wait"
+        elif pauses[text].slowest > SLOWER * fastest:
+            left_out[text] = (
+                f"a sensor with a row every {pauses[text].slowest:g} s, for which the rows of faster sensors would wait"
+            )
         else:
             seldom |= {*keys} - {*of_keys}
-            kept[text] = pauses[text]
+            kept[text] = pauses[text].slowest
             for column, field in zip(sensor_columns(text, fields), fields, strict=True):
                 paths[column] = (text, field)
     if len(kept) < 2:
@@ -133,15 +139,15 @@ def _by_sensor(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -> Gu
         others = [one for one in candidates["label"] if one not in (name, guessed.key)]
         old, new = (f"; candidates: {quoted_names(some)}" if some else "" for some in (candidates["label"], others))
         choose["label"], candidates["label"] = choose["label"].replace(old, new), others
-    fastest, slowest = min(kept.values()), max(kept.values())
-    pause = fastest if windowed(1.0 / fastest) else slowest
+    fastest = min(kept.values())
+    pause = fastest if windowed(1.0 / fastest) else max(kept.values())
     why = f"those of the {len(kept)} sensors in {name!r}: each row has the number of one"
     because = {**guessed.because, "fields": why, "rate": f"a sensor's median pause between samples is {pause:.3g} s"}
     categories = {column: texts for column, texts in guessed.categories.items() if column != name}
     lenient = [column for column, (_, field) in paths.items() if field in guessed.lenient]
     return guessed._replace(
         fields=[*paths],
-        narrow=Narrow(name, paths, {text: pauses.get(text, 0.0) for text in times}),
+        narrow=Narrow(name, paths, {text: pauses.get(text, Pauses(0.0, 0.0)) for text in times}),
         pause=pause,
         rate=float(f"{1.0 / pause:.2g}"),
         left_out=left_out,
@@ -156,9 +162,9 @@ def _by_sensor(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -> Gu
     )
 
 
-def _pause(of_keys: Iterable[list[float]]) -> float:
+def _pause(times: Sequence[float]) -> float:
     """The median pause between a sensor's samples of one key; 0 for less than two."""
-    pauses = [pause for times in of_keys for pause in _pauses(times)]
+    pauses = _pauses(times)
     return round(statistics.median(pauses), 6) if pauses else 0.0  # times since 1970 as floats have parts of a microsecond
 
 

@@ -31,12 +31,19 @@ class Gaps(NamedTuple):
     others: int = 0  # rows that lack a number of another field
 
 
+class Pauses(NamedTuple):
+    """Seconds between two samples of a sensor, the median of a key."""
+
+    fastest: float  # of the keys
+    slowest: float
+
+
 class Narrow(NamedTuple):
     """Rows that have the numbers of one sensor each, with its name."""
 
     name: str  # the column with the names
     paths: Mapping[str, tuple[str, str]]  # field of x -> name of its sensor, and column of its numbers
-    pauses: Mapping[str, float]  # of each sensor, also without fields: seconds between two samples
+    pauses: Mapping[str, Pauses]  # of each sensor, also without fields
 
     @property
     def columns(self) -> list[str]:
