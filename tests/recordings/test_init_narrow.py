@@ -120,6 +120,18 @@ def test_numbers_of_which_each_record_has_one_are_filled_in_with_the_last_ones(t
     assert done["rows"] == len(made) - 3 * 2 and not done["dead_lettered"], "but before a key has all of its numbers"
 
 
+def test_rows_without_a_readable_time_and_frames_do_no_harm(tmp_path, printed):
+    made = rows({"temp": 60, "vib": 60})
+    for n, one in enumerate(made):
+        one["ts"] = datetime.fromtimestamp(one["ts"], UTC).isoformat() if n % 300 else [None, "soon"][n // 300 % 2]
+    found = printed(jsonl(tmp_path / "long.jsonl", made))
+    assert {*read_table(found.file)["source"]["sensors"]["each"]} == {"temp", "vib"}
+    found.file.unlink()
+    frames = [one | {"ts": [START + n, START + n + 0.5], "value": [1.0 + n % 7, n % 5]} for n, one in enumerate(made[:600])]
+    source = read_table(printed(jsonl(tmp_path / "frames.jsonl", frames)).file)["source"]
+    assert "sensors" not in source and source["time"] == "ts"
+
+
 def test_keys_with_rates_of_their_own_have_the_rows_of_the_slowest(tmp_path, printed, capsys):
     made = [one for one in rows({"temp": 60, "vib": 60}) if one["machine"] != "m2" or one["ts"] % 600 == START % 600]
     sample = jsonl(tmp_path / "long.jsonl", made)
@@ -138,13 +150,14 @@ def test_a_machines_mode_and_events_at_any_time_are_no_sensors(tmp_path, printed
         made.append(
             {"machine": f"m{rng.randrange(3)}", "ts": time, "type": rng.choice(["start", "stop"]), "value": rng.random()}
         )
-    of_modes = [
-        one | {"type": "idle" if n // 90 % 2 else "run"}
-        for n, one in enumerate(rows({"temp": 60}, ("machine", "type", "value")))
-    ]
-    for name, records in (("events", made), ("modes", of_modes)):
+    slow, fast = (
+        [one | {"type": "idle" if n // 3 // stay % 2 else "run"} for n, one in enumerate(rows({"temp": 60}))]
+        for stay in (30, 5)
+    )
+    for name, records in (("events", made), ("slow", slow), ("fast", fast)):
         found = printed(jsonl(tmp_path / f"{name}.jsonl", records))
         assert read_table(found.file)["source"]["fields"] == ["value"], name
+        found.file.unlink()
 
 
 def test_german_times_and_numbers_as_texts(tmp_path, printed, capsys):

@@ -3,13 +3,13 @@
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any
 
 from streamjobs.recordings.columns import Column, absent, plain_name
 from streamjobs.recordings.files import SECONDS
 from streamjobs.recordings.guess.columns import BAD_NAME, is_bad
-from streamjobs.recordings.guess.keys import OF_USUAL, OWNER, REGULAR
+from streamjobs.recordings.guess.keys import OF_USUAL, OWNER, STEADY
 from streamjobs.recordings.guess.result import Gaps, Guess, Narrow, Pauses, windowed
 from streamjobs.recordings.guess.rows import DECIDES, Rows
 from streamjobs.recordings.guess.x import quoted_names
@@ -22,10 +22,9 @@ NAMES = {
 }
 VALUES = {"value", "val", "reading", "wert", "messwert", "numeric_value", "measured_value"}
 MOST_NAMES, LEAST_ROWS = 64, 20  # sensors; rows of each
-TOGETHER, TWICE = (
-    0.5,
-    0.05,
-)  # least share of rows with a time that others of the key have; most, of those with their name too
+TOGETHER = 0.5  # least share of rows with a time that others of the key have
+TWICE = 0.05  # most, of rows with the time and the name of another
+TURNS = 0.1  # least share of a key's rows with another name than the row before: one of two may be ten times slower
 OFTEN = 0.5  # of the keys, at least, that have a sensor
 SLOWER = 10.0  # times the pause of the fastest sensor: a slower one would hold up the rows of all others
 
@@ -39,6 +38,9 @@ def as_narrow(guessed: Guess, rows: Rows, columns: Sequence[Column], owners: Seq
     stated = guessed.because.get("fields") == "as chosen" or guessed.preset is not None or guessed.wait is not None
     if stated or guessed.time is None or guessed.x is not None or "fields" in guessed.choose:
         return guessed
+    timed = [isinstance(row.get(guessed.time), (int, float)) and not absent(row.get(guessed.time)) for row in rows]
+    rows = list(compress(rows, timed))  # without those of which the time was not read
+    owners = None if owners is None else list(compress(owners, timed))
     names = [
         column.name
         for column in columns
@@ -87,11 +89,15 @@ def _names_sensors(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -
         return True
     if plain_name(name) not in NAMES or len(guessed.fields) > 1 or plain_name(guessed.fields[0]) not in VALUES:
         return False
-    times = defaultdict[Any, list[float]](list)
+    times, texts = defaultdict[Any, list[float]](list), defaultdict[Any, list[str]](list)
     for key, row in zip(keys, rows, strict=True):
-        times[key, row.get(name)].append(row[time])
+        times[key, row[name]].append(row[time])
+        texts[key].append(row[name])
+    changes = [before != after for own in texts.values() for before, after in pairwise(own)]
+    if sum(changes) < TURNS * len(changes):
+        return False  # as a machine's mode
     pauses = [pause / _pause(own) for own in times.values() for pause in _pauses(own)]
-    return sum(OF_USUAL[0] <= pause <= OF_USUAL[1] for pause in pauses) >= REGULAR * len(pauses) > 0
+    return sum(OF_USUAL[0] <= pause <= OF_USUAL[1] for pause in pauses) >= STEADY * len(pauses) > 0
 
 
 def _by_sensor(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -> Guess:
