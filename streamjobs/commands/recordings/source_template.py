@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from streamjobs.recordings.guess.result import Guess
 
 MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are not part of x
-APART = 1.5  # times the pause of a sensor's fastest key: from there on, gap is stated for the slowest
 SLOW = 1.0  # seconds between two samples of a key
 _NO_CONTROLS = {code: "?" for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}  # of a text that stays in one line
 
@@ -103,6 +102,7 @@ def _sensors(guessed: "Guess | None") -> str:
     if guessed is None or guessed.narrow is None:
         return ""
     from streamjobs.recordings.guess.result import windowed
+    from streamjobs.recordings.guess.rows import STEADY_APART
 
     narrow, kept = guessed.narrow, guessed.narrow.kept(guessed.fields)
     pauses = {name: narrow.pauses[name] for name in kept}
@@ -117,7 +117,7 @@ def _sensors(guessed: "Guess | None") -> str:
     for name, columns in kept.items():
         fields = ", ".join(map(quoted, columns))
         pause = pauses[name]
-        gap = f', gap = "{math.ceil(PERIODS * pause.slowest)}s"' if pause.slowest > APART * pause.fastest else ""
+        gap = f', gap = "{math.ceil(PERIODS * pause.slowest)}s"' if pause.slowest > STEADY_APART * pause.fastest else ""
         lines.append(f"each.{quoted(name)} = {{ fields = [{fields}], rate = {1.0 / pause.fastest!r}{hold}{gap} }}")
     return "\n".join(lines) + "\n\n"
 

@@ -34,7 +34,7 @@ from streamjobs.recordings.guess.late_labels import LateLabels, apart, late_labe
 from streamjobs.recordings.guess.lenient import read_numbers
 from streamjobs.recordings.guess.narrow import as_narrow
 from streamjobs.recordings.guess.result import NOTHING_CHOSEN, Chosen, Guess
-from streamjobs.recordings.guess.x import in_turns, quoted_names
+from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.tables import HOW, How, untold
 from streamjobs.settings.paths import column_path
 from streamjobs.settings.presets import NAMES, Preset, preset_of
@@ -150,8 +150,7 @@ def guess_rows(
         guessed = Columns(read, columns, times, chosen, preset, owners).guess()
         guessed.remarks.extend(apart(read, guessed))
     guessed = guessed._replace(lenient=[name for name in texts if name in (guessed.time, *guessed.fields)])
-    turns = in_turns(columns, read)
-    guessed = as_narrow(guessed._replace(turns=[name for name in guessed.fields if name in turns]), read, columns, owners)
+    guessed = as_narrow(guessed, read, columns, owners)
     if len(read) == len(rows):
         return guessed
     broken = f"{len(rows) - len(read):,} of {len(rows):,} rows are not objects with fields; they would be dead letters"

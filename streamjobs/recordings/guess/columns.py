@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -27,15 +26,13 @@ from streamjobs.recordings.guess.categories import OTHER_WORDS, categories_of
 from streamjobs.recordings.guess.keys import OWNER, is_whole, key_by_turns
 from streamjobs.recordings.guess.result import Chosen, Gaps, Guess, windowed
 from streamjobs.recordings.guess.rows import MOST_FALLS, oddities, parts_of_times, rates_apart, rises
-from streamjobs.recordings.guess.x import X, quoted_names, x_of
+from streamjobs.recordings.guess.x import BAD_NAME, X, in_turns, is_bad, quoted_names, x_of
 from streamjobs.settings.presets import Preset
 from streamjobs.settings.source import MOST_USUAL
 from streamjobs.settings.times import example_of
 from streamjobs.settings.types import UNIT_NAMES, many
 
 DAY = 86_400.0
-BAD_NAME = "its name holds a quotation mark, a backslash or a control character, which no field of a record may"
-_NO_NAME = re.compile(r'["\\\x00-\x1f]')
 CLASSES, MOST_CLASSES = 32, 1024  # most different whole numbers that are treated as classes; most classes of a head
 
 
@@ -116,6 +113,7 @@ class Columns:
             time_format=next(iter(self.formats.get(time or "", ())), None),
             largest=largest,
             categories=categories,
+            turns=x.turns,
         )
 
     def _categories(self, x: X, key: str | None, rate: float | None, label: Column | None) -> dict[str, list[str]]:
@@ -360,7 +358,8 @@ class Columns:
             self.because["fields"] = "as chosen"
             taken = {*used, *self.chosen.fields, *self.left_out}
             self.left_out |= {c.name: "not chosen" for c in self.columns if c.name not in taken}
-            return X(list(self.chosen.fields))
+            turns = in_turns(self.columns, self.rows)
+            return X(list(self.chosen.fields), turns=[name for name in self.chosen.fields if name in turns])
         columns = [column for column in self.columns if column.name not in used]
         stated = self.preset.source["fields"] if self.preset is not None else []
         if self.preset is not None and {column.name for column in columns} >= set(stated):
@@ -393,8 +392,3 @@ class Columns:
         self.because["rate"] = f"the median pause between a key's samples is {1 / rate:.3g} s"
         self.pause = pause * SECONDS[unit]
         return round(rate, 1 - math.floor(math.log10(rate)))
-
-
-def is_bad(name: str) -> bool:
-    """Whether no path leads there: quotation marks that path_of takes are its own."""
-    return bool(_NO_NAME.search(name.replace('"', "") if '."' in name or '".' in name else name))

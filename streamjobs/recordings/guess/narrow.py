@@ -8,11 +8,10 @@ from typing import Any
 
 from streamjobs.recordings.columns import Column, absent, plain_name
 from streamjobs.recordings.files import SECONDS
-from streamjobs.recordings.guess.columns import BAD_NAME, is_bad
 from streamjobs.recordings.guess.keys import OF_USUAL, OWNER, STEADY
 from streamjobs.recordings.guess.result import Gaps, Guess, Narrow, Pauses, windowed
 from streamjobs.recordings.guess.rows import DECIDES, Rows
-from streamjobs.recordings.guess.x import quoted_names
+from streamjobs.recordings.guess.x import BAD_NAME, is_bad, quoted_names
 from streamjobs.settings.sensors import SensorSection, SensorsSection, sensors_of
 
 NAMES = {
@@ -107,10 +106,10 @@ def _by_sensor(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -> Gu
         times[row[name]].setdefault(key, []).append(row[guessed.time or ""])
         there[row[name]].update(field for field in guessed.fields if not absent(row.get(field)))
     second = 1.0 if guessed.written else SECONDS[guessed.time_unit]
-    of_keys_of = {
-        text: [second * pause for one in of_keys.values() if (pause := _pause(one))] for text, of_keys in times.items()
-    }
-    pauses = {text: Pauses(min(own), max(own)) for text, own in of_keys_of.items() if own}
+    pauses = dict[str, Pauses]()
+    for text, of_keys in times.items():
+        if own := [second * pause for one in of_keys.values() if (pause := _pause(one))]:
+            pauses[text] = Pauses(min(own), max(own))
     left_out = {one: why for one, why in guessed.left_out.items() if one != name}
     paths, seldom, kept = dict[str, tuple[str, str]](), set[str](), dict[str, float]()
     fastest = min((pause.slowest for pause in pauses.values()), default=0.0)
@@ -145,8 +144,7 @@ def _by_sensor(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -> Gu
         others = [one for one in candidates["label"] if one not in (name, guessed.key)]
         old, new = (f"; candidates: {quoted_names(some)}" if some else "" for some in (candidates["label"], others))
         choose["label"], candidates["label"] = choose["label"].replace(old, new), others
-    fastest = min(kept.values())
-    pause = fastest if windowed(1.0 / fastest) else max(kept.values())
+    pause = min(kept.values()) if windowed(1.0 / min(kept.values())) else max(kept.values())
     why = f"those of the {len(kept)} sensors in {name!r}: each row has the number of one"
     because = {**guessed.because, "fields": why, "rate": f"a sensor's median pause between samples is {pause:.3g} s"}
     categories = {column: texts for column, texts in guessed.categories.items() if column != name}

@@ -1,11 +1,14 @@
 """Which columns of a recording make up x: all numbers that mean nothing else, or the one list that holds x."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from streamjobs.recordings.columns import ASIDE, FAULT_WORDS, Column, absent, plain_name, why_no_number
 from streamjobs.settings.types import MOST_NUMBERS
 
+BAD_NAME = "its name holds a quotation mark, a backslash or a control character, which no field of a record may"
+_NO_NAME = re.compile(r'["\\\x00-\x1f]')
 LEAST_THERE, COVERED = 20, 0.9  # rows with a number; least share of the rows that have one of the numbers that come in turns
 
 
@@ -16,6 +19,7 @@ class X(NamedTuple):
     x: str | None = None
     dim: int | None = None
     choose: str | None = None
+    turns: Sequence[str] = ()  # fields of which each row has some only
 
 
 def x_of(columns: Sequence[Column], times: Column | None, rows: Sequence[Mapping[str, Any]], left_out: dict[str, str]) -> X:
@@ -47,7 +51,7 @@ def x_of(columns: Sequence[Column], times: Column | None, rows: Sequence[Mapping
     if len(fields) > MOST_NUMBERS:
         why = f"there are {len(fields):,} columns of numbers, of which x has {MOST_NUMBERS:,} at most"
         return X(fields[:MOST_NUMBERS], choose=why)
-    return X(fields)
+    return X(fields, turns=[name for name in fields if name in turns])
 
 
 def in_turns(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> set[str]:
@@ -92,3 +96,8 @@ def quoted_names(names: Sequence[str]) -> str:
 
 def _lengths(column: Column) -> list[int]:
     return [len(value) for value in column.values]
+
+
+def is_bad(name: str) -> bool:
+    """Whether no path leads there: quotation marks that path_of takes are its own."""
+    return bool(_NO_NAME.search(name.replace('"', "") if '."' in name or '".' in name else name))
