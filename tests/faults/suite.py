@@ -20,6 +20,7 @@ from tests.faults import (
     inputs,
     lasting,
     network,
+    operations,
     processes,
     refusals,
     releases,
@@ -72,6 +73,8 @@ CASES: dict[str, Do] = {
     "release": releases.release,
     **{f"back-{kind}": rollback.rolled_back(kind) for kind in rollback.KINDS},
     "grown": growth.grown,
+    "moved": operations.moved,
+    "throttled": operations.throttled,
 }
 
 

@@ -1,0 +1,87 @@
+"""What operators do to a cluster under running workers: partitions moved between nodes, and clients held to a quota."""
+
+import asyncio
+import subprocess
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.protocol.admin import AlterPartitionReassignmentsRequest
+
+from streamjobs.kafka.devbroker import jars
+from tests.brokers.cluster import NODES
+from tests.brokers.kafka_job import until
+from tests.faults.case import Case, retried
+
+INTERNAL = ("__transaction_state", "__consumer_offsets")
+TURNS: tuple[tuple[int, ...], ...] = ((1, 2), (2, 3), (3, 1), NODES)  # replicas, the preferred leader first
+QUOTA = 20_000  # bytes a second that each client may write and read
+HELD = 20.0  # seconds
+
+
+def moved(case: Case) -> None:
+    """All partitions of the job, of groups and of transactions move from node to node while outputs are open."""
+    job, cluster = case.make_job(), case.cluster
+    case.run_two_workers()
+    case.start_load()
+    names = [job.input, job.changelog, *job.core.sinks.values(), *INTERNAL]
+    for replicas in TURNS:
+        case.wait_for_commits()
+        case.wait_for_open_outputs()
+        asyncio.run(_reassign(cluster.bootstrap, names, replicas))
+        until(lambda replicas=replicas: _led_from(case, names) <= set(replicas), f"leaders among {replicas}", 90)  # type: ignore[misc]
+        case.wait_for_commits()
+    case.prove(f"leaders of all partitions among {', '.join(map(str, TURNS))} in turn")
+
+
+def _led_from(case: Case, names: Sequence[str]) -> set[int]:
+    """The nodes that lead any partition of these topics."""
+    found = retried(lambda: case.job.admin.list_topics(timeout=10))
+    return {part.leader for name in names for part in found.topics[name].partitions.values()}
+
+
+async def _reassign(bootstrap: str, names: Sequence[str], replicas: Sequence[int]) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        described = await admin.describe_topics(list(names))
+        topics: list[Any] = [
+            (one["topic"], [(part["partition"], list(replicas), {}) for part in one["partitions"]], {}) for one in described
+        ]
+        answer = await admin._send_to_controller(AlterPartitionReassignmentsRequest(30_000, topics, {}))  # no public call
+        codes = {part[1] for one in answer.responses for part in one[1]}
+        assert answer.error_code == 0 and codes == {0}, f"the controller refused: {answer}"
+    finally:
+        await admin.close()
+
+
+def throttled(case: Case) -> None:
+    """All clients are held to a few kilobytes a second, for 20 s."""
+    case.make_job()
+    workers = case.run_two_workers()
+    case.start_load()
+    case.wait_for_commits()
+    _set_quota(case, f"--add-config=producer_byte_rate={QUOTA},consumer_byte_rate={QUOTA}")
+    try:
+        before = sum(case.job.committed().values())
+        time.sleep(HELD)
+        for worker in workers:
+            worker.assert_running()
+        held = sum(case.job.committed().values()) - before
+    finally:
+        _set_quota(case, "--delete-config=producer_byte_rate,consumer_byte_rate")
+    begun = time.monotonic()
+    case.wait_for_commits(2 * held)
+    freed = time.monotonic() - begun
+    assert freed < HELD, (
+        f"{held} records in {HELD:.0f} s of the quota, twice as many in {freed:.0f} s without: it held nobody"
+    )
+    case.prove(f"{held} records committed in {HELD:.0f} s of {QUOTA} bytes/s a client, {2 * held} more in {freed:.1f} s")
+
+
+def _set_quota(case: Case, change: str) -> None:
+    asked = ["--bootstrap-server", case.cluster.bootstrap, "--alter", "--entity-type", "clients", "--entity-default", change]
+    command = [*jars.java_command(case.folder), "kafka.admin.ConfigCommand", *asked]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
