@@ -98,3 +98,15 @@ def test_labels_that_match_no_sample_are_counted(tmp_path, printed):
     (tmp_path / "job.toml").unlink()
     right = printed(jsonl(tmp_path / "right.jsonl", vats()))
     assert right.source["label"] == "gravity" and not right.says("the time of no sample") and not right.says("of its own")
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_samples_of_which_some_have_no_label_are_no_late_labels(tmp_path, printed, kind):
+    rows = [row | {"label": "abc"[n % 3]} if n % 5 else row for n, row in enumerate(vats()) if "warm" in row]
+    sample, names = tmp_path / f"vats.{kind}", ("vat", "ts", "warm", "acid", "label")
+    lines = [",".join(names), *(",".join(str(row.get(name, "")) for name in names) for row in rows)]
+    sample.write_text("\n".join(lines if kind == "csv" else map(json.dumps, rows)) + "\n")
+    found = printed(sample)
+    table = read_table(found.file)
+    assert table["source"]["label"] == "label" and "labels" not in table
+    assert found.says("guessed from 780 rows") and "no sample" not in found.file.read_text()

@@ -27,7 +27,7 @@ def late_labels(rows: Sequence[dict[str, Any]], owners: Sequence[Any] | None, ch
     ('grade', None, None)
     """
     there = [frozenset(name for name, value in row.items() if not absent(value)) for row in rows]
-    kinds = [kind for kind, count in Counter(there).items() if count >= LEAST]
+    kinds = {kind: count for kind, count in Counter(there).items() if count >= LEAST}
     shared: frozenset[str] = frozenset.intersection(*kinds) if kinds else frozenset()
     single = [name for kind in kinds if len(kind - shared) == 1 for name in kind - shared]
     if len(kinds) < 2 or not single:
@@ -35,7 +35,12 @@ def late_labels(rows: Sequence[dict[str, Any]], owners: Sequence[Any] | None, ch
     named = [name for name in single if (name == chosen if chosen is not None else plain_name(name) in LABELS)]
     if chosen is None and not named and len(single) == 1:
         named = [name for name in single if _repeats(rows, there, owners, shared, name)]
-    return LateLabels(named[0], [kind - shared == {named[0]} for kind in there]) if len(named) == 1 else None
+    if len(named) != 1:
+        return None
+    samples = sum(count for kind, count in kinds.items() if kind - shared - {named[0]})
+    if samples <= kinds.get(shared, 0):  # what all rows have is the sample; some have no label
+        return None
+    return LateLabels(named[0], [kind - shared == {named[0]} for kind in there])
 
 
 def _repeats(
