@@ -173,19 +173,30 @@ def _print_result(fitted: "Fitted", asked: "Asked", seconds: float) -> None:
     if fitted.picture is not None:
         say(f"{fitted.picture}: the report")
     if fitted.stated:
-        from streamjobs.fit.fitting import LABEL_DELAY
-        from streamjobs.job_files import load_job
-
         if asked.output is None:
             say(f"A person's state has at most {readable(job_of(job_file).state_bytes)}.")
-        words = " ".join(filter(None, (f"replay {job_file} --input RECORDINGS", fitted.read.key, "--score")))
-        labels = load_job(job_file).labels
-        late = asked.label_delay or ("" if labels.delay or labels.wait else f"{LABEL_DELAY:g}s")
-        words = (f"STREAMJOBS_LABELS__DELAY={late} " if late else "") + f"streamjobs {words}"  # as late as in the report
-        say(f"Next, with recordings of other people: {words}")
+        say(f"Next, with recordings of other people: {_next(fitted, asked)}")
+        if not fitted.read.in_order:
+            say(
+                "The recordings of a person are not in order of time. 'fit --test' does not need this; 'replay' and workers do."
+            )
         say(f"To recognise the activities of new people: streamjobs topics create {job_file}; streamjobs run {job_file}")
     else:
         say(f'{job_file} does not use it yet; add to it:\n\n[population]\nfile = "{fitted.output}"')
+
+
+def _next(fitted: "Fitted", asked: "Asked") -> str:
+    """The command that scores other people as the report does."""
+    from streamjobs.fit.fitting import LABEL_DELAY
+    from streamjobs.job_files import load_job
+
+    if not fitted.read.in_order:
+        given = " ".join(f"--input {one}" for one in asked.sources)
+        return " ".join(filter(None, (f"streamjobs fit {asked.job} {given} --test RECORDINGS", fitted.read.key, "--force")))
+    words = " ".join(filter(None, (f"streamjobs replay {asked.job} --input RECORDINGS", fitted.read.key, "--score")))
+    labels = load_job(asked.job).labels
+    late = asked.label_delay or ("" if labels.delay or labels.wait else f"{LABEL_DELAY:g}s")
+    return (f"STREAMJOBS_LABELS__DELAY={late} " if late else "") + words
 
 
 def _table(fitted: "Fitted", seconds: float) -> dict[str, Any]:

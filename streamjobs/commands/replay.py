@@ -130,6 +130,7 @@ def replay(
     if late is not None:
         summary |= late.figures()
     if scores is not None and nothing is None:
+        scores.late, scores.samples = tally.skipped["late"], tally.samples
         summary["scored"] = scored(scores, output_dir, as_json)
     if expected is not None:
         summary["compared"] = expected.finish()

@@ -25,6 +25,7 @@ from streamjobs.settings.sections import HeadSection, LearnerSection, ScalingSec
 BETWEEN = "\0"  # separates person and recording in a key
 KEY_BYTES = 4096
 USUAL = ("gap", "late")  # between recordings, and where all begin at one time, of which `fit` has a sentence of its own
+LATE_SHARE = 0.05  # of samples or windows, at most, that are older than others of their key without a word
 MOST_BEFORE = 30  # unlabelled windows before one with a label; a filter forgets those further back
 
 
@@ -41,6 +42,7 @@ class Read(NamedTuple):
     refusal: str | None  # message of the first one, as in a dead letter
     apart: str  # how recordings were separated
     key: str = ""  # option with which other commands read these people; empty if they need none
+    in_order: bool = True  # of time are nearly all windows of each person, as a worker needs them
 
 
 class _Rows:
@@ -107,7 +109,17 @@ def read(
         dict(tally.dead_lettered),
         rows.refusal,
         f"{apart} and by changes of the label",
+        in_order=_in_order(rows),
     )
+
+
+def _in_order(rows: _Rows) -> bool:
+    newest, back = dict[str, float](), 0
+    for key, end in zip(rows.keys, rows.ends, strict=True):
+        person = key.partition(BETWEEN)[0]
+        back += end < newest.get(person, end)
+        newest[person] = max(end, newest.get(person, end))
+    return back <= LATE_SHARE * len(rows.keys)
 
 
 def _passing_through(settings: Settings) -> Settings:

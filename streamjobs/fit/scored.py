@@ -1,13 +1,14 @@
 """Scores of a replay's predictions against their labels, as `fit` reports people left out: `streamjobs replay --score`.
 
 A recording of a key is a part with one label and without a long pause, as in `fit` without a column of recordings. An alarm
-in its first WITHIN seconds, where the label before it was another one, is a true change; an alarm in the first WITHIN
-seconds of any other recording is neither true nor false, because something else did begin there. All others are false.
+in its first WITHIN seconds, or in as many before it that have no label, is a true change where the label before was another
+one. Neither true nor false is an alarm in the first WITHIN seconds of any other recording, because something else did begin
+there, and where labels are missing between recordings. All others are false.
 """
 
 import itertools
 import json
-from bisect import bisect_left
+from bisect import bisect_right
 from statistics import median
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from algorithms.common.protocol import Array
 from streamjobs.core.messages import Output
 from streamjobs.errors import ConfigError
 from streamjobs.fit.evaluation import Runs
+from streamjobs.fit.reading import LATE_SHARE
 from streamjobs.fit.recordings import Recordings, Stream, begins, fresh, late_windows, worth
 from streamjobs.fit.reports.report import LAST, MAJORITY, Evaluated
 from streamjobs.recordings.places import natural
@@ -45,6 +47,7 @@ class Scores:
         self.known: dict[str, list[bool]] = {}  # of each, whether it has a prediction to score
         self.alarms: dict[str, list[float]] = {}
         self.unlabelled = self.unknown = 0
+        self.late = self.samples = 0  # samples that were skipped as late, and all
         self.hop = 0.0  # seconds between two rows of a key, most often; of `evaluated`
 
     def take(self, output: Output) -> None:
@@ -102,19 +105,27 @@ class Scores:
         for key, rows in self.rows.items():
             at, begins = sorted(self.alarms.get(key, [])), np.flatnonzero(self._begins(rows)).tolist()
             hours += len(rows) * self.hop / 3600.0
-            starts = [rows[row].time for row in begins]
             for row in begins[1:]:
                 if rows[row].label != rows[row - 1].label:
-                    first = bisect_left(at, rows[row].time)
+                    since = max(rows[row - 1].time, rows[row].time - WITHIN)  # what comes between has no label
+                    first = bisect_right(at, since)
                     changes += 1
                     found += first < len(at) and at[first] <= rows[row].time + WITHIN
-            false += sum(all(not 0 <= alarm - start <= WITHIN for start in starts) for alarm in at)
+            parts = itertools.pairwise([*begins, len(rows)])
+            known = [(rows[first].time + WITHIN, rows[last - 1].time) for first, last in parts]
+            false += sum(any(since < alarm <= until for since, until in known) for alarm in at)
         return Alarmed(changes, found, false, hours)
 
     def _sentences(self) -> list[str]:
         lines = []
         if self.unlabelled or self.unknown:
             lines.append(f"Not scored: {self.unlabelled:,} rows without a label, {self.unknown:,} unknown ones.")
+        if self.late > LATE_SHARE * self.samples:
+            lines.append(
+                f"Do not rely on these figures: {self.late:,} of {self.samples:,} samples were left out, because they are "
+                "older than others of their key. Send each key's samples in order of time. If recordings overlap in time, "
+                "'streamjobs fit --test' with this file scores them recording by recording."
+            )
         if self.alarms:
             one = self.alarmed()
             lines.append(

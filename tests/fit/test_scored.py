@@ -66,6 +66,14 @@ def test_alarms_at_a_change_of_the_label_are_true_and_others_false():
     assert scores.alarmed()[:3] == (1, 1, 2)  # the one at 3 s is where the first recording begins
 
 
+def test_alarms_where_labels_are_missing_are_not_false():
+    """Between two activities a person sits down or gets up, which often has no label."""
+    scores = Scores(0.0)
+    _take(scores, "a", "s" * 40 + "." * 15 + "w" * 40 + "." * 30, "s" * 125, alarms=(25.0, 42.0, 50.0, 90.0, 100.0, 120.0))
+    scores.evaluated()
+    assert scores.alarmed()[:3] == (1, 1, 2), "true: at 50 s, false: at 25 and 90 s"
+
+
 def test_the_command_reports_what_the_rows_say_and_writes_the_page(tmp_path, capsys):
     recordings, path = as_csv(tmp_path / "in.csv", list(rows())), job_file(tmp_path)
     assert command("fit", path, "--input", recordings, "--no-report") == 0
@@ -99,3 +107,18 @@ def test_fit_lets_labels_arrive_as_late_as_the_job_does(tmp_path, capsys):
     path = job_file(tmp_path, TEXT + '[labels]\ndelay = "5s"\n')
     assert command("fit", path, "--input", recordings, "--shuffles", "1", "--folds", "2") == 0
     assert "labels 5 windows late" in capsys.readouterr().out
+
+
+def test_recordings_that_are_not_in_order_of_time_are_not_scored_in_silence(tmp_path, capsys):
+    shifted = [row | {"ts": row["ts"] - (120.0 if row["activity"] == "run" else 0.0)} for row in rows()]
+    recordings, path = as_csv(tmp_path / "in.csv", shifted), job_file(tmp_path)
+    assert command("fit", path, "--input", recordings, "--shuffles", "1", "--folds", "2") == 0
+    said = capsys.readouterr().out
+    assert f"Next, with recordings of other people: streamjobs fit {path} --input {recordings} --test RECORDINGS" in said
+    assert "not in order of time" in said and "streamjobs replay" not in said
+    assert command("replay", path, "--input", recordings, "--key", "person", "--score") == 0
+    assert "Do not rely on these figures: 4,800 of 14,400 samples" in capsys.readouterr().out
+    assert command("fit", path, "--input", as_csv(tmp_path / "in.csv", list(rows())), "--no-report", "--force") == 0
+    assert "--score" in (said := capsys.readouterr().out) and "not in order" not in said
+    assert command("replay", path, "--input", recordings.with_name("in.csv"), "--key", "person", "--score") == 0
+    assert "Do not rely" not in capsys.readouterr().out
