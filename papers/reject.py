@@ -4,23 +4,34 @@ python -m papers reject [--quick] [--third]
 
 Beside them the control of few lines: the largest probability of a random forest on the same windows, with a threshold by the
 same rule. --quick: a linear head alone, no forest. --third: the set that nothing was chosen on alone, a linear head.
+Without --quick also a linear head on rich and gravity statistics with a filter, as `init` writes it.
 """
 
 import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
+from papers.activity_choice import BOTH, LINEAR
 from papers.activity_population import SETS
 from papers.common import options
 from papers.gated_streams import way
-from papers.recordings import daily
-from streamjobs.fit.recordings import Recordings
-from streamjobs.fit.rejection import Judged, as_text, crossed, folds, learn_rejection
+from papers.recordings import daily, phone, watch
+from streamjobs.fit.evaluation import filter_learned
+from streamjobs.fit.learning import learned_from
+from streamjobs.fit.recordings import LATE, Recordings, shuffled
+from streamjobs.fit.rejection import SEED, Judged, as_text, crossed, folds, learn_rejection
 from streamjobs.stages.population.reject import measured
 
 SHARE = 0.05
 TREES = 100
+FILTERED: dict[str, Callable[[], Recordings]] = {
+    "watch": partial(watch, BOTH, mirrored=True),
+    "phone": partial(phone, BOTH),
+    "daily": partial(daily, BOTH),
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,9 +42,16 @@ def main(arguments: list[str] | None = None) -> int:
         for name in ("linear",) if quick else ("linear", "ald 300"):
             judged = learn_rejection(data, way(name, name).recipe, SHARE)
             print(f"{title}, {name}, gated:\n{as_text(judged)}\n{_cost(judged, data):.1f} us a window\n", flush=True)
+        if not given.quick:
+            print(f"{title}, linear, with a filter:\n{_with_filter(FILTERED[title]())}\n", flush=True)
         if not quick:
             print(f"{title}, largest probability of a random forest: {_forest(data)}\n", flush=True)
     return 0
+
+
+def _with_filter(data: Recordings) -> str:
+    everybody = learned_from(shuffled(data, np.ones(len(data.X), bool), [SEED]), LINEAR, len(data.names))
+    return as_text(learn_rejection(data, filter_learned(data, LINEAR, everybody, LATE), SHARE))
 
 
 def _cost(judged: Judged, data: Recordings) -> float:

@@ -178,7 +178,7 @@ def _print_result(fitted: "Fitted", asked: "Asked", seconds: float) -> None:
         say(f"Next, with recordings of other people: {_next(fitted, asked)}")
         if not fitted.read.in_order:
             say(
-                "The recordings of a person are not in order of time. 'fit --test' does not need this; 'replay' and workers do."
+                "A person's recordings are not in order of time here: 'replay' and workers need this, 'fit --test' does not."
             )
         say(f"To recognise the activities of new people: streamjobs topics create {job_file}; streamjobs run {job_file}")
     else:

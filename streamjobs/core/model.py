@@ -78,7 +78,7 @@ class Choosing(NamedTuple):
 
         X: scaled rows (n, width), by which a row may be unknown too; needed with `reject`.
         """
-        smoothed = None
+        smoothed, of_head = None, scores
         if self.smoothing is not None:
             refuted = None
             if self.refuted is not None:
@@ -91,7 +91,7 @@ class Choosing(NamedTuple):
         unknown = None
         if self.reject is not None:
             assert X is not None, "what rejects looks at the rows too"
-            unknown = self.reject.unknown(scores, chosen, X)
+            unknown = self.reject.unknown(of_head if self.reject.of_head else scores, chosen, X)
             chosen[unknown], score[unknown] = -1, np.nan
         return Choice(chosen, smoothed, known, labelled, score, unknown)
 

@@ -20,7 +20,7 @@ _NO_FACTOR = np.zeros(1)  # of rows without a number
 class Said(NamedTuple):
     """What was said of windows of people left out, and of what they are."""
 
-    scores: Array  # (n, classes) that decided
+    scores: Array  # (n, classes) that decided, or the head's where a filter follows
     chosen: Array  # (n,) column
     leverage: Array  # (n,) in the windows that taught
     truth: Array  # (n,) column, -1 for an activity that was not taught

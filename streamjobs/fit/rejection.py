@@ -78,7 +78,8 @@ def learn_rejection(
     above, unknown = _unlike(everybody, share)
     if activities and len(np.unique(data.person)) > 2:
         unknown = _of_new_people(data, recipe, share, everybody, late, progress)
-    rejection = Rejection(share, above, measures.learn(everybody, _factor_of_all(data, recipe)))
+    learned = measures.learn(everybody, _factor_of_all(data, recipe))
+    rejection = Rejection(share, above, learned, of_head=recipe.filter is not None)
     people = [float(unknown[everybody.person == one].mean()) for one in np.unique(everybody.person)]
     left, by_person, met = [], dict[int, list[float]](), float(unknown.mean())
     for absent in np.unique(data.activity).tolist() if activities and len(np.unique(data.activity)) > 2 else ():
@@ -165,7 +166,8 @@ def _of_person(recipe: Recipe, learned: Learned, factor: Array, stream: Stream, 
     columns = stream._replace(activity=np.maximum(truth, 0))
     said = decided(recipe, "gated", learned, columns, features(learned, recipe, stream.X), (rows[taught], label[taught]))
     leverage = measures.leverage(factor, recipe.scaled(learned.scaling, stream.X), said.scores.shape[1])
-    return Said(said.scores, said.chosen, leverage, truth, np.full(len(truth), person))
+    scores = said.scores if recipe.filter is None else np.ascontiguousarray(said.out.prediction)
+    return Said(scores, said.chosen, leverage, truth, np.full(len(truth), person))
 
 
 def _unlike(found: Said, share: float) -> tuple[float, Array]:

@@ -81,6 +81,24 @@ def test_an_activity_nobody_taught_is_mostly_unknown_and_known_ones_are_mostly_n
     assert before.snapshots() == after.snapshots()  # no state depends on it
 
 
+def test_with_a_filter_the_scores_of_the_head_are_measured_and_files_from_before_keep_their_probabilities(
+    folder: Path,
+) -> None:
+    """A filter's probabilities soon are certain of what goes on, known or not."""
+    path = _fit(folder, "filter", REJECT.replace("smooth = 0.3", 'filter = "hmm"'))
+    data = (folder / "filter.state").read_bytes()
+    population = decode(data)
+    assert population.reject is not None and population.reject.of_head and encode(population) == data
+    truth = [row["activity"] for row in rows() if row["person"] == "p13"]
+    said, _ = _predictions(path, folder / "new.jsonl")
+    absent = np.array([truth[min(len(truth) - 1, 400 * (n // 39))] == "run" for n in range(len(said))])
+    unknown = np.array([one["unknown"] for one in said])
+    assert unknown[absent].mean() > 0.8 and unknown[~absent].mean() < 0.25
+    (folder / "filter.state").write_bytes(encode(population._replace(reject=population.reject._replace(of_head=False))))
+    before = np.array([one["unknown"] for one in _predictions(path, folder / "new.jsonl")[0]])
+    assert not decode((folder / "filter.state").read_bytes()).reject.of_head and (before != unknown).any()
+
+
 def test_the_report_tells_what_it_rejects_and_the_same_recordings_give_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:

@@ -34,7 +34,7 @@ from streamjobs.core.state.snapshot import array_header, flatten
 from streamjobs.errors import ConfigError
 from streamjobs.settings.composition import Composition
 from streamjobs.stages.population.reference import DIRECTIONS, PopulationReference
-from streamjobs.stages.population.reject import MEASURES, Measures, Rejection
+from streamjobs.stages.population.reject import MEASURES, OF_HEAD, Measures, Rejection
 from streamjobs.stages.smoothing import Transitions
 from streamjobs.stages.stage import MOST_COUNTED
 
@@ -238,7 +238,7 @@ def _arrays(population: Population) -> list[Array]:
 
 def _table_of(reject: Rejection) -> dict[str, Any]:
     stated = {"share": reject.share, "above": reject.above}
-    return stated if reject.measures is None else stated | {"measures": list(MEASURES)}
+    return stated if reject.measures is None else stated | {"measures": list(OF_HEAD if reject.of_head else MEASURES)}
 
 
 def checked(population: Population) -> Population:

@@ -28,7 +28,7 @@ from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.composition import Composition
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.population.reference import PopulationReference
-from streamjobs.stages.population.reject import MEASURES, Measures, Rejection
+from streamjobs.stages.population.reject import MEASURES, OF_HEAD, Measures, Rejection
 from streamjobs.stages.smoothing import Transitions
 from streamjobs.stages.stage import describe
 
@@ -142,8 +142,9 @@ def _read_header(table: dict[str, Any]) -> _Header:
     names, stated, reject, measured = [str(name) for name in table["names"]], table.get("reject"), None, False
     if stated is not None:
         reject, measured = Rejection(float(stated["share"]), float(stated["above"])), "measures" in stated
-        if measured and stated["measures"] != list(MEASURES):
+        if measured and stated["measures"] not in (list(MEASURES), list(OF_HEAD)):
             raise ValueError(f"its reject has measures that this release does not have: {stated['measures']!r:.200}")
+        reject = reject._replace(of_head=measured and stated["measures"] == list(OF_HEAD))
     between = float(table["drift"]["rows_between"]) if "drift" in table else None
     people, transitions, boost = int(table["people"]), None, None
     if "filter" in table:

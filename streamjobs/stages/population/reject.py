@@ -7,6 +7,7 @@ Three measures of how unlike the known classes a row is:
               mistaken for another in the same way is known all the same
     windows   leverage of the scaled row in the n rows that taught, n x' (X'X)^-1 x: how little of them lies in its direction
 
+With a filter, the scores are those of the head: probabilities of what goes on soon say that any answer is certain.
 Each is divided by its usual value among known rows of the class chosen, and the row is unknown where the sum of the
 logarithms is above a threshold. Cost of a row: O(classes^2 + width^2).
 """
@@ -20,6 +21,7 @@ from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array
 
 MEASURES = ("answer", "scores", "windows")
+OF_HEAD = ("answer of the head", "scores of the head", "windows")
 ANSWER, SCORES, WINDOWS = range(len(MEASURES))
 
 
@@ -43,9 +45,10 @@ class Rejection(NamedTuple):
     share: float  # most of the windows of known activities that are rejected, on average
     above: float  # a row further than this from any answer is unknown; with measures: the sum of their logarithms
     measures: Measures | None = None  # None in a population's file that knows the distance from an answer alone
+    of_head: bool = False  # of the head's scores, where a filter follows; older files: of those that decided
 
     def unknown(self, scores: Array, chosen: Array, X: Array) -> Array:
-        """(n,) bool, of scores (n, classes) that decided, the columns chosen (n,), -1 none, and scaled rows X (n, width).
+        """(n,) bool, of scores (n, classes), the columns chosen (n,), -1 none, and scaled rows X (n, width).
 
         False without scores.
         """
