@@ -129,7 +129,7 @@ def job_from(composition: Composition, origin: str = "") -> Job:
     start_from, population, prefix = settings.state.start_from, settings.population, f"{origin}: " if origin else ""
     if population is not None:
         file, place = population.file, f"{origin} [population]: file {population.file!r}"
-        writer = f"streamjobs fit {origin or 'JOB'} --output FILE"
+        writer = f"streamjobs fit {origin or 'JOB'} --input RECORDINGS"
     else:
         file, place = start_from or "", f"{origin} [state]: start_from {start_from!r}"
         writer = "streamjobs replay --pool --export FILE"

@@ -19,8 +19,13 @@ def test_two_commands_lead_from_five_people_to_a_population_and_a_third_uses_it(
     assert "drift" not in table
     _, _, fit = found.out.strip().rpartition("Next: streamjobs ")
     assert fit == f"fit {found.file} --input {recordings} --key person"
+    capsys.readouterr()
+    assert command("check", found.file) == 2
+    assert f"'streamjobs fit {found.file} --input RECORDINGS' writes one" in capsys.readouterr().err
+    found.file.write_text(found.file.read_text().replace("# reject", "reject"))
     assert command(*shlex.split(fit)) == 0
-    assert "A new person: " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "A new person: " in said and "[head] reject = 0.05" in said
     assert (tmp_path / "population.state").exists()
     assert command("replay", found.file, "--input", recordings, "--key", "person") == 0
 

@@ -24,6 +24,7 @@ unlabelled = 0.0  # share of what labels taught that counts for activities which
 filter = "hmm"  # scores are probabilities, because what a person does mostly goes on
 # lasts = "60s"  # an activity, on average; absent: as in the recordings
 {room}max_classes = {classes}  # room for activities that people label and the population does not have; absent: dead letters
+# reject = 0.05  # windows unlike all known activities are unknown, and at most this share of the known ones; absent: none
 
 # [drift]  # alarms when people change what they do; 'streamjobs fit' learns the limit from the same recordings
 # watch = "columns"

@@ -23,7 +23,7 @@ def class_code(label: Any, names: list[str], most: int, declared: bool) -> float
     if len(names) >= most:
         raise RecordError(
             "too_many_classes",
-            f"expected at most {most} classes for a key, got one more: {name[:60]!r}. Raise [head] max_classes.",
+            f"expected at most {most} classes for a key, got one more: {name[:60]!r}. Raise max_classes.",
             "label",
         )
     names.append(name)
