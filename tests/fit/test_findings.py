@@ -64,7 +64,12 @@ CURVES = {gain: Curve([2, 3], [0.9, 0.95], gain, 3) for gain in (0.001, 0.02)}
     [
         ((POOR, POOR - 0.1, GOOD), None, 0, "Repeating the last label is right more often (95.0% against 72.0%)"),
         ((GOOD, POOR, GOOD + 0.003), None, 0, "Repeating the last label is right more often (95.3% against 95.0%)"),
-        ((GOOD, GOOD, POOR), None, 0, "Labels of new people gain nothing here"),
+        (
+            (GOOD, GOOD, POOR),
+            None,
+            0,
+            "Run the job: it is right in 95.0%, and labels of these people gain nothing.",
+        ),
         ((GOOD, POOR, POOR), 0.02, 0, "Run the job: it is right in 95.0%, and repeating the last label in 72.0%."),
         ((GOOD, POOR, POOR), 0.02, 0, "Record 5 more people (about +0.020)"),
         ((GOOD, POOR, POOR), 0.001, 0, "5 more people (about +0.001) are hardly worth their recordings"),

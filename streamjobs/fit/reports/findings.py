@@ -135,7 +135,10 @@ def advice(job: Array, still: Array | None, last: Array, names: Sequence[str], c
             "two that are confused"
         )
     elif still is not None and still.mean() >= mean - MATTERS / 5:
-        said.append("labels of new people gain nothing here: run the job, and do not collect labels for it")
+        said.append(
+            f"run the job: it is right in {mean:.1%}, and labels of these people gain nothing. Collect labels of a new "
+            "person who is recognised less often: people unlike these still gain by them"
+        )
     else:
         said.append(f"run the job: it is right in {mean:.1%}, and repeating the last label in {last.mean():.1%}")
     if bad:
