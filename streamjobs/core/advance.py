@@ -26,11 +26,24 @@ from streamjobs.errors import RecordError
 from streamjobs.stages.fill import SKIPPED, TAKEN, UNFILLED, Fill
 from streamjobs.stages.idle import AWAKE
 from streamjobs.stages.late_labels import LateLabels, Matched
-from streamjobs.stages.names import BOUTS, CLASS_COUNTS, CLIP, FILL, FORECASTS, IDLE, ORDER, SENSORS, WAITING, WINDOWS
+from streamjobs.stages.names import (
+    BOUTS,
+    CLASS_COUNTS,
+    CLIP,
+    COUNTERS,
+    FILL,
+    FORECASTS,
+    IDLE,
+    ORDER,
+    SENSORS,
+    WAITING,
+    WINDOWS,
+)
 from streamjobs.stages.order import DUPLICATE, LATE
 from streamjobs.stages.rows import Choice, Modelled, Rows, picked
 from streamjobs.stages.sensors import LATE as TOO_LATE
 from streamjobs.stages.sensors import Sensors
+from streamjobs.stages.sensors.counters import Counters
 
 if TYPE_CHECKING:
     from streamjobs.core.sensor_alarms import Sent
@@ -104,6 +117,8 @@ def _run(
             report.heard += [(records[index], time, False) for index, time in zip(owners, times, strict=True)]
         guard.part = "stages"
         total = None
+        if steps.counters is not None:
+            samples = _rates(live, steps.counters, samples, report)
         if steps.fill is not None:
             samples, total = _fill(job, live, steps.fill, samples, report)
         if steps.sensors is not None:
@@ -129,6 +144,13 @@ def _run(
     if live.aside.met:
         letters += live.aside.letters(records, np.unique(owner).tolist(), {index for index, _ in letters}, report)
     return letters
+
+
+def _rates(live: Live, counters: Counters, rows: Rows, report: Report) -> Rows:
+    """The samples with rates in place of readings, where these are known."""
+    X, known = counters.advance(live.work[COUNTERS], rows.slots, rows.times, rows.X)
+    _count(report, "reading", int((~known).sum()))
+    return picked(rows._replace(X=X), known)
 
 
 def _fill(job: Job, live: Live, fill: Fill, rows: Rows, report: Report) -> tuple[Rows, Array]:

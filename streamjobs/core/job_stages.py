@@ -21,6 +21,7 @@ from streamjobs.stages.order import Order
 from streamjobs.stages.population.reference import DIRECTIONS
 from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
+from streamjobs.stages.sensors.counters import Counters
 from streamjobs.stages.smoothing import Refuted, Smoothing, Transitions
 from streamjobs.stages.stage import JobStage
 from streamjobs.stages.windows import Windows
@@ -50,6 +51,7 @@ class Steps(NamedTuple):
     A field's name is the name by which stored states know the stage, but for three: see `stages.names.STORED`.
     """
 
+    counters: Counters | None
     fill: Fill | None
     sensors: Sensors | None
     order: Order
@@ -98,6 +100,7 @@ def steps_of(composition: Composition, population: Population | None, targets: i
     source, drift, sensors = composition.settings.source, composition.settings.drift, composition.sensors
     start = None if population is None else begin_head(population, composition.learner, targets, composition.boosts)
     return Steps(
+        counters=composition.counters,
         fill=composition.fill,
         sensors=sensors,
         order=Order(policy=source.late, lateness=0.0 if sensors else source.lateness, duplicates=source.duplicates),

@@ -20,6 +20,7 @@ MUCH = 0.01  # share of what was taken; more is probably a mistake
 REASONS = {  # of samples and windows that are skipped: what to do about them
     "missing": "without one of their numbers; see [source] missing for what else may be done",
     "unfilled": "without a number, where nothing was there to fill in; check the sensor, and [source] hold_for",
+    "reading": "with a counter's first reading of a key, or one that is not newer than the one before",
     "late": "older than the newest sample of their key; send them in order, or set [source] lateness",
     "duplicate": "at the time of an earlier sample of their key; send finer times, or set [source] duplicates = 'learn'",
     "crowded": "beyond 1.5 times the samples of a window, or the rate of a sensor; check the times, and rate",

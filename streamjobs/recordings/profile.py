@@ -32,6 +32,7 @@ STEPS, BACK, FAR = 50, 0.02, 0.5  # of a counter that starts over: least steps, 
 RISING = 0.8  # Kendall's tau of the means of the parts: 0.8 by chance in 1 of 4,000 orders
 MOVED = 0.5  # smallest way from the first part to the last, in deviations of the rest
 OFTEN = 0.01  # least share of rows at 0, of a field that cannot be below
+VARIES = 0.1  # least range of most of a counter's rates, over the usual one: a clock has less
 MOST_KEYS = 2 / 3  # of the keys, that show it
 SAME = 0.999  # smallest correlation of a field that follows another
 MOST_GAPS = 0.25  # of the rows, that skipping those without one field's number may cost
@@ -57,6 +58,7 @@ class Profile(NamedTuple):
     waiting: int = 0  # rows of a key in this time
     codes: Mapping[str, list[float]] = {}  # as of the guess
     gaps: Gaps = Gaps()
+    counters: Sequence[str] = ()  # as of the guess
 
 
 def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) -> tuple[Guess, Profile]:
@@ -87,7 +89,9 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     """Leaves out fields that cannot be watched, with the reason; names them where they were chosen, or predict a label."""
     if found.gaps.lacking:  # of more rows than were looked at before
         guessed = guessed._replace(gaps=found.gaps)
-    guessed = guessed._replace(codes=found.codes, counts=[name for name in found.counts if name not in found.trending])
+    guessed = guessed._replace(
+        codes=found.codes, counters=found.counters, counts=[name for name in found.counts if name not in found.trending]
+    )
     if guessed.wait is not None:
         guessed = guessed._replace(wait=found.wait, waiting=found.waiting)
     left_out = dict.fromkeys(found.still, f"{NEVER}s in the sample")
@@ -108,6 +112,8 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
             f"{quoted_names([name for name in found.daily if name not in left_out])}: a daily cycle, which drift detection "
             "learns in some days; it reports what differs from it"
         )
+    if counters := quoted_names([name for name in found.counters if name not in left_out]):
+        remarks.append(f"{counters}: readings that only rise, or start over; counters gives x what they rose by, a second")
     if may_leave_out(guessed) and len(left_out) < len(guessed.fields):
         return left_out_of(guessed, left_out)._replace(remarks=remarks)
     remarks += [f"{name!r} {why}" for name, why in left_out.items() if name not in (*found.still, *found.names)]
@@ -131,8 +137,9 @@ def may_leave_out(guessed: Guess) -> bool:
 
 def left_out_of(guessed: Guess, why: Mapping[str, str]) -> Guess:
     """The guess without these fields."""
-    fields, lenient = ([name for name in names if name not in why] for names in (guessed.fields, guessed.lenient))
-    return guessed._replace(fields=fields, lenient=lenient, left_out={**guessed.left_out, **why})
+    named = guessed.fields, guessed.lenient, guessed.counters
+    fields, lenient, counters = ([name for name in names if name not in why] for names in named)
+    return guessed._replace(fields=fields, lenient=lenient, counters=counters, left_out={**guessed.left_out, **why})
 
 
 def without_gaps(guessed: Guess) -> Guess:
@@ -153,6 +160,9 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     kept, late = _by_key(rows, guessed, owners)
     of_keys = kept.values()
     codes = _without_codes(fields, of_keys) if guessed.narrow is None else {}
+    gaps = _gaps(fields, of_keys) if guessed.narrow is None else Gaps()
+    second = SECONDS[guessed.time_unit] if guessed.time is not None and not guessed.written else 1.0
+    counters = _as_rates(fields, of_keys, second) if may_count(guessed) else []
     keys = [key for key in of_keys if len(key) >= LEAST]
     numbers = [key[:, 1:] for key in keys]
     still = [n for n in range(len(fields)) if numbers and all(_is_still(key[:, n]) for key in numbers)]
@@ -164,7 +174,6 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         if way is not None:
             trending[fields[n]] = way
     steady = [n for n in moving if fields[n] not in trending]
-    second = SECONDS[guessed.time_unit] if guessed.time is not None and not guessed.written else 1.0
     cycles = [n for n in steady if _most(_is_daily(second * key[:, 0], key[:, 1 + n]) for key in keys)]
     following: dict[str, str] = {}
     units = [_unit(key) for key in numbers]
@@ -193,7 +202,8 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         second * late,
         waiting,
         codes,
-        _gaps(fields, of_keys) if guessed.narrow is None else Gaps(),
+        gaps,
+        counters,
     )
 
 
@@ -205,6 +215,41 @@ def _without_codes(fields: Sequence[str], of_keys: Iterable[Array]) -> dict[str,
         column = key[:, 1 + fields.index(name)]
         column[np.isin(column, found)] = np.nan
     return codes
+
+
+def may_count(guessed: Guess) -> bool:
+    """Whether a job of this guess may read counters."""
+    return guessed.time is not None and guessed.label is None and guessed.preset is None and guessed.narrow is None
+
+
+def _as_rates(fields: Sequence[str], of_keys: Iterable[Array], second: float) -> list[str]:
+    """The fields with readings that only rise, or start over, at a pace that varies; they are rates a second afterwards."""
+    keys = [key for key in of_keys if len(key) >= LEAST]
+    counters = []
+    for n, name in enumerate(fields, 1):
+        rates = [_rates(second * key[:, 0], key[:, n]) for key in keys]
+        if _most(one is not None for one in rates):
+            counters.append(name)
+            for key, rate in zip(keys, rates, strict=True):
+                key[:, n] = np.nan if rate is None else rate
+    return counters
+
+
+def _rates(times: Array, readings: Array) -> Array | None:
+    """What readings rose by, a second, NaN where it is not known; None where they fall, or always rise by the same."""
+    there = np.flatnonzero(np.isfinite(readings))
+    steps, pauses, rates = np.diff(readings[there]), np.diff(times[there]), np.full(len(readings), np.nan)
+    moved, back = np.count_nonzero(steps), -steps[steps < 0]
+    if moved < STEPS or len(back) > BACK * moved or readings[there].min() < 0:
+        return None
+    if len(back) and back.min() < FAR * np.ptp(readings[there]):
+        return None
+    known = pauses > 0
+    if not known.any():
+        return None
+    rates[there[1:][known]] = np.where(steps < 0, readings[there[1:]], steps)[known] / pauses[known]
+    low, middle, high = np.nanpercentile(rates, (5, 50, 95))
+    return rates if high - low > VARIES * middle else None
 
 
 def _gaps(fields: Sequence[str], of_keys: Iterable[Array]) -> Gaps:

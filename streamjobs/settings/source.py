@@ -38,11 +38,11 @@ class SourceSection(Section):
     )
     rekeyed: bool = setting(
         False,
-        "with `key`: the job reads the topic TOPIC.by-key, to which 'streamjobs rekey' copies records with their keys",
+        "with `key`: the job reads TOPIC.by-key, to which 'streamjobs rekey' copies records with their keys",
     )
     partitioner: Literal["murmur2", "crc32", "fnv1a"] = setting(
         "murmur2",
-        "how producers choose a key's partition. If the job has `key` without rekeyed, or [alarms] expected, the worker "
+        "how producers choose a key's partition. If a job has `key` without rekeyed, or [alarms] expected, the worker "
         "stops at a record in another partition",
     )
     format: Literal["json", "msgpack", "raw", "avro", "protobuf"] = setting(
@@ -64,7 +64,7 @@ class SourceSection(Section):
         "also limits the unpacked value",
     )
     fields: list[FieldName] | None = optional(
-        "fields with the numbers of x, in this order; paths such as readings.temp, acc[0] or sensors[name=temp].value lead "
+        "fields with the numbers of x, in order; paths such as readings.temp, acc[0] or sensors[name=temp].value lead "
         "into objects and lists; a name with a dot is quoted: '\"value.x\"'"
     )
     x: FieldName = setting("x", "without `fields`: the field that holds x as a list")
@@ -79,7 +79,7 @@ class SourceSection(Section):
         "times in ISO 8601 need no unit",
     )
     time_format: TimeFormat | None = optional(
-        "format of event times that are texts but not ISO 8601, as Python's strptime has it, such as "
+        "format of event times in texts other than ISO 8601, for Python's strptime, such as "
         "'%d.%m.%Y %H:%M'; excel: days as spreadsheets count them"
     )
     time_zone: Zone | None = optional(
@@ -96,13 +96,15 @@ class SourceSection(Section):
     )
     categories_as: Literal["one_hot", "codes"] = setting(
         "one_hot",
-        "one_hot: a column of 0 or 1 for each of a field's categories; codes: one column with the category's "
-        "index in the list, from 0",
+        "one_hot: a column of 0 or 1 for each category; codes: one column with its index in the list, from 0",
     )
     unseen: Literal["dlq", "other", "missing"] = setting(
         "dlq",
         "a category that is not listed: dlq: the record is a dead letter; other: 0 in all "
         "columns, or the code after the last; missing: a missing number",
+    )
+    counters: list[FieldName] | None = optional(
+        "fields with readings of meters or counters: x has what a reading rose by, a second; a lower one counts from 0"
     )
     numbers: Literal["strict", "lenient"] = setting(
         "strict", "lenient: texts such as '21.5' are numbers too, 'true' and 'false' 1 and 0, '' and 'NaN' are missing"
@@ -110,20 +112,20 @@ class SourceSection(Section):
     missing: Missing = setting(
         "dlq",
         "a sample that lacks a number of x (null, NaN or absent): dlq: the record is a dead letter; skip: the sample is "
-        "left out; hold: the field has the key's newest number; mean: the mean of the key's numbers so far; or a table for "
-        "some fields, such as { temp = 'hold' }: the others have dlq",
+        "left out; hold: it has the key's newest number; mean: the mean of the key's numbers so far; or a table for "
+        "some fields, such as { temp = 'hold' }; others: dlq",
     )
     missing_values: list[float] | dict[FieldName, list[float]] | None = optional(
         "numbers that mean a missing one: [-999], or { temp = [-127] }"
     )
     hold_for: Seconds | None = optional(
-        "with hold: event time after which a number is too old to be filled in; (duration, or seconds); absent: never"
+        "with hold: event time after which a number is too old to fill in (duration, or seconds); absent: never"
     )
     late: Literal["learn", "predict_only", "drop", "dlq"] = setting(
-        "learn", "what to do with a sample older than the newest one applied to its key; without `time` no sample is late"
+        "learn", "what to do with a sample older than the newest one applied to its key; without `time` none is late"
     )
     lateness: Seconds = setting(
-        0.0, "event time that samples wait to be sorted by time (duration, or seconds); without `time` no sample waits"
+        0.0, "event time that samples wait to be sorted (duration, or seconds); without `time` none waits"
     )
     duplicates: Literal["drop", "learn"] = setting(
         "drop",
@@ -131,24 +133,23 @@ class SourceSection(Section):
     )
     future: Seconds = setting(
         60.0,
-        "how far an event time may be ahead of the record's timestamp (duration, or seconds); beyond it the "
-        "record is a dead letter",
+        "how far an event time may be ahead of the record's timestamp (duration, or seconds); beyond: a dead letter",
     )
     sensors: SensorsSection | None = optional(
         "several sensors in one topic, each with its own rate: a table with the field of the sensor's name, and the "
-        "fields and rate of each sensor, in place of `fields`"
+        "fields and rate of each, in place of `fields`"
     )
     linger: Seconds = setting(
         0.0,
-        "how long the broker may wait for 64 KB before it answers a fetch: outputs are later, but single records of many "
-        "keys need less processor (duration, or seconds)",
+        "how long a broker may wait for 64 KB before it answers a fetch: later outputs, less processor where many keys "
+        "send single records (duration, or seconds)",
         le=1,
     )
     max_bytes: Bytes = setting(1 << 20, "largest record value (size, or bytes)")
-    max_samples: int = setting(10_000, "most samples in one record", ge=1)
-    max_abs: float = setting(MOST_USUAL, "largest absolute value of a number in x", gt=0)
-    max_key_bytes: int = setting(256, "longest record key, in bytes", ge=1)
-    max_headers: int = setting(100, "most headers of a record", ge=0)
+    max_samples: int = setting(10_000, "most samples of a record", ge=1)
+    max_abs: float = setting(MOST_USUAL, "largest absolute number in x", gt=0)
+    max_key_bytes: int = setting(256, "longest key, in bytes", ge=1)
+    max_headers: int = setting(100, "most headers", ge=0)
     max_header_bytes: Bytes = setting(64 << 10, "largest total of a record's header names and values (size, or bytes)")
 
     @model_validator(mode="after")

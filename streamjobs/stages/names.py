@@ -10,6 +10,7 @@ WINDOWS = "windows"
 WAITING = "waiting"
 SMOOTHING = "smoothing"
 FALLBACK = "fallback"
+COUNTERS = "counters"  # before all others
 FILL, CLIP, ALARMS = "fill", "clip", "alarms"  # states are read whether or not they have them
 SENSORS = "sensors"
 BOUTS, STUCK, SILENT, GROUP, FORECASTS, PAUSES, REFUTED = (

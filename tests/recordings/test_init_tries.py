@@ -55,16 +55,21 @@ def test_the_job_of_a_fleet_with_a_falling_battery_keeps_its_false_alarms_and_fi
     assert len(faulty) >= 5
 
 
-def test_a_counter_that_starts_over_is_left_out_with_the_reason(tmp_path, printed):
+@pytest.mark.parametrize("varies", [True, False])
+def test_a_counter_that_starts_over_is_read_as_one_unless_it_is_a_clock(tmp_path, printed, varies):
     rng = np.random.default_rng(4)
-    counted = np.cumsum(rng.integers(20, 60, (2000, 3)), axis=0)
+    counted = np.cumsum(rng.integers(20, 60, (2000, 3)) if varies else np.full((2000, 3), 40), axis=0)
     rows = [
         {"port": f"eth{key}", "ts": START + 10 * row, "octets": int(counted[row, key] % 30_000), "load": float(rng.normal())}
         for row in range(2000)
         for key in range(3)
     ]
     found = printed(jsonl(tmp_path / "ports.jsonl", rows))
-    assert found.source["fields"] == ["load"]
+    if varies:
+        assert (found.source["fields"], found.source["counters"]) == (["octets", "load"], ["octets"])
+        assert found.says("'octets': readings that only rise, or start over; counters gives x what they rose by, a second")
+        return
+    assert found.source["fields"] == ["load"] and "counters" not in found.source
     assert found.says("octets: rises and starts over all through the sample, which drift detection would report")
 
 

@@ -35,6 +35,7 @@ def lines_of_source(
         "label": _label(guessed),
         "missing": _missing(guessed, missing)
         + _duplicates(guessed)
+        + _counters(guessed)
         + _codes(guessed)
         + _lenient(guessed)
         + _most(guessed)
@@ -166,6 +167,14 @@ def _duplicates(guessed: "Guess | None") -> str:
     if guessed is None or not guessed.turns:
         return ""
     return 'duplicates = "learn"  # records of one key and time have the numbers of different sensors\n'
+
+
+def _counters(guessed: "Guess | None") -> str:
+    """A line where fields only rise, or start over."""
+    if guessed is None or not guessed.counters:
+        return ""
+    names = ", ".join(map(quoted, guessed.counters))
+    return f"counters = [{names}]  # readings that only rise, or start over: x has what they rose by, a second\n"
 
 
 def _codes(guessed: "Guess | None") -> str:

@@ -13,10 +13,11 @@ from streamjobs.core.state import held_stages, migration, other_drift, snapshot
 from streamjobs.core.state.snapshot import Offsets, Snapshot
 from streamjobs.errors import ForeignStateError, SnapshotError
 from streamjobs.stages.fill import FillState
-from streamjobs.stages.names import ALARMS, DRIFT_REFERENCE, FILL, ORDER, REFERENCE, SENSORS
+from streamjobs.stages.names import ALARMS, COUNTERS, DRIFT_REFERENCE, FILL, ORDER, REFERENCE, SENSORS
 from streamjobs.stages.order import OrderState
 from streamjobs.stages.reference import OVER
 from streamjobs.stages.sensors import SensorsState
+from streamjobs.stages.sensors.counters import CountersState
 from streamjobs.stages.stage import refuse
 
 Decoded = tuple[dict[str, Any], list[str], Offsets]  # states by stage, class names, applied offsets
@@ -80,8 +81,8 @@ def last_event(job: Job, data: bytes) -> tuple[float, Offsets]:
     known = held_stages.of_description(held, job.fingerprint, job.described, job.own)
     name, like = (SENSORS, SensorsState) if SENSORS in job.own else (ORDER, OrderState)
     at = like._fields.index("newest")
-    if known is not None and FILL in known:  # it comes before them
-        at += len(FillState._fields)
+    for before, fields in ((COUNTERS, CountersState._fields), (FILL, FillState._fields)):
+        at += len(fields) if known is not None and before in known else 0
     if known is None or len(held.arrays) <= at:
         raise SnapshotError("snapshot of another job.")
     newest = held.arrays[at]

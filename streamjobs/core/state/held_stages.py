@@ -13,6 +13,7 @@ from streamjobs.stages.names import (
     ALARMS,
     BOUTS,
     CLIP,
+    COUNTERS,
     DRIFT_REFERENCE,
     FILL,
     FORECASTS,
@@ -52,8 +53,10 @@ def of_description(
 
 def front_as_written(own: Mapping[str, JobStage], written: Mapping[str, Any]) -> dict[str, JobStage]:
     """Those before BEHIND."""
-    stages: dict[str, JobStage] = {FILL: Fill(policies=())} if FILL in written else {}
+    stages: dict[str, JobStage] = {}
     for name, stage in own.items():
+        if name != COUNTERS and FILL in written and FILL not in stages:
+            stages[FILL] = Fill(policies=())
         if CLIP not in own and CLIP in written and name in (SCALING, LEARNER) and CLIP not in stages:
             stages[CLIP] = ClipTargets()
         if name not in BEHIND and (name not in (FILL, CLIP, IDLE) or name in written):

@@ -76,7 +76,7 @@ class Columns:
             dates = " or ".join(map(repr, formats))
             self._unsure("time_format", formats, f"the times in {time!r} are {dates}: the sample has no day above 12")
         task, classes = self._task(label)
-        x = self._x({time, key, label and label.name}, time)
+        x = self._x({time, key, label and label.name}, time, label is None)
         clock = time or start_time
         rate = self._rate(key, clock, unit) if clock is not None else None
         categories = self._categories(x, key, rate, label)
@@ -351,7 +351,7 @@ class Columns:
     def _unused(self, usual: Sequence[str]) -> list[Column]:
         return [c for c in self.columns if plain_name(c.name) in usual and c.name not in self.left_out]
 
-    def _x(self, used: set[str | None], time: str | None) -> X:
+    def _x(self, used: set[str | None], time: str | None, unlabelled: bool) -> X:
         """The fields, or the list that holds x and its length."""
         if self.chosen.fields is not None:
             self.choose.pop("fields", None)
@@ -368,7 +368,7 @@ class Columns:
             self.because["fields"] = f"those of the preset {self.preset.name!r}"
             return X(list(stated))
         times = next((column for column in self.columns if column.name == time), None)
-        x = x_of(columns, times, self.rows, self.left_out)
+        x = x_of(columns, times, self.rows, self.left_out, unlabelled and time is not None)
         if x.choose is not None:
             self.choose["fields"] = x.choose
         self.because["fields"] = "all columns of numbers without another meaning"

@@ -9,6 +9,7 @@ from streamjobs.settings.types import MOST_NUMBERS
 
 BAD_NAME = "its name holds a quotation mark, a backslash or a control character, which no field of a record may"
 _NO_NAME = re.compile(r'["\\\x00-\x1f]')
+LEAST_READINGS = 100  # rows that show whether a column that rises is a meter
 LEAST_THERE, COVERED = 20, 0.9  # rows with a number; least share of the rows that have one of the numbers that come in turns
 
 
@@ -22,8 +23,16 @@ class X(NamedTuple):
     turns: Sequence[str] = ()  # fields of which each row has some only
 
 
-def x_of(columns: Sequence[Column], times: Column | None, rows: Sequence[Mapping[str, Any]], left_out: dict[str, str]) -> X:
-    """columns: those that are nothing else; what is not part of x is put into `left_out`. times: the column of the time."""
+def x_of(
+    columns: Sequence[Column],
+    times: Column | None,
+    rows: Sequence[Mapping[str, Any]],
+    left_out: dict[str, str],
+    meters: bool = False,
+) -> X:
+    """columns: those that are nothing else; what is not part of x is put into `left_out`. times: the column of the time.
+
+    meters: numbers that rise in every row, with fractions, may be readings of a meter, which their profile tells."""
     lists, fields, turns = [], [], in_turns(columns, rows)
     for column in columns:
         if column.name in left_out:
@@ -36,7 +45,9 @@ def x_of(columns: Sequence[Column], times: Column | None, rows: Sequence[Mapping
         elif column.depth:
             lists.append(column)
             continue
-        elif column.rises:
+        elif column.rises and not (
+            meters and len(column.values) >= LEAST_READINGS and not all(map(_is_whole, column.values))
+        ):
             why = "rises in every row: a time or a counter"
         elif why is None and 2 * column.missing > len(rows) and column.name not in turns:
             why = f"empty in {column.missing:,} of {len(rows):,} rows"
@@ -92,6 +103,10 @@ def _of_lists(lists: Sequence[Column], fields: list[str], times: Column | None, 
 def quoted_names(names: Sequence[str]) -> str:
     """The first names, for a sentence."""
     return ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+def _is_whole(value: Any) -> bool:
+    return float(value).is_integer()
 
 
 def _lengths(column: Column) -> list[int]:

@@ -25,6 +25,7 @@ from streamjobs.stages.fill import Fill
 from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
+from streamjobs.stages.sensors.counters import Counters
 from streamjobs.stages.smoothing import Smoothing, Transitions
 from streamjobs.stages.stage import describe
 from streamjobs.stages.statistics import names as statistic_names
@@ -54,6 +55,7 @@ class Composition(NamedTuple):
     settings: Settings
     dim: int  # of a sample
     width: int  # of what scaling and map see: dim, or the statistics of a window
+    counters: Counters | None  # where readings become rates
     fill: Fill | None  # where numbers may be missing
     sensors: Sensors | None  # where samples are of several sensors
     windows: Windows | None
@@ -148,6 +150,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         settings=settings,
         dim=dim,
         width=width,
+        counters=_counters(settings),
         fill=_fill(settings, dim),
         sensors=_sensors(settings),
         windows=windows,
@@ -257,6 +260,13 @@ def _scaling(settings: Settings) -> Learner | None:
     if scaling.method == "none" and not scaling.unit_norm and not scaling.clip:
         return None
     return learner_from("scaling", scaling.model_dump(exclude={"from"}))
+
+
+def _counters(settings: Settings) -> Counters | None:
+    named = settings.source.counters
+    if not named:
+        return None
+    return Counters(columns=tuple(n for n, (_, field) in enumerate(settings.source.columns) if field in named))
 
 
 def _fill(settings: Settings, dim: int) -> Fill | None:

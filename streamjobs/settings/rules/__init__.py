@@ -250,6 +250,8 @@ def _population(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Pr
             "freeze must be true or absent with [population]; use [state] start_from to give each key a map that learns.",
         )
     state, head = parts.get("state"), parts.get("head")
+    if (source := parts.get("source")) and source.counters:
+        yield "source.counters", "counters cannot be used with [population]: 'streamjobs fit' reads x as it is; remove one."
     if state is not None and state.start_from is not None:
         yield "state.start_from", "start_from and [population] both set how new keys start; remove one."
     name = "learner" if head is None else "head"

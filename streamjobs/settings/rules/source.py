@@ -21,6 +21,7 @@ def source_contradictions(source: SourceSection) -> Problems:
     yield from _time_unit(source)
     yield from _missing(source)
     yield from _categories(source)
+    yield from _counters(source)
     fields = source.fields
     known = [*(field for _, field in source.columns), *filter(None, [source.label])]
     for name in source.renamed or ():
@@ -93,6 +94,19 @@ def _categories(source: SourceSection) -> Problems:
         for name in source.categories_of:
             if missing.get(name, "dlq") == "dlq":
                 yield "source.unseen", f"unseen = 'missing' needs missing = 'skip', 'hold' or 'mean' for {name!r}."
+
+
+def _counters(source: SourceSection) -> Problems:
+    place, fields = "source.counters", source.fields
+    if source.counters is None:
+        return
+    if fields is None:
+        yield place, "counters names fields, so x must be made up of named fields, without [source.sensors]; set fields."
+    for name in source.counters:
+        if fields is not None and (name not in fields or name in source.categories_of):
+            yield place, f"counters: {name!r} is not one of fields with numbers{suggestion(name, fields)}"
+    if source.lateness > 0:
+        yield place, "counters needs samples in order, and lateness allows others; remove lateness."
 
 
 def _missing(source: SourceSection) -> Problems:
