@@ -1,7 +1,7 @@
 """Compares outputs with recorded ones: every number of every key's outputs must be equal, in the key's order.
 
-Keys may be interleaved differently, as a worker's partitions are, and `id`, the place of a record in its topic, may
-differ.
+Keys may be interleaved differently, as a worker's partitions are. What names the place of a record in its topic may differ:
+the `id` of an output, and that of an alarm, as long as both records of the alarm have the same.
 """
 
 import json
@@ -24,6 +24,7 @@ class Expected:
         self.recorded, self.origin = recorded, origin
         self.taken: dict[tuple[str, str | None], int] = defaultdict(int)
         self.compared = 0
+        self.alarms: dict[str, str] = {}  # recorded id -> id here
         self.problem: str | None = None  # the first difference
 
     def take(self, output: Output) -> None:
@@ -38,10 +39,18 @@ class Expected:
         where = f"{output.sink} of key {got['key']!r}, output {index + 1} (from {got['id']})"
         if index >= len(recorded):
             self.problem = f"{where}: expected {len(recorded)} outputs at most, as in {self.origin}."
-        elif (difference := _difference(recorded[index], got["value"])) is not None:
+        elif (
+            difference := _difference(self._as_here(output.sink, recorded[index], got["value"]), got["value"])
+        ) is not None:
             self.problem = f"{where}: {difference}."
         else:
             self.compared += 1
+
+    def _as_here(self, sink: str, recorded: Any, got: Any) -> Any:
+        """A recorded value, an alarm with its id here: that is made of the place of a record in its topic."""
+        if sink != "alarms" or not all(isinstance(one, dict) and isinstance(one.get("id"), str) for one in (recorded, got)):
+            return recorded
+        return recorded | {"id": self.alarms.setdefault(recorded["id"], got["id"])}
 
     def finish(self) -> int:
         """The number of outputs compared; raises MismatchError with the first difference."""

@@ -9,9 +9,12 @@ import pytest
 
 from streamjobs.core.advance import advance
 from streamjobs.core.live.live import Live
+from streamjobs.core.messages import Output
+from streamjobs.errors import MismatchError
 from streamjobs.job_files import job_of
 from streamjobs.recordings.files import records_of
 from streamjobs.replay import engine
+from streamjobs.replay.expect import Expected
 from streamjobs.replay.writing import line_of
 from tests.commands.jobs import JOB, as_csv, as_npz, as_parquet, command, job_file, jsonl, rows
 
@@ -300,3 +303,26 @@ def test_labels_without_a_prediction_are_counted_apart_from_those_that_are_right
         assert summary["wrong"] + summary["unpredicted"] == wrong
     assert replay(job_file(tmp_path), recording) == 0
     assert f": 0 wrong, {len(judged):,} had no prediction" in capsys.readouterr().out
+
+
+def test_alarms_are_equal_wherever_their_records_are_in_a_topic():
+    """An alarm's id is made of its record's partition and offset, which differ in a worker's topic."""
+
+    def alarm(name: str, opened: bool, rows: int = 3) -> Output:
+        value = json.dumps({"id": name, "key": "p", "open": opened, "rows": rows}).encode()
+        return Output("alarms", b"p", value, 0, [("streamjobs-id", b"imu-2-7")])
+
+    recorded = [{"id": "a1", "key": "p", "open": opened, "rows": 3} for opened in (True, False)]
+    for outputs, problem in (
+        ([alarm("b5", True), alarm("b5", False)], None),
+        ([alarm("b5", True), alarm("c6", False)], "id is 'c6', expected 'b5'"),
+        ([alarm("b5", True, rows=4), alarm("b5", False)], "rows is 4, expected 3"),
+    ):
+        expected = Expected({"alarms": {"p": recorded}}, "the topics")
+        for output in outputs:
+            expected.take(output)
+        if problem is None:
+            assert expected.finish() == 2
+        else:
+            with pytest.raises(MismatchError, match=problem):
+                expected.finish()
