@@ -1,5 +1,6 @@
 """`fit`: learns a population from recordings of many people."""
 
+import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ Key = Annotated[str | None, typer.Option(help="Column with the person; absent: a
 Recording = Annotated[
     str | None,
     typer.Option(
-        help="Column that identifies a person's recordings; absent: recording, session or segment, else each file."
+        help="Column that identifies a person's recordings; absent: recording, session, segment or trial, else each file."
     ),
 ]
 Pause = Annotated[
@@ -190,10 +191,11 @@ def _next(fitted: "Fitted", asked: "Asked") -> str:
     from streamjobs.fit.fitting import LABEL_DELAY
     from streamjobs.job_files import load_job
 
+    how = " ".join(filter(None, (fitted.read.key, f"--time {shlex.quote(asked.time)}" if asked.time else "")))
     if not fitted.read.in_order:
         given = " ".join(f"--input {one}" for one in asked.sources)
-        return " ".join(filter(None, (f"streamjobs fit {asked.job} {given} --test RECORDINGS", fitted.read.key, "--force")))
-    words = " ".join(filter(None, (f"streamjobs replay {asked.job} --input RECORDINGS", fitted.read.key, "--score")))
+        return " ".join(filter(None, (f"streamjobs fit {asked.job} {given} --test RECORDINGS", how, "--force")))
+    words = " ".join(filter(None, (f"streamjobs replay {asked.job} --input RECORDINGS", how, "--score")))
     labels = load_job(asked.job).labels
     late = asked.label_delay or ("" if labels.delay or labels.wait else f"{LABEL_DELAY:g}s")
     return (f"STREAMJOBS_LABELS__DELAY={late} " if late else "") + words

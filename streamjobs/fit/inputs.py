@@ -17,7 +17,7 @@ from streamjobs.recordings.tables import HOW, How, untold
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.sections import Settings
 
-RECORDINGS = ("recording", "recording_id", "session", "session_id", "segment", "seg")
+RECORDINGS = ("recording", "recording_id", "session", "session_id", "segment", "seg", "trial")
 LOOK_AT = 100  # rows; a column may be missing in some of them
 
 

@@ -19,7 +19,7 @@ LABELS = (
     *("label", "labels", "activity", "class", "target", "y", "exercise", "gait", "gesture", "posture", "behaviour"),
     *("behavior", "aktivitaet", "taetigkeit", "klasse", "uebung"),
 )
-ASIDE = ("seg", "segment", "session", "recording", "side", "row", "index", "offset", "partition", "seq", "unnamed")
+ASIDE = ("seg", "segment", "session", "recording", "trial", "side", "row", "index", "offset", "partition", "seq", "unnamed")
 FAULT_WORDS = {"anomaly", "anomalous", "attack", "changepoint", "failure", "fault", "faulty", "outlier"}  # last in a name
 TIME_WORDS = {"time", "times", "timestamp", "ts", "datetime", "date", "elapsed", "epoch", "uptime"}
 TIME_UNITS_IN_NAMES = {

@@ -107,3 +107,17 @@ def test_people_with_numbers_and_texts_for_names_are_keys(tmp_path, printed):
     made = [row | {"person": names[row["person"]]} for row in rows(people=5)]
     found = printed(as_csv(tmp_path / "people.csv", sorted(made, key=lambda row: row["ts"])))
     assert "population" in read_table(found.file) and found.out.strip().endswith("--key person")
+
+
+def test_trials_with_times_that_begin_anew_are_recordings_and_the_next_command_reads_them(tmp_path, printed, capsys):
+    table = [row | {"trial": row["recording"], "ts": round(row["ts"] % 60, 3)} for row in rows(people=5)]
+    trials = [{"time" if name == "ts" else name: row[name] for name in row if name != "recording"} for row in table]
+    recordings = as_csv(tmp_path / "trials.csv", trials)
+    found = printed(recordings)
+    assert read_table(found.file)["source"]["fields"] == ["ax", "ay", "az"] and found.says("left out of x: trial")
+    _, _, fit = found.out.strip().rpartition("Next: streamjobs ")
+    assert command(*shlex.split(fit), "--shuffles", "1", "--folds", "2") == 0
+    said = capsys.readouterr().out
+    assert "in 30 recordings" in said
+    line = next(line for line in said.splitlines() if line.startswith("Next"))
+    assert line.endswith(f"fit {found.file} --input {recordings} --test RECORDINGS --key person --time time --force")
