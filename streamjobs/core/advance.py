@@ -43,11 +43,11 @@ from streamjobs.stages.order import DUPLICATE, LATE
 from streamjobs.stages.rows import Choice, Modelled, Rows, picked
 from streamjobs.stages.sensors import LATE as TOO_LATE
 from streamjobs.stages.sensors import Sensors
-from streamjobs.stages.sensors.counters import Counters
 
 if TYPE_CHECKING:
     from streamjobs.core.sensor_alarms import Sent
     from streamjobs.stages.events.bouts import Bout
+    from streamjobs.stages.sensors.counters import Counters
 
 
 def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
@@ -146,7 +146,7 @@ def _run(
     return letters
 
 
-def _rates(live: Live, counters: Counters, rows: Rows, report: Report) -> Rows:
+def _rates(live: Live, counters: "Counters", rows: Rows, report: Report) -> Rows:
     """The samples with rates in place of readings, where these are known."""
     X, known = counters.advance(live.work[COUNTERS], rows.slots, rows.times, rows.X)
     _count(report, "reading", int((~known).sum()))

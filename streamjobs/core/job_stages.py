@@ -21,7 +21,6 @@ from streamjobs.stages.order import Order
 from streamjobs.stages.population.reference import DIRECTIONS
 from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
-from streamjobs.stages.sensors.counters import Counters
 from streamjobs.stages.smoothing import Refuted, Smoothing, Transitions
 from streamjobs.stages.stage import JobStage
 from streamjobs.stages.windows import Windows
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from streamjobs.stages.events.rhythm import Rhythm
     from streamjobs.stages.events.silent import SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors
+    from streamjobs.stages.sensors.counters import Counters
 
 
 class WatchSteps(NamedTuple):
@@ -51,7 +51,7 @@ class Steps(NamedTuple):
     A field's name is the name by which stored states know the stage, but for three: see `stages.names.STORED`.
     """
 
-    counters: Counters | None
+    counters: "Counters | None"
     fill: Fill | None
     sensors: Sensors | None
     order: Order

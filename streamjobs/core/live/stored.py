@@ -17,7 +17,6 @@ from streamjobs.stages.names import ALARMS, COUNTERS, DRIFT_REFERENCE, FILL, ORD
 from streamjobs.stages.order import OrderState
 from streamjobs.stages.reference import OVER
 from streamjobs.stages.sensors import SensorsState
-from streamjobs.stages.sensors.counters import CountersState
 from streamjobs.stages.stage import refuse
 
 Decoded = tuple[dict[str, Any], list[str], Offsets]  # states by stage, class names, applied offsets
@@ -81,8 +80,12 @@ def last_event(job: Job, data: bytes) -> tuple[float, Offsets]:
     known = held_stages.of_description(held, job.fingerprint, job.described, job.own)
     name, like = (SENSORS, SensorsState) if SENSORS in job.own else (ORDER, OrderState)
     at = like._fields.index("newest")
-    for before, fields in ((COUNTERS, CountersState._fields), (FILL, FillState._fields)):
-        at += len(fields) if known is not None and before in known else 0
+    if known is not None and COUNTERS in known:  # these come before them
+        from streamjobs.stages.sensors.counters import CountersState
+
+        at += len(CountersState._fields)
+    if known is not None and FILL in known:
+        at += len(FillState._fields)
     if known is None or len(held.arrays) <= at:
         raise SnapshotError("snapshot of another job.")
     newest = held.arrays[at]

@@ -25,7 +25,6 @@ from streamjobs.stages.fill import Fill
 from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
-from streamjobs.stages.sensors.counters import Counters
 from streamjobs.stages.smoothing import Smoothing, Transitions
 from streamjobs.stages.stage import describe
 from streamjobs.stages.statistics import names as statistic_names
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from streamjobs.stages.events.group import Grouped
     from streamjobs.stages.events.silent import SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors
+    from streamjobs.stages.sensors.counters import Counters
 
 CLIP_TARGET = 10.0  # running deviations, where [head] does not say
 _BY_HAND = Places("settings", {})
@@ -55,7 +55,7 @@ class Composition(NamedTuple):
     settings: Settings
     dim: int  # of a sample
     width: int  # of what scaling and map see: dim, or the statistics of a window
-    counters: Counters | None  # where readings become rates
+    counters: "Counters | None"  # where readings become rates
     fill: Fill | None  # where numbers may be missing
     sensors: Sensors | None  # where samples are of several sensors
     windows: Windows | None
@@ -262,10 +262,12 @@ def _scaling(settings: Settings) -> Learner | None:
     return learner_from("scaling", scaling.model_dump(exclude={"from"}))
 
 
-def _counters(settings: Settings) -> Counters | None:
+def _counters(settings: Settings) -> "Counters | None":
     named = settings.source.counters
     if not named:
         return None
+    from streamjobs.stages.sensors.counters import Counters
+
     return Counters(columns=tuple(n for n, (_, field) in enumerate(settings.source.columns) if field in named))
 
 
