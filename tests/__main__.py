@@ -19,7 +19,7 @@ from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.data import NO_RECORDINGS
-from tests.parts import CHECKOUT, LANES, NUMERIC, PARTS, REQUIRED, Part, together
+from tests.parts import CHECKOUT, LANES, PARTS, REQUIRED, TOGETHER, Part, together
 from tests.running import Result, run_part, stopping
 
 
@@ -72,7 +72,9 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Part], str]:
     if not options.what:
         parts = [part for part in PARTS if part.fast or not options.fast]
         parts = [part for part in parts if not (options.k and part.command)]
-        return together(parts) if options.fast else together(parts, "numeric", NUMERIC), ""
+        for name, names in [("tests", None)] if options.fast else TOGETHER.items():
+            parts = together(parts, name, names)
+        return parts, ""
     chosen = []
     for word in options.what:
         if word in by_name:

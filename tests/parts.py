@@ -93,7 +93,8 @@ PARTS = (
 )
 
 
-NUMERIC = ("checks", "learners", "core")  # they use the same compiled loops
+# Parts that run as one: they use the same compiled loops, or the same large imports (pandas, pyarrow, scikit-learn).
+TOGETHER = {"numeric": ("checks", "learners", "core"), "offline": ("worker", "fit", "notebook", "outputs")}
 
 
 def together(parts: list[Part], name: str = "tests", names: Container[str] | None = None) -> list[Part]:
@@ -105,9 +106,11 @@ def together(parts: list[Part], name: str = "tests", names: Container[str] | Non
     if len(members) < 2:
         return parts
     folders = tuple(folder for part in members for folder in part.folders)
-    one = Part(name, folders, within_seconds=sum(part.within_seconds for part in members), members=members)
-    first = parts.index(members[0])
-    return [*parts[:first], *(part for part in parts[first:] if part not in members), one]
+    either = all(part.either for part in members)
+    one = Part(name, folders, either=either, within_seconds=sum(part.within_seconds for part in members), members=members)
+    rest = [part for part in parts if part not in members]
+    rest.insert(parts.index(members[0]) if either else len(rest), one)
+    return rest
 
 
 LANES = 1 + max(part.lane for part in PARTS)

@@ -170,6 +170,9 @@ def test_parts_that_run_together_count_as_before_and_each_needs_a_test(
     tool = Part("tool", command=(sys.executable, "-c", ""))
     first, one = together([*parts, tool])
     assert (first, one.members, one.folders) == (tool, tuple(parts), tuple(str(tmp_path / name) for name in "abc"))
+    late = [replace(part, either=True) for part in parts]
+    names = [part.name for part in together([late[0], tool, *late[1:]], "ab", ("a", "b"))]
+    assert names == ["ab", "tool", "c"], "a long part begins where its first member did: a late one leaves a processor idle"
     monkeypatch.setattr(runner, "REQUIRED", frozenset("abc"))
     monkeypatch.setattr(running, "CHECKOUT", tmp_path)  # test ids begin with the folders as they are given
     one = replace(one, folders=("a", "b", "c"), members=tuple(replace(part, folders=(part.name,)) for part in parts))
