@@ -114,7 +114,9 @@ def test_a_detached_broker_outlives_its_starter_and_keeps_its_data(
     shared, own = jars.home(), tmp_path / "cache" / jars.home().name
     own.mkdir(parents=True)
     (own / "libs").symlink_to(shared / "libs")  # Maven is not needed again
+    usual = jars.archive()
     monkeypatch.setenv("STREAMJOBS_CACHE", str(own.parent))
+    jars.archive().symlink_to(usual)  # to make one would take two thirds of this test
     port = free_port()
     script = f"from streamjobs.kafka.devbroker import detached; print(detached.start({port}))"
     try:
