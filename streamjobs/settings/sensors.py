@@ -34,7 +34,7 @@ class SensorSection(Section):
 
 
 class SensorsSection(Section):
-    name: FieldName = Field(description="field of a sample that names its sensor")
+    name: FieldName = Field(description="field with the sensor's name or number")
     samples: FieldName | None = optional(
         "field of a record with its list of samples, such as payload; absent: the record itself is a sample. "
         "The other paths of [source] lead into a sample; the label may also be a field of the record"

@@ -93,3 +93,15 @@ def test_sensors_that_the_job_does_not_name_do_not_flood_the_dead_letters():
     taken = Taken()
     taken.add(made.report)
     assert taken.nothing_learned() is None and not list(taken.much_skipped()), "what the job asks for is no warning"
+
+
+def test_a_sensor_may_be_named_by_a_whole_number():
+    each = {"3": {"fields": ["v"], "rate": 10}, "04": {"fields": ["v"], "rate": 10}}
+    made = plain({"sensors": {"name": "channel", "each": each, "rate": 10}})
+    at = {"t": START, "v": 1.0}
+    out, _ = run(made, [record(n, {**at, "channel": name}) for n, name in enumerate([3, "3", "04"])])
+    assert out.report.sensor_samples == {"3": 2, "04": 1} and out.report.dead_lettered == {}
+    for other, reason in [(4, "unknown_sensor"), (True, "wrong_value"), (3.0, "wrong_value"), ([3], "wrong_value")]:
+        got, message = letter(made, {**at, "channel": other})
+        assert got == reason and "in field 'channel'" in message
+    assert "'3', '04' in field 'channel'" in letter(made, {**at, "channel": 4})[1]

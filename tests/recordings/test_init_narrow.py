@@ -57,6 +57,29 @@ def test_each_sensor_of_a_key_is_a_column(tmp_path, printed, capsys, names):
     assert done["rows"] >= 3 * 698, "a row a minute, of both numbers at this time"
 
 
+def numbered(name: str, value: str) -> list[dict]:
+    """Two sensors of each machine, at times of their own."""
+    made = rows({"4": 10, "1": 10}, ("board", name, value))
+    made = [one | {name: int(one[name]), "ts": one["ts"] + 0.1 * n % 7} for n, one in enumerate(made)]
+    return sorted(made, key=lambda one: one["ts"])
+
+
+@pytest.mark.parametrize("value", ["v", "value"])
+def test_sensors_may_be_numbered(tmp_path, printed, capsys, value):
+    made = numbered("channel", value)
+    sample = jsonl(tmp_path / "channels.jsonl", made)
+    found = printed(sample)
+    assert [*read_table(found.file)["source"]["sensors"]["each"]] == ["4", "1"]
+    assert found.says(f"fields 4.{value}, 1.{value}; key board; ")
+    done = replayed(found.file, sample, "board", capsys)
+    assert done["samples"] == len(made) and not done["dead_lettered"] and done["rows"] >= 3 * 690
+
+
+def test_numbers_of_a_column_with_another_name_are_not_sensors(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "gears.jsonl", numbered("gear", "value")))
+    assert "sensors" not in read_table(found.file)["source"]
+
+
 def test_a_sensor_that_is_rare_is_left_out_and_its_records_are_skipped(tmp_path, printed, capsys):
     sample = jsonl(tmp_path / "long.jsonl", rows({"temp": 60, "vib": 120, "oil": 86_400, "level": 1_200}, count=1_000))
     found = printed(sample)

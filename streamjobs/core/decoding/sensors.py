@@ -83,7 +83,7 @@ class _Reader:
         self.list = None if section.samples is None else path_of(section.samples)
         self.find_time = find(source.time).find
         self.find_label = None if source.label is None else find(source.label).find
-        self.sensors: dict[str, _Sensor] = {}
+        self.sensors: dict[str | int, _Sensor] = {}  # one that is called 3 by both
         sensors = sensors_of(section)
         of_one: dict[str, Any] = {"sensors": None, "dim": None, **({} if find is event_path else {"envelope": "none"})}
         for one in sensors:
@@ -99,6 +99,9 @@ class _Reader:
                 slice(one.first, one.first + width),
                 fields,
             )
+            if one.name.isascii() and one.name.isdecimal() and str(int(one.name)) == one.name:
+                self.sensors[int(one.name)] = self.sensors[one.name]
+        self.of_names = set(map(type, self.sensors))
         # JSON has no NaN; times as spreadsheets have them are numbers, but not those of [source] time_unit
         self.checks_numbers = source.may_miss or source.format != "json" or source.time_format == EXCEL
         every = list(dict.fromkeys(field for one in sensors for field in one.section.fields))
@@ -141,12 +144,12 @@ class _Reader:
             where = "the record" if self.list is None else f"each place of field {self.list.text!r}"
             raise Problem(reason_for(one), f"expected an object in {where}, got {kind_of(one)}")
         name = self.find_name(one)
-        sensor = self.sensors.get(name) if type(name) is str else None
+        sensor = self.sensors.get(name) if type(name) in self.of_names else None
         if sensor is None:
-            if type(name) is not str:
+            if type(name) not in self.of_names:
                 raise wrong_value("the name of a sensor", self.name, name)
             if not self.skips_others:
-                known = ", ".join(map(repr, self.sensors))
+                known = ", ".join(repr(one) for one in self.sensors if type(one) is str)
                 what = f"expected one of the sensors {known:.200} in field {self.name!r}, got another"
                 raise Problem("unknown_sensor", f"{what}; [source.sensors] other = 'skip' leaves its samples out")
             found.skipped[OTHER] += 1

@@ -19,7 +19,7 @@ NAMES = {
     *("tag", "sensor", "sensor_name", "sensor_type", "attribute", "item", "point", "type", "kind", "name", "indicator"),
     *("messgroesse", "messwert_name", "merkmal", "kanal", "signalname", "metrik", "groesse", "datenpunkt"),
 }
-VALUES = {"value", "val", "reading", "wert", "messwert", "numeric_value", "measured_value"}
+VALUES = {"value", "val", "v", "reading", "wert", "messwert", "numeric_value", "measured_value"}
 MOST_NAMES, LEAST_ROWS = 64, 20  # sensors; rows of each
 TOGETHER = 0.5  # least share of rows with a time that others of the key have
 TWICE = 0.05  # most, of rows with the time and the name of another
@@ -43,18 +43,21 @@ def as_narrow(guessed: Guess, rows: Rows, columns: Sequence[Column], owners: Seq
     names = [
         column.name
         for column in columns
-        if column.kind == "text" and not column.missing and 2 <= column.distinct <= MOST_NAMES
+        if column.kind == "text" or (plain_name(column.name) in NAMES and all(type(one) is int for one in column.values))
+        if not column.missing and 2 <= column.distinct <= MOST_NAMES
         if column.name != guessed.time and column.distinct * LEAST_ROWS <= len(rows)
     ]
     names.sort(key=lambda name: plain_name(name) not in NAMES)
     found = list[Guess]()
     for of_key in _with_key(guessed, owners):
         keys = owners if of_key.key is None else [row.get(of_key.key) for row in rows]
-        others = [name for name in names if name != of_key.key]
         if keys is None or any(map(absent, keys)):
             continue
-        if (name := next((one for one in others if _names_sensors(of_key, rows, keys, one)), None)) is not None:
-            found.append(_by_sensor(of_key, rows, keys, name))
+        for name in names:
+            of_name = of_key._replace(fields=[field for field in of_key.fields if field != name])
+            if name != of_key.key and of_name.fields and _names_sensors(of_name, rows, keys, name):
+                found.append(_by_sensor(of_name, [row | {name: str(row[name])} for row in rows], keys, name))
+                break
     return found[0] if len(found) == 1 else guessed
 
 

@@ -56,7 +56,7 @@ class Narrow(NamedTuple):
             return column_path(field).find
         sensor, column = self.paths[field]
         name_of, number_of = column_path(self.name).find, column_path(column).find
-        return lambda row: number_of(row) if name_of(row) == sensor else None
+        return lambda row: number_of(row) if str(name_of(row)) == sensor else None
 
     def kept(self, fields: Sequence[str]) -> dict[str, list[str]]:
         """The columns of each sensor of which x has fields."""
