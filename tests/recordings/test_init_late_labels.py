@@ -110,3 +110,25 @@ def test_samples_of_which_some_have_no_label_are_no_late_labels(tmp_path, printe
     table = read_table(found.file)
     assert table["source"]["label"] == "label" and "labels" not in table
     assert found.says("guessed from 780 rows") and "no sample" not in found.file.read_text()
+
+
+@pytest.mark.parametrize("label", ["mood", "activity"])
+def test_labels_that_come_after_the_first_rows_are_found(tmp_path, printed, label):
+    """More samples pass before the first label than init looks at to tell the columns; no label is learned in time."""
+    samples = [(n, {"phone": "p1", "ts": START + n, "a": n % 7 / 7, "b": n % 5 / 5}) for n in range(2_600)]
+    labels = [(n + 2_500, {"phone": "p1", "ts": START + n, label: "ab"[n % 2]}) for n in range(0, 1_500, 3)]
+    found = printed(jsonl(tmp_path / "late.jsonl", [one for _, one in sorted(samples + labels, key=lambda one: one[0])]))
+    table = read_table(found.file)
+    assert table["source"]["label"] == label and table["source"]["fields"] == ["a", "b"]
+    assert table["labels"]["wait"] == "53m"
+    assert found.says("learners were not tried: no label of the sample is known before the last row that it could help")
+
+
+def test_samples_of_which_some_have_a_label_have_no_late_labels(tmp_path, printed):
+    rows = [
+        one | ({"activity": "up" if one["warm"] > 18 else "down"} if n % 3 else {}) | ({} if n % 19 else {"acid": None})
+        for n, one in enumerate(event for event in vats() if "warm" in event)
+    ]
+    found = printed(jsonl(tmp_path / "some.jsonl", rows))
+    assert found.source["label"] == "activity" and "labels" not in read_table(found.file)
+    assert not found.says("records of their own") and not found.says("labels that come later")

@@ -75,6 +75,9 @@ def best_learner(file: Path, sample: Sample, guessed: "Guess") -> Best | None:
         note(f"learners were not tried: {error}")
         return None
     without = {one.name: one.half for one in done.controls if one.half is not None}
+    if len({*errors.values(), *without.values()}) == 1 and max(errors.values()) > 0:  # no row had a prediction
+        note("learners were not tried: no label of the sample is known before the last row that it could help")
+        return None
     what = "rmse" if done.task == "regression" else "share of wrong predictions"
     what = f"with {quoted_names([*guessed.categories])} as categories, {what}" if guessed.categories else what
     lists = [", ".join(f"{name} {error:.3g}" for name, error in each.items()) for each in (errors, without)]

@@ -18,6 +18,7 @@ from streamjobs.recordings.columns import (
     LISTS,
     Column,
     Times,
+    absent,
     columns_of,
     columns_of_times,
     flattened,
@@ -58,10 +59,11 @@ def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
     every = itertools.chain.from_iterable(each.rows(how) for each in found)
     first = list(itertools.islice(every, LOOK_AT))
     rows = _of_few_keys(first, every, chosen.key)
+    rows = rows + _of_other_columns(rows, every)
     guessed = guess_rows(rows, str(path), chosen, preset)
     if (only := _only_format(path, guessed, how)) is not None:
         guessed = guess_rows(rows, str(path), chosen._replace(time_format=only), preset)
-    if rows is not first:
+    if rows[: len(first)] != first:
         why = f"few of the keys in the first {LOOK_AT:,} rows repeat there; the rows of {FEW_KEYS} keys were looked at"
         guessed = guessed._replace(remarks=[why, *guessed.remarks])
     return guessed._replace(files=len(found))
@@ -87,6 +89,19 @@ def _of_few_keys(first: list[dict[str, Any]], others: Iterator[dict[str, Any]], 
         if any(len(own) == LOOK_AT for own in taken.values()):
             break
     return next((own for own in taken.values() if len(own) >= 2 * FEW_KEYS), first)
+
+
+def _of_other_columns(rows: list[dict[str, Any]], others: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Later rows with a column that none of these has, and without others that each has: labels that come late."""
+    there = [{name for name, value in row.items() if not absent(value)} for row in rows]
+    known, always, found = set().union(*there), set.intersection(*there) if there else set(), list[dict[str, Any]]()
+    for row in itertools.islice(others, MORE_ROWS):
+        old = row.keys() <= known or all(name in known or absent(value) for name, value in row.items())
+        if not old and any(absent(row.get(name)) for name in always):
+            found.append(row)
+            if len(found) == LOOK_AT // 10:
+                break
+    return found
 
 
 def _only_format(path: Path, guessed: Guess, how: How) -> str | None:

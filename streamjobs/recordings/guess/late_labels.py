@@ -35,12 +35,10 @@ def late_labels(rows: Sequence[dict[str, Any]], owners: Sequence[Any] | None, ch
     named = [name for name in single if (name == chosen if chosen is not None else plain_name(name) in LABELS)]
     if chosen is None and not named and len(single) == 1:
         named = [name for name in single if _repeats(rows, there, owners, shared, name)]
-    if len(named) != 1:
-        return None
-    samples = sum(count for kind, count in kinds.items() if kind - shared - {named[0]})
-    if samples <= kinds.get(shared, 0):  # what all rows have is the sample; some have no label
-        return None
-    return LateLabels(named[0], [kind - shared == {named[0]} for kind in there])
+    if len(named) != 1 or not any(kind - shared - {named[0]} for kind in kinds):
+        return None  # samples of which some have a label have nothing that the others lack
+    alone = [kind - shared == {named[0]} for kind in there]  # also samples that lack the same numbers: few
+    return LateLabels(named[0], alone) if 2 * sum(alone) > sum(named[0] in kind for kind in there) else None
 
 
 def _repeats(
