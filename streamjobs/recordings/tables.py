@@ -241,7 +241,9 @@ def _parquet(place: Place, how: How) -> Iterator[Row]:
 
 
 def plain_time(value: Any) -> Any:
-    """A date as ISO 8601, and a decimal number as a float, as records write them."""
+    """A date as ISO 8601, and a decimal number as a float, as records write them; also in an object."""
+    if isinstance(value, dict):
+        return {name: plain_time(one) for name, one in value.items()}
     if isinstance(value, date):
         return value.isoformat(sep="T") if isinstance(value, datetime) else value.isoformat()
     return float(value) if isinstance(value, Decimal) else value

@@ -1,6 +1,7 @@
 """Times as people and spreadsheets write them: `init` proposes a format, and what is not read is not called right."""
 
-from datetime import datetime, timedelta
+import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from typer.testing import CliRunner
@@ -123,3 +124,18 @@ def test_what_is_not_a_format_of_a_date_is_refused(form):
 def test_a_counter_of_seconds_is_not_a_day_of_a_spreadsheet(tmp_path, printed):
     found = printed(as_csv(tmp_path / "a.csv", table(time=lambda i: 40_000 + i / 50, pump="p1", flow=random)))
     assert "time" not in found.source and found.says("so it does not count from 1970")
+
+
+def test_a_time_in_an_object_of_parquet_is_read(tmp_path, printed, capsys):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import Table
+
+    rows = [
+        {"meta": {"id": f"d{n % 2}", "ts": datetime.fromtimestamp(1_770_000_000 + n, UTC)}, "a": n % 7 / 7, "b": n % 5 / 5}
+        for n in range(400)
+    ]
+    parquet.write_table(Table.from_pylist(rows), tmp_path / "nested.parquet")
+    found = printed(tmp_path / "nested.parquet")
+    assert found.source["time"] == "meta.ts"
+    done = ("replay", found.file, "--input", tmp_path / "nested.parquet", "--key", "meta.id", "--json")
+    assert command(*done) == 0 and json.loads(capsys.readouterr().out)["rows"] == 400
