@@ -170,9 +170,8 @@ def _refuted(composition: Composition) -> Refuted | None:
 
 
 def _alarms(composition: Composition) -> Alarms:
-    detectors = [watch.detector for watch in composition.watches if not watch.control]
-    usual = [getattr(one, "rows_between", 0.0) if one.name == "column_chart" else 0.0 for one in detectors]
-    return Alarms(watches=len(detectors), columns=composition.width, usual=tuple(usual))
+    watches = sum(not watch.control for watch in composition.watches)
+    return Alarms(watches=watches, columns=composition.width)
 
 
 def _watches(watches: tuple[Watch, ...], before_row: int) -> tuple[WatchSteps, ...]:

@@ -33,8 +33,6 @@ START, CHANGED, WATCHED, VERDICT = 0, 1, 2, 3
 DETAILS = VERDICT + WIDE_COLUMNS
 # In columns of the verdict that no record of an alarm has, as -1 - rows: below 0, unlike what states of 0.2.0 have there.
 SILENT, WARM_UP = VERDICT + READY, VERDICT + P_VALUE  # rows at which the detector could not alarm, so far and at the alarm
-LASTED = [VERDICT + ALARM, VERDICT + OPEN]  # the rows at which the latest alarms ended that were learned anew, newest first
-UNRAISED = VERDICT + STATISTIC  # -1 without an open alarm: the detector has one that was not raised
 RECOVERED, LEARNED_ANEW, AT_ONCE = "recovered", "learned anew", "at once"
 LEVELS, KEPT = 13, 4  # times kept: of the last 4 rows, of the last 4 with an even number, a multiple of 4 ..
 
@@ -71,9 +69,7 @@ class Event(NamedTuple):
 class Alarms(JobStage):
     """Makes events of the verdicts of `watches` detectors on rows of `columns` numbers.
 
-    An alarm of a detector without open alarms ends with its row. After two alarms of a watch that ended `LEARNED_ANEW` in
-    its number of `usual` rows it raises none until fewer did: levels that come and go are the key's normal operation.
-    Alarms that ended otherwise do not count. 0 or no number: each alarm is raised.
+    An alarm of a detector without open alarms ends with its row.
     """
 
     persisted_name: ClassVar[str] = "Alarms"
@@ -81,7 +77,6 @@ class Alarms(JobStage):
 
     watches: int = 1
     columns: int = 1
-    usual: tuple[float, ...] = ()
 
     def begin(self, shape: Shape, seed: int) -> AlarmsState:
         details, none = np.full((self.watches, DETAILS), np.nan), np.zeros(self.watches, np.int64)
@@ -153,30 +148,21 @@ class Alarms(JobStage):
         stays = of_rows[:, OPEN] > 0 if verdict.shape[1] >= LONG_COLUMNS else np.zeros(len(alarm), np.bool_)
         was_open = np.empty(len(alarm), np.bool_)
         was_open[1:] = (stays | alarm)[:-1]
-        firsts, usual = seen.slots[seen.first], self.usual[watch] if self.usual else 0.0
-        was_open[seen.first] = (opened[firsts] > 0) | (details[firsts, UNRAISED] == -1.0)
+        was_open[seen.first] = opened[seen.slots[seen.first]] > 0
         silent = of_rows[:, READY] == 0 if verdict.shape[1] >= LONG_COLUMNS else np.zeros(len(alarm), np.bool_)
         for place in np.flatnonzero(alarm | (was_open & ~stays)).tolist():
             row, slot = int(seen.at[place]), seen.slots[place]
             unsaid = details[slot, SILENT] if details[slot, SILENT] < 0.0 else np.nan
-            lasted = np.where(details[slot, LASTED] < 0.0, details[slot, LASTED], np.nan)
-            if (opened[slot] or details[slot, UNRAISED] == -1.0) and (alarm[place] or not stays[place]):
+            if opened[slot] and (alarm[place] or not stays[place]):
                 begins = verdict.shape[1] >= LONG_COLUMNS and of_rows[place, READY] == 0  # 'drift relearn' emptied it
                 anew = begins or of_rows[place, STATISTIC] > 0
                 outcome = LEARNED_ANEW if anew else RECOVERED
-                if opened[slot]:
-                    events.append(Event(row, watch, int(opened[slot]), outcome, details[slot].copy()))
-                if anew and not begins and usual:
-                    lasted = np.array([-1.0 - seen.numbers[place], lasted[0]])
-                opened[slot], details[slot], details[slot, SILENT], details[slot, LASTED] = 0, np.nan, unsaid, lasted
+                events.append(Event(row, watch, int(opened[slot]), outcome, details[slot].copy()))
+                opened[slot], details[slot], details[slot, SILENT] = 0, np.nan, unsaid
             if not alarm[place]:
-                continue
-            if seen.numbers[place] + 1.0 + lasted[1] <= usual:  # NaN: fewer than two
-                details[slot, UNRAISED] = -1.0 if stays[place] else np.nan
                 continue
             said, mine = np.full(DETAILS, np.nan), of_rows[place]
             said[VERDICT : VERDICT + len(mine)] = mine
-            said[LASTED] = np.where(lasted < 0.0, lasted, said[LASTED])
             said[WARM_UP] = unsaid - silent[seen.begins[place] : place].sum()
             since = mine[SINCE] if verdict.shape[1] >= LONG_COLUMNS else np.nan
             said[START], said[WATCHED] = seen.times[place], seen.numbers[place] - 1

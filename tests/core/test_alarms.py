@@ -79,40 +79,6 @@ def test_every_alarm_is_raised_once_and_ends_once() -> None:
     assert len(set(raised)) == len(raised)
 
 
-def levels(changes: list[int], n: int = 4000) -> list:
-    """Rows of one key, of which ay is 8 units up or down again from each of these rows on."""
-    random = np.random.default_rng(9)
-    at = np.searchsorted(changes, np.arange(n), side="right") % 2
-    rows = random.normal(size=(n, 3)) + np.outer(8.0 * at, [0, 1, 0])
-    return [
-        record(offset, b"p0", {**dict(zip(("ax", "ay", "az"), row.tolist(), strict=True)), "ts": START + 0.1 * offset})
-        for offset, row in enumerate(rows)
-    ]
-
-
-def raised_at(told: list[dict]) -> list[int]:
-    return [round((one["start"] - START) / 0.1) for one in told if one["open"]]
-
-
-@pytest.mark.parametrize("size", [7, 4000])
-def test_levels_that_come_and_go_raise_no_alarm_after_two_that_lasted(size: int) -> None:
-    """Until the key has kept its level for the rows of one stated alarm."""
-    records, worker, told = levels([500, 800, 1100, 1400, 1700, 3200]), Worker(job()), list[dict]()
-    for begin in range(0, len(records), size):
-        told += alarms(worker.apply(records[begin : begin + size]))
-        worker.checkpoint()
-        worker.crash()
-    at = raised_at(told)
-    assert len(at) == 3 and all(0 <= one - change < 10 for one, change in zip(at, (500, 800, 3200), strict=True)), at
-    assert [one["outcome"] for one in told if not one["open"]] == ["learned anew"] * 3
-
-
-def test_changes_that_recover_are_raised_where_as_many_that_lasted_are_not() -> None:
-    told = alarms(Worker(job()).apply(levels([500, 530, 900, 930, 1300, 1330], 1500)))
-    assert [one["outcome"] for one in told if not one["open"]] == ["recovered"] * 3
-    assert all(0 <= one - change < 10 for one, change in zip(raised_at(told), (500, 900, 1300), strict=True))
-
-
 @pytest.mark.parametrize(("back", "outcome"), [(400, "recovered"), (700, "learned anew")])
 def test_an_end_says_whether_the_values_are_back_or_are_the_new_reference(back: int, outcome: str) -> None:
     raised, ended, *_ = alarms(Worker(job()).apply(stream(back=back)))

@@ -94,3 +94,22 @@ def test_a_change_of_10000_rows_is_an_alarm_and_each_that_is_raised_ends(which: 
         assert {one["outcome"] for one in ended.values()} == {"recovered"}
     else:
         assert len(raised) <= case.most
+
+
+@pytest.mark.parametrize("watch", ["columns", WATCHES])
+@pytest.mark.parametrize("each", [1_500, 2_500])
+def test_levels_that_never_return_are_found(watch, each) -> None:
+    """Eight levels, each held: what a key has learned before hides no change, but for one that comes while it learns."""
+    random = np.random.default_rng(77)
+    levels = np.cumsum(random.choice([-1, 1], (9, 2)) * random.uniform(2, 5, (9, 2)), axis=0)
+    X = np.repeat(levels, each, axis=0) + random.normal(size=(9 * each, 2))
+    table = pd.DataFrame({"machine": "p", "ts": START + np.arange(len(X)), "a": X[:, 0], "b": X[:, 1]})
+    job = {
+        "source": {"topic": "rows", "fields": ["a", "b"], "time": "ts"},
+        "learner": {"name": "okfeb", "rank": 2, "budget": 6},
+        "drift": {"watch": watch, "false_alarms": "1 per 10000 rows"},
+    }
+    alarms = Job(job).replay(table, key="machine").rows("alarms")
+    of_columns = {int(one["start"] - START) for one in alarms if one["watch"] == "columns"}
+    changes = range(each, len(X), each)
+    assert sum(any(change <= row < change + SOON for row in of_columns) for change in changes) >= 7
