@@ -1,6 +1,5 @@
 """What a worker meets before it works, where it listens, and how it is stopped."""
 
-import io
 import json
 import os
 import resource
@@ -8,7 +7,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from contextlib import ExitStack
 from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
@@ -20,7 +19,6 @@ from tests.brokers.kafka_job import KafkaJob, until
 from tests.brokers.load import SOURCE, Load
 from tests.brokers.verification import verify
 from tests.brokers.workers import CHECKOUT, running_worker
-from tests.commands.jobs import command as typed
 from tests.worker.flood import LIMIT, flooded
 
 
@@ -46,11 +44,7 @@ def commands(job: KafkaJob, *every: tuple[str, ...]) -> list[tuple[int, list[str
 
 
 def command(job: KafkaJob, *words: str) -> tuple[int, list[str]]:
-    """The same of one in this process, which has imported everything."""
-    errors = io.StringIO()
-    with redirect_stdout(io.StringIO()), redirect_stderr(errors):
-        code = typed(*words, job.path)
-    return code, [line for line in errors.getvalue().splitlines() if not line.startswith("{")]
+    return commands(job, words)[0]
 
 
 def made(job: KafkaJob, *topics: tuple[str, int]) -> None:
@@ -72,7 +66,7 @@ def test_a_missing_topic_is_one_line_and_exit_code_3(make_job: MakeJob) -> None:
     features = f"{job.input}.features"
     job.admin.delete_topics([features])[features].result(10)
     until(lambda: features not in job.admin.list_topics(timeout=10).topics, "the topic is gone")
-    for code, lines in (*commands(job, ("run",)), command(job, "check", "--online")):
+    for code, lines in commands(job, ("run",), ("check", "--online")):
         assert code == 3 and len(lines) == 1, (code, lines)
         assert f"topic {job.input}.features (features)" in lines[0] and "streamjobs topics create" in lines[0]
 
@@ -81,7 +75,7 @@ def test_a_wrong_partition_count_is_one_line_and_exit_code_3(make_job: MakeJob) 
     job = make_job("count", make=False, source=SOURCE)
     made(job, (f"{job.input}.features", 3))
     assert command(job, "topics", "create") == (0, [])
-    for code, lines in (*commands(job, ("run",)), command(job, "check", "--online")):
+    for code, lines in commands(job, ("run",), ("check", "--online")):
         assert code == 3 and len(lines) == 1, (code, lines)
         assert f"topic {job.input}.features (features): expected 4 partitions like the input" in lines[0]
         assert "got 3" in lines[0]
