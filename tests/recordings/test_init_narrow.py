@@ -220,3 +220,17 @@ def test_the_name_of_a_sensor_is_no_category(tmp_path, printed):
     table = read_table(found.file)
     assert "categories" not in table["source"] and [*table["source"]["sensors"]["each"]] == ["temp", "vib"]
     assert table["learner"]["name"] == "rls" and found.says("without a model: last label")
+
+
+def test_columns_of_several_machines_in_one_row_are_named_with_what_to_send(tmp_path, printed):
+    rng = random.Random(8)
+    wide = [
+        {"ts": START + n, **{f"pump{m}_{what}": rng.gauss(m, 1) for m in (1, 2) for what in ("temp", "vib")}}
+        for n in range(300)
+    ]
+    found = printed(jsonl(tmp_path / "pumps.jsonl", wide))
+    assert found.says(
+        'if pump1, pump2 are machines of their own, send a record of each, such as {"machine": ..., "ts": ..., "temp"'
+    )
+    keyed = printed(jsonl(tmp_path / "person.jsonl", [one | {"person": "ab"[n % 2]} for n, one in enumerate(wide)]))
+    assert not keyed.says("machines of their own")

@@ -35,7 +35,7 @@ from streamjobs.recordings.guess.late_labels import LateLabels, apart, late_labe
 from streamjobs.recordings.guess.lenient import read_numbers
 from streamjobs.recordings.guess.narrow import as_narrow
 from streamjobs.recordings.guess.result import NOTHING_CHOSEN, Chosen, Guess
-from streamjobs.recordings.guess.x import quoted_names
+from streamjobs.recordings.guess.x import machines_in, quoted_names
 from streamjobs.recordings.tables import HOW, How, untold
 from streamjobs.settings.paths import column_path
 from streamjobs.settings.presets import NAMES, Preset, preset_of
@@ -166,6 +166,8 @@ def guess_rows(
         guessed.remarks.extend(apart(read, guessed))
     guessed = guessed._replace(lenient=[name for name in texts if name in (guessed.time, *guessed.fields)])
     guessed = as_narrow(guessed, read, columns, owners)
+    if "key" in guessed.choose:
+        guessed.remarks.extend(machines_in(guessed.fields, guessed.time))
     if len(read) == len(rows):
         return guessed
     broken = f"{len(rows) - len(read):,} of {len(rows):,} rows are not objects with fields; they would be dead letters"

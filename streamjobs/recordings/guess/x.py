@@ -1,7 +1,8 @@
 """Which columns of a recording make up x: all numbers that mean nothing else, or the one list that holds x."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from streamjobs.recordings.columns import ASIDE, FAULT_WORDS, Column, absent, plain_name, why_no_number
@@ -9,6 +10,8 @@ from streamjobs.settings.types import MOST_NUMBERS
 
 BAD_NAME = "its name holds a quotation mark, a backslash or a control character, which no field of a record may"
 _NO_NAME = re.compile(r'["\\\x00-\x1f]')
+_MACHINE = re.compile(r"([^0-9]*[0-9]+)[_. -]+(.+)")  # pump1_temp
+MOST_MACHINES = 5  # that are named
 LEAST_READINGS = 100  # rows that show whether a column that rises is a meter
 LEAST_THERE, COVERED = 20, 0.9  # rows with a number; least share of the rows that have one of the numbers that come in turns
 
@@ -116,3 +119,20 @@ def _lengths(column: Column) -> list[int]:
 def is_bad(name: str) -> bool:
     """Whether no path leads there: quotation marks that path_of takes are its own."""
     return bool(_NO_NAME.search(name.replace('"', "") if '."' in name or '".' in name else name))
+
+
+def machines_in(fields: Sequence[str], time: str | None) -> Iterator[str]:
+    """What to send where the columns of one row may be those of several machines.
+
+    >>> [line[:40] for line in machines_in(["pump1_temp", "pump1_flow", "pump2_temp", "pump2_flow"], "ts")]
+    ['if pump1, pump2 are machines of their ow']
+    """
+    named = defaultdict[str, list[str]](list)
+    for field in fields:
+        machine = _MACHINE.fullmatch(field)
+        named[machine[1] if machine else ""].append(machine[2] if machine else field)
+    numbers = next(iter(named.values()), [])
+    if len(named) > 1 and len(numbers) > 1 and all(own == numbers for own in named.values()):
+        names = ", ".join([*named][:MOST_MACHINES]) + (", ..." if len(named) > MOST_MACHINES else "")
+        of_one = ", ".join(f'"{name}": ...' for name in ("machine", time or "time", *numbers))
+        yield f"if {names} are machines of their own, send a record of each, such as {{{of_one}}}: one key learns all here"
