@@ -39,6 +39,26 @@ CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
   return fill.call(this, text, ...more);
 };
 """  # remembers the texts of each canvas
+DOTS = """(async () => {
+  const { Charts } = await import(document.querySelector("script[type=module]").src.replace("page.js", "charts.js"));
+  const place = document.body.appendChild(document.createElement("div"));
+  const time = [0, 1, 2, 3, 4, 5].map((at) => 1e9 + 30 * at);
+  const pixels = (values) => {
+    const charts = new Charts(place), one = charts.charts[1];
+    charts.draw({ time, delay_p50: values }, null);
+    return new Promise((done) => setTimeout(() => {
+      const box = one.plot.bbox, canvas = one.plot.ctx.canvas;
+      const [r, g, b] = getComputedStyle(one.legend.querySelector("i")).backgroundColor.match(/\\d+/g).map(Number);
+      const all = one.plot.ctx.getImageData(box.left, box.top, box.width, box.height).data;
+      let count = 0;
+      for (let at = 0; at < all.length; at += 4) count += all[at] === r && all[at + 1] === g && all[at + 2] === b;
+      done(count);
+    }, 50));
+  };
+  const found = [await pixels([null, 5, null, null, null, null]), await pixels([null, null, null, null, null, null])];
+  place.remove();
+  return found;
+})()"""  # pixels in the color of a series with one value, and with none
 BELOW = """(() => {
   const box = document.getElementById("alarms"), end = box.getBoundingClientRect().bottom;
   return [...box.querySelectorAll("tbody tr")].filter((one) => one.getBoundingClientRect().bottom > end + 1).length;
@@ -159,6 +179,11 @@ def test_seven_of_200_machines_in_alarm_are_seen_first(machines: Viewer, width: 
     assert len(rows) == 7 and all("open" in row and "vibration" in row for row in rows)
     assert machines.ask(BELOW) == 0, "all seven without scrolling"
     assert "176 more keys are not shown" in machines.ask("document.getElementById('people-note').textContent")
+
+
+def test_a_value_without_neighbours_stays_visible(machines: Viewer) -> None:
+    one, none = machines.ask(DOTS)
+    assert one > 0 and none == 0
 
 
 def test_a_key_that_is_not_shown_is_reached_from_the_list(machines: Viewer) -> None:

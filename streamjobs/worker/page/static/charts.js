@@ -25,6 +25,9 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+// Places of values without a neighbour, which no line shows.
+const alone = (values) => [...values.keys()].filter((at) => values[at] != null && values[at - 1] == null && values[at + 1] == null);
+
 class Chart {
   constructor(place, about) {
     this.about = about;
@@ -61,7 +64,7 @@ class Chart {
         { ...axis, space: 36, incrs: this.about.steps ?? DECADES, values: show, size: (plot, values) => Math.max(EDGE, 14 + Math.ceil(widest(plot.ctx, values))) },
       ],
       series: [{}, ...this.about.series.map(([, , color]) => ({
-        stroke: css(color), width: 1.75, points: { show: (plot, at, first, last) => last - first < 3, size: 4, fill: css(color) },
+        stroke: css(color), width: 1.75, points: { show: false, filter: (plot, at) => alone(plot.data[at]), size: 4, fill: css(color) },
       }))],
     }, this.data, this.frame);
   }
@@ -110,7 +113,6 @@ export function widest(context, values) {
   context.restore();
   return width;
 }
-
 
 export class Charts {
   constructor(place) {
