@@ -33,6 +33,7 @@ from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.order import Order
 from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
+from streamjobs.stages.sensors.counters import Counters
 from streamjobs.stages.smoothing import Refuted, Smoothing, Transitions
 from streamjobs.stages.windows import Windows
 
@@ -118,6 +119,7 @@ STAGE_NAMES = {
     Windows: "Windows",
     LateLabels: "Waiting",
     ClipTargets: "ClipTargets",
+    Counters: "Counters",
     Idle: "Idle",
     Fallback: "Fallback",
     ClassCounts: "Books",
