@@ -54,7 +54,7 @@ class Profile(NamedTuple):
     most_rows: int  # of a key
     keys: int  # of the file, at most KEYS
     apart: str | None = None  # what keys with samples at rates of their own need
-    wait: float = 0.0  # seconds until the last late label
+    wait: float | None = 0.0  # seconds until the last late label; None: none comes after its sample
     waiting: int = 0  # rows of a key in this time
     codes: Mapping[str, list[float]] = {}  # as of the guess
     gaps: Gaps = Gaps()
@@ -93,7 +93,10 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
         codes=found.codes, counters=found.counters, counts=[name for name in found.counts if name not in found.trending]
     )
     if guessed.wait is not None:
-        guessed = guessed._replace(wait=found.wait, waiting=found.waiting)
+        guessed = guessed._replace(wait=found.wait or 0.0, waiting=found.waiting)
+        if found.wait is None:  # as of folders with a file of labels that sorts before the samples'
+            why = "no label of the sample comes after its sample; one that comes before it becomes a dead letter"
+            guessed = guessed._replace(choose={**guessed.choose, "wait": why})
     left_out = dict.fromkeys(found.still, f"{NEVER}s in the sample")
     left_out |= dict.fromkeys(found.names, "one whole number for each key, as its name")
     left_out |= {name: POSITION for name in guessed.fields if plain_name(name) in COORDINATES}
@@ -188,7 +191,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     pauses = {who: _pause(key[:, 0]) for who, key in kept.items() if len(key) >= LEAST}
     apart = pauses_apart(pauses, second) if windowed(guessed.rate) else None
     usual = [pause for pause in pauses.values() if pause]
-    waiting = math.ceil(late / min(usual)) if usual else 0
+    waiting = math.ceil((late or 0.0) / min(usual)) if usual else 0
     return Profile(
         never,
         trending,
@@ -199,7 +202,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         max(map(len, of_keys), default=0),
         len(of_keys),
         apart,
-        second * late,
+        None if late is None else second * late,
         waiting,
         codes,
         gaps,
@@ -269,13 +272,14 @@ def _pause(times: Array) -> float | None:
 
 def _by_key(
     rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None
-) -> tuple[dict[Any, Array], float]:
-    """(rows, 1 + fields) of each of the first keys: time and numbers, NaN for none. And how late labels come, at most."""
+) -> tuple[dict[Any, Array], float | None]:
+    """(rows, 1 + fields) of each of the first keys: time and numbers, NaN for none. And how late labels come."""
     finds = [None if name is None else _finder(guessed, name) for name in (guessed.time, *guessed.fields)]
     key = guessed.key or next(iter(guessed.candidates.get("key", ())), None)
     key_of = None if key is None or owners is not None else column_path(key).find
     kept: dict[Any, list[list[float]]] = {}
-    newest, late = dict[Any, float](), 0.0
+    newest: dict[Any, float] = {}
+    late: float | None = None  # the most
     of_sample = [column_path(name).find for name in (*guessed.fields, *guessed.categories, *filter(None, [guessed.x]))]
     room = NUMBERS // len(finds)
     for number, (row, owner) in enumerate(zip(rows, itertools.repeat(None) if owners is None else owners, strict=False)):
@@ -288,7 +292,8 @@ def _by_key(
         moment = moment_of(time, guessed.time_format)
         if guessed.wait is not None:
             if all(absent(value := find(row)) or value is ABSENT for find in of_sample):  # type: ignore[arg-type]
-                late = max(late, newest.get(key, moment) - moment)
+                if (after := newest.get(key, -math.inf) - moment) >= 0:
+                    late = max(late or 0.0, after)
                 continue
             newest[key] = max(newest.get(key, moment), moment)
         kept.setdefault(key, []).append([moment, *map(_number, numbers)])

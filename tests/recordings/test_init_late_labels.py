@@ -100,6 +100,19 @@ def test_labels_that_match_no_sample_are_counted(tmp_path, printed):
     assert right.source["label"] == "gravity" and not right.says("the time of no sample") and not right.says("of its own")
 
 
+@pytest.mark.parametrize(("first", "wait"), [("labels", "1s"), ("samples", "27h")])
+def test_where_no_label_comes_after_its_sample_wait_is_to_be_chosen(tmp_path, printed, first, wait):
+    (tmp_path / "vats").mkdir()
+    rows = vats(label="label")
+    for name, late in (("labels", True), ("samples", False)):
+        jsonl(tmp_path / "vats" / f"{name != first}-{name}.jsonl", [row for row in rows if ("label" in row) == late])
+    found = printed(tmp_path / "vats")
+    line = next(line for line in found.text.splitlines() if line.startswith(f'wait = "{wait}"'))
+    assert ("# choose: no label" in line) == (first == "labels")
+    for told in ("not guessed, choose: wait: no label of the sample comes after its sample", "[labels] still needs wait"):
+        assert (told in found.out or found.says(told)) == (first == "labels"), told
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_samples_of_which_some_have_no_label_are_no_late_labels(tmp_path, printed, kind):
     rows = [row | {"label": "abc"[n % 3]} if n % 5 else row for n, row in enumerate(vats()) if "warm" in row]

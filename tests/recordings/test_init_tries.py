@@ -412,6 +412,14 @@ def test_two_machines_that_rest_on_weekends_are_not_compared_with_days_at_work(t
     assert "daily" not in tomllib.loads(found.text)["drift"]
 
 
+@pytest.mark.parametrize("daily", [False, True])
+def test_alarms_to_expect_are_named_where_a_trial_has_more_than_stated(daily):
+    most = Tried(json.loads(WATCH), 1, 3126, Counter(a=4), Counter(), 1.0, Counter(), daily=daily, between=3000)
+    assert len([*Trial([most]).lines()]) == 1, "twice the stated number and two more are chance"
+    more = most._replace(alarms=Counter(a=6))
+    assert [*Trial([more]).lines()][1].startswith("if the sample has no faults, expect up to 1 alarm in 521 rows of a key")
+
+
 def test_where_every_way_alarms_too_often_init_says_what_to_do():
     tried = Tried("columns", 1, 9000, Counter(a=40), Counter(columns=40), 0.9, Counter(level=1), between=10_000)
     _, expected, advice = Trial([tried]).lines()

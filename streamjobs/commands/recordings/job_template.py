@@ -208,6 +208,7 @@ def _labels(guessed: "Guess | None") -> str:
     seconds = math.ceil(max(SPARE * guessed.wait, 1.0))
     unit, of_unit = next(((name, one) for name, one in (("h", 3600), ("m", 60)) if seconds >= 10 * one), ("s", 1))
     came = f"in the sample, labels came up to {_span(guessed.wait)} later" if guessed.wait else "how late labels may come"
+    came = f"choose: {guessed.choose['wait']}" if "wait" in guessed.choose else came
     lines = [
         "[labels]  # a record with the time and the label of an earlier sample, and no numbers, is its label",
         f'wait = "{math.ceil(seconds / of_unit)}{unit}"  # {came}',

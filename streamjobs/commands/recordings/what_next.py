@@ -53,6 +53,8 @@ def what_next(
         first = "[source] still needs time_format: look for 'choose' in it. Then"
     elif guessed is not None and "time_zone" in guessed.choose:
         first = "[source] still needs time_zone: look for 'choose' in it. Then"
+    elif guessed is not None and "wait" in guessed.choose:
+        first = "[labels] still needs wait: look for 'choose' in it. Then"
     if copied:
         first += f": streamjobs rekey {shlex.quote(str(file))} --once; then"
     more = ""
