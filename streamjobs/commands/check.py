@@ -292,7 +292,8 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
             from streamjobs.replay.warm_up import in_words
 
             needed = in_words(sample["rows_to_alarm"], sample["days_to_alarm"])
-            say(f"             a key can alarm after {needed} at least; before, its detector learns")
+            have = f"{sample['rows'] / sample['keys']:,.0f} on average here"
+            say(f"             a key can alarm after {needed} at least, and has {have}; before, its detector learns")
     if "online" in result:
         say(f"  online     {result['online']}")
         for word, text in topic_look.lines(job, result["newest"]):

@@ -298,6 +298,21 @@ def test_check_online_reads_the_newest_records(mock, tmp_path, capsys):
     assert "no state is written yet: a worker that runs writes each within 4 minutes" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("days", "told"), [(0, None), (3, "3.0 days before")])
+def test_check_online_names_times_far_from_the_timestamps_of_their_records(mock, tmp_path, capsys, days, told):
+    job = job_on(mock, tmp_path, f"times{days}")
+    made = job_of(job)
+    mock.create([*made.sinks.values(), changelog(made.settings)])
+    producer = Producer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "log_level": 0})
+    for row in rows(30):
+        stamp = round(1000 * (row["ts"] + 86_400 * days))
+        producer.produce(f"times{days}", json.dumps(row), key=row["person"], timestamp=stamp)
+    assert producer.flush(20) == 0
+    assert command("check", job, "--online") == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  times ")]
+    assert line.endswith(f"{told} the records' timestamps: are they right?") if told else "timestamps" not in line
+
+
 def test_check_online_does_not_call_records_without_keys_right(mock, tmp_path, capsys):
     job = job_on(mock, tmp_path, "blind")
     made = job_of(job)

@@ -94,7 +94,7 @@ def test_keys_that_cannot_alarm_yet_are_counted_with_the_rows_that_they_need(tmp
     assert replayed(tmp_path, WATCHED, needed + 300, "--json") == 0
     assert json.loads(capsys.readouterr().out)["alarms"]["keys_warming_up"] == 0
     assert command("check", tmp_path / "job.toml", "--sample", tmp_path / "rows.jsonl", "--key", "key") == 0
-    assert f"a key can alarm after {needed:,} rows at least" in capsys.readouterr().out
+    assert f"a key can alarm after {needed:,} rows at least, and has {needed + 300:,} on average" in capsys.readouterr().out
 
 
 def test_a_daily_rhythm_needs_days_before_these_rows(tmp_path: Path, capsys) -> None:

@@ -215,6 +215,18 @@ def test_viewers_see_at_once_that_the_newest_samples_are_late() -> None:
     assert _full(figures)["doubts"] == []
 
 
+def test_viewers_see_how_many_records_wait() -> None:
+    _, figures, _ = _with_states()
+    metrics = figures._health.metrics
+    metrics.end_of = lambda number: 700 if number == 0 else None  # type: ignore[method-assign]
+    (partition,) = metrics.partitions()
+    for committed, lag in ((0, 700), (650, 50), (800, 0)):
+        partition.committed = committed
+        figures.look()
+        told = _full(figures)
+        assert told["points"][-1][told["about"]["series"].index("lag")] == lag
+
+
 def test_the_keys_that_are_not_shown_are_listed_by_a_part_of_their_name() -> None:
     asker = Asker(settings_from(JOB), None)  # type: ignore[arg-type]
     assert json.loads(asker.listed("", 1000)) == {"keys": 0, "matching": 0, "names": []}
