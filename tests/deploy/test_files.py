@@ -96,6 +96,8 @@ def test_the_label_of_the_image_names_the_bill_of_materials_that_is_written() ->
 def test_the_image_has_a_bill_of_materials_with_the_hashes_that_its_packages_are_installed_with() -> None:
     text = " ".join((DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "").split())
     (lock,) = re.findall(r"pip install --require-hashes -r (\S+)", text)
+    others = re.findall(r"/opt/streamjobs/bin/pip install (?!--require-hashes )(.+?)(?: &&| RUN|$)", text)
+    assert others == ["--no-deps ."], "every other package has a hash"
     (bill, read) = re.findall(r"cyclonedx-py requirements .*? -o (\S+) .*?(\S+\.lock)", text)[0]
     assert read == lock and bill.startswith("/opt/streamjobs/"), "the last stage copies this folder"
     assert f"`{Path(bill).name}`" in (DEPLOY / "README.md").read_text(encoding="utf-8")

@@ -43,7 +43,10 @@ def test_no_message_or_page_names_a_package_that_no_index_has() -> None:
     texts = [
         path for folder in FOLDERS for ending in ("py", "md", "ipynb") for path in (CHECKOUT / folder).rglob(f"*.{ending}")
     ]
-    named = [str(path) for path in texts if re.search(r"streamjobs\[[a-z,]+\]", path.read_text(encoding="utf-8"))]
+    texts += [CHECKOUT / "README.md", CHECKOUT / "deploy" / "Dockerfile"]
+    name = re.compile(r"streamjobs\[[a-z,]+\]|\b(?:pip|pipx|uv)3? (?:\w+ )?install (?:-\S+ )*['\"]?streamjobs\b(?!-\*)")
+    assert name.search("pip install -U streamjobs") and name.search("pipx install 'streamjobs'")
+    named = [str(path) for path in texts if name.search(path.read_text(encoding="utf-8"))]
     assert len(texts) > 300 and not named
 
 
