@@ -200,6 +200,15 @@ def test_more_keys_in_alarm_than_places_leave_none_to_others() -> None:
     assert list(group.shown) == list(opened)[:MOST_PEOPLE]
 
 
+def test_an_open_alarm_takes_the_place_of_one_that_has_just_ended_and_an_alarm_that_is_over_does_not() -> None:
+    group, first = People(), [f"key-{number:03}" for number in range(MOST_PEOPLE)]
+    group.take([_rows(*first)], (), 1, dict.fromkeys(first))
+    group.take([_rows("over")], [("over", 0.0)], 2)
+    assert list(group.shown) == first
+    group.take([_rows("open")], [("open", 0.0)], 3, {"open": None})
+    assert group.shown["open"].alarm and len(group.shown) == MOST_PEOPLE
+
+
 def test_viewers_see_at_once_that_the_newest_samples_are_late() -> None:
     _, figures, _ = _with_states()
     taken = figures._health.metrics.taken
