@@ -98,12 +98,12 @@ def test_labels_arrive_in_event_time_after_a_window_that_late_was_predicted():
 def test_the_table_has_five_columns_and_each_share_of_right_windows_is_explained_above_it():
     control = Control(["run"] * 2, ["run", "sit"], ["sit"] * 2, ["run", "sit"])
     board = Board({"ann": control}, {"ann": Person("ann", control)})
-    board.people["ann"].all = Score(windows=2, right=2, frozen=1, cold=0, last=1)
+    board.people["ann"].all = Score(windows=4, right=4, frozen=3, cold=2, last=1)
     facts = {"seconds": 2.0, "speed": 10.0, "place": "here", "state": "34 KB", "shared": "39 KB", "job": "job.toml"}
     text = StringIO()
     Console(file=text, width=80).print(summary(board, facts))
     legend, _, table = text.getvalue().partition("Windows predicted right")
     heads, row = (re.split(r" {2,}", line.strip()) for line in table.splitlines()[1:3])
     assert heads == ["person", "windows", "right", "fixed", "last label"]
-    assert row == ["ann", "2", "100 %", "50 %", "50 %"]
+    assert row == ["ann", "4", "100 %", "75 %", "25 %"]
     assert all(f"\n{name}: " in legend for name in heads[2:])
