@@ -327,15 +327,21 @@ def test_check_online_does_not_call_records_without_keys_right(mock, tmp_path, c
     assert "the input topic: all 30 records would be dead letters" in err
 
 
-def test_the_group_has_passed_what_its_outputs_have_though_states_are_written_later(mock, tmp_path, monkeypatch, capsys):
-    job = job_on(mock, tmp_path, "lagging")
+@pytest.mark.parametrize(
+    ("of_each", "told"),
+    [(70, f"has passed {70 * PARTITIONS} of 300 offsets"), (300, "has already passed all 300 offsets: 'run' waits for new")],
+)
+def test_the_group_has_passed_what_its_outputs_have_though_states_are_written_later(
+    mock, tmp_path, monkeypatch, capsys, of_each, told
+):
+    job = job_on(mock, tmp_path, name := f"lagging{of_each}")
     made = job_of(job)
     mock.create([*made.sinks.values(), changelog(made.settings)])
     assert command("produce", job, jsonl(tmp_path / "a.jsonl", list(rows(300))), "--key", "person") == 0
-    commits = {("lagging", n): SimpleNamespace(offset=3, metadata="progress=70") for n in range(PARTITIONS)}
+    commits = {(name, n): SimpleNamespace(offset=3, metadata=f"progress={of_each}") for n in range(PARTITIONS)}
     monkeypatch.setattr("streamjobs.kafka.preflight._commits", lambda *_: commits)
     assert command("check", job, "--online") == 0
-    assert f"{made.settings.job.name} has passed {70 * PARTITIONS} of 300 offsets" in capsys.readouterr().out
+    assert f"{made.settings.job.name} {told}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("acknowledged", [0, 2])
