@@ -37,7 +37,7 @@ def test_a_worker_goes_on_with_another_drift_and_the_same_models(
         assert worker.stop() == 0
     sections = {name: table for name, table in LEARNING.items() if name != "drift"}
     after = KafkaJob(before.bootstrap, tmp_path, before.name, **sections | ({"drift": drift} if drift else {}))
-    said = "That is another [drift]: 'streamjobs drift relearn JOB --all' keeps all models"
+    said = "[drift] was changed: undo that in the job file, or run 'streamjobs drift relearn JOB --all', which keeps"
     for records in (0, 1000):  # a worker says so before a record comes
         after.produce(samples(records, seed=2))
         worker = Worker(after, "a", fork_server=fork_server)

@@ -134,7 +134,7 @@ def _of_another_job(job: Job, held: Snapshot, fresh: dict[str, Any], drift_anew:
         return _migrated(job, held, written, fresh)
     if drift_anew:
         return _checked(job, held, other_drift.kept(held, written, job.own, fresh, job.shape))
-    raise ForeignStateError(snapshot.difference(written, job.described, other_drift.RELEARN))
+    raise ForeignStateError(f"{other_drift.RELEARN} {snapshot.differing(written, job.described)}")
 
 
 def _migrated(job: Job, held: Snapshot, written: Mapping[str, Any], fresh: dict[str, Any]) -> Decoded:

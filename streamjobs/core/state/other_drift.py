@@ -14,8 +14,8 @@ from streamjobs.stages.names import ALARMS, DRIFT_REFERENCE, IDLE, LEARNER, REFE
 from streamjobs.stages.stage import JobStage, Shape
 
 RELEARN = (
-    "That is another [drift]: 'streamjobs drift relearn JOB --all' keeps all models and begins drift detection again with "
-    "this. Or restore those settings."
+    "[drift] was changed: undo that in the job file, or run 'streamjobs drift relearn JOB --all', which keeps all "
+    "models and begins drift detection again. The"
 )
 
 

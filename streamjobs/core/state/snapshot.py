@@ -310,12 +310,16 @@ RESTORE = (
 )
 
 
-def difference(written: Mapping[str, Any], now: Mapping[str, Any], then: str = RESTORE) -> str:
+def difference(written: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """How the job that wrote a snapshot differs from the one that reads it, in one sentence, and what to do then."""
+    return f"{differing(written, now)} {RESTORE}"
+
+
+def differing(written: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     changed = [key for key in {**written, **now} if written.get(key) != now.get(key) and key != FIELDS]
     was = ", ".join(f"{key}={written.get(key, 'absent')}" for key in changed)
     runs = ", ".join(f"{key}={now.get(key, 'absent')}" for key in changed)
-    return f"snapshot was written with {was}; this job runs {runs}. {then}"
+    return f"snapshot was written with {was}; this job runs {runs}."
 
 
 def hashes_of_fields(source: "SourceSection") -> str:
