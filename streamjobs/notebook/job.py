@@ -143,10 +143,10 @@ class Job:
     """A job file, or its sections as a dict, to replay tables through.
 
     job: path of a TOML file, or its sections as a mapping or as `Settings`. Settings of a file may come from the
-    environment, as for the worker.
+    environment, as for the worker. A mapping needs no [source] topic.
     Raises ConfigError with every mistake, one sentence each.
 
-    >>> job = Job({"source": {"topic": "in", "fields": ["x"]}, "learner": {"name": "rls", "task": "regression"}})
+    >>> job = Job({"source": {"fields": ["x"]}, "learner": {"name": "rls", "task": "regression"}})
     >>> job
     Job(rls on ['x'])
     """
@@ -154,7 +154,7 @@ class Job:
     def __init__(self, job: "Path | str | Mapping[str, Any] | Settings") -> None:
         load_own_learners()
         if isinstance(job, Mapping):
-            self.origin, composition = "job", composition_from(job, origin="job")
+            self.origin, composition = "job", composition_from(_with_topic(job), origin="job")
         elif isinstance(job, Settings):
             self.origin, composition = "settings", composition_of(job)
         else:
@@ -247,3 +247,9 @@ def _with_all_tables(composition: Composition) -> Composition:
     possible = {"features": gives_features, "predictions": composition.predicts, "drift": bool(composition.watches)}
     topics = {sink: f"{composition.settings.source.topic}.{sink}" for sink, on in possible.items() if on}
     return composition._replace(sinks=topics | composition.sinks)
+
+
+def _with_topic(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A replay reads no topic, but its ids and outputs contain the name of one."""
+    source = job.get("source")
+    return {**job, "source": {"topic": "job", **source}} if isinstance(source, Mapping) else job
