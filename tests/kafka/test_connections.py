@@ -1,6 +1,7 @@
 """What aiokafka gets wrong: a cluster that names no node yet, and a group routine that died."""
 
 import asyncio
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -144,6 +145,35 @@ def test_requests_that_time_out_together_close_their_own_connection_and_no_other
 
     assert [type(error) for error in asyncio.run(two())] == [RequestTimedOutError, RequestTimedOutError]
     assert [one.open for one in made] == [False, True]
+
+
+class Throttling(Silent):
+    """A connection whose node answers at once, and asks for a wait before the next request."""
+
+    def __init__(self, conns: dict[Any, Silent], made: list[Silent], wait: int) -> None:
+        super().__init__(conns, made)
+        self.wait, self.sent = wait, list[float]()
+
+    async def send(self, request: object, expect_response: bool) -> SimpleNamespace:
+        self.sent.append(time.monotonic())
+        return SimpleNamespace(throttle_time_ms=self.wait)
+
+
+@pytest.mark.parametrize("wait", [0, 200])
+def test_a_client_beyond_its_quota_sends_nothing_for_the_time_that_the_answer_names(wait: int) -> None:
+    """A node does not read the connection meanwhile: what is sent would time out, be sent again, and be read late."""
+
+    async def two() -> list[float]:
+        patches.apply()
+        client, request = AIOKafkaClient(bootstrap_servers="127.0.0.1:1"), ApiVersionRequest()
+        connection = Throttling(client._conns, [], wait)
+        await client.send(1, request)
+        await client.send(1, request)
+        client._conns.clear()
+        return connection.sent
+
+    first, second = asyncio.run(two())
+    assert (second - first >= 0.19) == (wait > 0)
 
 
 def test_a_request_that_times_out_when_its_connection_is_gone_is_only_a_timeout() -> None:

@@ -97,14 +97,23 @@ async def _retriable_lookup(self: Any, kind: Any, key: str) -> Any:
 
 
 async def _send_on_own_connection(self: Any, node_id: int, request: Any, *, group: Any = ConnectionGroup.DEFAULT) -> Any:
-    """When a request times out, close the connection it went through, and no other.
+    """Wait as long as the node's last answer asks for. When a request times out, close its connection, and no other.
+
+    A node answers a client beyond its quota at once, and then reads nothing of its connection for the time that the answer
+    names. A request sent meanwhile may time out, is sent again through another connection, and is read late from the first.
+    Late outputs of a transaction that has ended make the node refuse all that follow (OutOfOrderSequenceNumber).
 
     aiokafka looks that connection up again by its node. If two requests time out together, the first has closed it, and
     the second finds none (KeyError, which ends a producer permanently) or closes the new one made in its place.
     """
-    if not await self.ready(node_id, group=group):
-        raise NodeNotReadyError(f"no connection to node {node_id}")
-    connection = self._conns[node_id, group]
+    connection = None
+    while connection is None:
+        if not await self.ready(node_id, group=group):
+            raise NodeNotReadyError(f"no connection to node {node_id}")
+        connection = self._conns[node_id, group]
+        if (rest := getattr(connection, "throttled_until", 0.0) - time.monotonic()) > 0:
+            await asyncio.sleep(rest)
+            connection = None
     expect_response = not (isinstance(request, ProduceRequest) and request.required_acks == 0)
     try:
         answer = await connection.send(request, expect_response=expect_response)
@@ -113,6 +122,8 @@ async def _send_on_own_connection(self: Any, node_id: int, request: Any, *, grou
         raise RequestTimedOutError() from error
     if expect_response:
         LastAnswer.at = time.monotonic()
+        if (wait := getattr(answer, "throttle_time_ms", 0)) > 0:
+            connection.throttled_until = LastAnswer.at + wait / 1000
     return answer
 
 
