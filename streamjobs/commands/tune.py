@@ -120,7 +120,7 @@ def _write(write: Path, job_file: Path, contents: dict[str, Any], chosen: dict[s
 
 def _forecasts(job: "Job", records: "Sequence[Stored]", as_json: bool) -> bool:
     """Print what forecasts of these records are worth; True if the job predicts no labels: nothing else is tuned."""
-    from streamjobs.recordings.profile import never_negative
+    from streamjobs.recordings.guess.courses import never_negative
     from streamjobs.replay.forecast_table import worth
 
     done = not job.composition.predicts

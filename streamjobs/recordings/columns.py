@@ -82,6 +82,11 @@ class Column(NamedTuple):
         return self.kind == "number" and len(self.values) >= COUNTER_ROWS and all(a < b for a, b in pairs)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it has whole numbers alone."""
+        return self.kind == "number" and all(float(value).is_integer() for value in self.values)
+
+    @property
     def depth(self) -> int:
         """Of a column of lists: 1 numbers, 2 lists of numbers, 0 anything else."""
         if self.kind != "list" or not all(self.values):

@@ -13,6 +13,20 @@ from streamjobs.recordings.arrays import Array
 from streamjobs.recordings.codes import codes_of
 from streamjobs.recordings.columns import absent, plain_name
 from streamjobs.recordings.files import SECONDS, rows_of
+from streamjobs.recordings.guess.courses import (
+    LEAST,
+    MOST_KEYS,
+    WAYS,
+    is_daily,
+    is_name,
+    is_still,
+    most,
+    never_negative,
+    rates_of,
+    same,
+    trend,
+    unit_of,
+)
 from streamjobs.recordings.guess.result import Gaps, Guess, windowed
 from streamjobs.recordings.guess.rows import APART, DECIDES, NEVER, pauses_apart, stands_still
 from streamjobs.recordings.guess.x import quoted_names
@@ -25,23 +39,9 @@ Count = Callable[[Iterable[Mapping[str, Any]]], Iterable[Mapping[str, Any]]]
 LOOK_AT = 1_000_000  # rows of the file
 KEYS = 20  # the first keys of the file
 NUMBERS = 2_000_000  # numbers that are kept
-LEAST = 100  # rows of a key, to tell anything
-NAMED_KEYS, NAMED_ROWS = 5, 3  # least keys, and rows of each, that show a number which names them
-BLOCKS = 10  # parts of a key's rows that are compared
-STEPS, BACK, FAR = 50, 0.02, 0.5  # of a counter that starts over: least steps, most of them back, each over half its range
-RISING = 0.8  # Kendall's tau of the means of the parts: 0.8 by chance in 1 of 4,000 orders
-MOVED = 0.5  # smallest way from the first part to the last, in deviations of the rest
-OFTEN = 0.01  # least share of rows at 0, of a field that cannot be below
-VARIES = 0.1  # least range of most of a counter's rates, over the usual one: a clock has less
-MOST_KEYS = 2 / 3  # of the keys, that show it
-SAME = 0.999  # smallest correlation of a field that follows another
 MOST_GAPS = 0.25  # of the rows, that skipping those without one field's number may cost
 COORDINATES = {"lat", "latitude", "lon", "lng", "long", "longitude"}
 POSITION = "a position, which each journey changes"
-WAYS = "rises", "falls", "rises and starts over"
-DAY, DAYS, OF_DAY = 86_400.0, 3, 0.25  # least whole days of a daily cycle; least share of a day's variance
-FEW_DAYS = 14  # in more, no random walk of 400 repeated a day's wave by chance
-STANDS_OUT = 8.0  # a day's power over that of the periods around it; chosen on random walks and noisy days of seed 1
 
 
 class Profile(NamedTuple):
@@ -168,25 +168,25 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     counters = _as_rates(fields, of_keys, second) if may_count(guessed) else []
     keys = [key for key in of_keys if len(key) >= LEAST]
     numbers = [key[:, 1:] for key in keys]
-    still = [n for n in range(len(fields)) if numbers and all(_is_still(key[:, n]) for key in numbers)]
+    still = [n for n in range(len(fields)) if numbers and all(is_still(key[:, n]) for key in numbers)]
     moving = [n for n in range(len(fields)) if n not in still]
     trending: dict[str, str] = {}
     for n in moving:
-        ways = Counter(_trend(key[:, n]) for key in numbers)
+        ways = Counter(trend(key[:, n]) for key in numbers)
         way = next((way for way in WAYS if ways[way] >= max(MOST_KEYS * len(keys), 1)), None)
         if way is not None:
             trending[fields[n]] = way
     steady = [n for n in moving if fields[n] not in trending]
-    cycles = [n for n in steady if _most(_is_daily(second * key[:, 0], key[:, 1 + n]) for key in keys)]
+    cycles = [n for n in steady if most(is_daily(second * key[:, 0], key[:, 1 + n]) for key in keys)]
     following: dict[str, str] = {}
-    units = [_unit(key) for key in numbers]
+    units = [unit_of(key) for key in numbers]
     for place, n in enumerate(steady):
-        votes = [_same(key, unit, steady[:place], n) for key, unit in zip(numbers, units, strict=True)]
-        first = next((m for m, *shown in zip(steady[:place], *votes, strict=True) if _most(shown)), None)
+        votes = [same(key, unit, steady[:place], n) for key, unit in zip(numbers, units, strict=True)]
+        first = next((m for m, *shown in zip(steady[:place], *votes, strict=True) if most(shown)), None)
         if first is not None and fields[first] not in following:
             following[fields[n]] = fields[first]
     counts = [fields[n] for n in moving if numbers and never_negative(np.concatenate([key[:, n] for key in numbers]))]
-    names = [name for n, name in enumerate(fields) if _is_name([key[:, 1 + n] for key in of_keys])]
+    names = [name for n, name in enumerate(fields) if is_name([key[:, 1 + n] for key in of_keys])]
     never, daily = [fields[n] for n in still if fields[n] not in names], [fields[n] for n in cycles]
     pauses = {who: _pause(key[:, 0]) for who, key in kept.items() if len(key) >= LEAST}
     apart = pauses_apart(pauses, second) if windowed(guessed.rate) else None
@@ -230,29 +230,12 @@ def _as_rates(fields: Sequence[str], of_keys: Iterable[Array], second: float) ->
     keys = [key for key in of_keys if len(key) >= LEAST]
     counters = []
     for n, name in enumerate(fields, 1):
-        rates = [_rates(second * key[:, 0], key[:, n]) for key in keys]
-        if _most(one is not None for one in rates):
+        rates = [rates_of(second * key[:, 0], key[:, n]) for key in keys]
+        if most(one is not None for one in rates):
             counters.append(name)
             for key, rate in zip(keys, rates, strict=True):
                 key[:, n] = np.nan if rate is None else rate
     return counters
-
-
-def _rates(times: Array, readings: Array) -> Array | None:
-    """What readings rose by, a second, NaN where it is not known; None where they fall, or always rise by the same."""
-    there = np.flatnonzero(np.isfinite(readings))
-    steps, pauses, rates = np.diff(readings[there]), np.diff(times[there]), np.full(len(readings), np.nan)
-    moved, back = np.count_nonzero(steps), -steps[steps < 0]
-    if moved < STEPS or len(back) > BACK * moved or readings[there].min() < 0:
-        return None
-    if len(back) and back.min() < FAR * np.ptp(readings[there]):
-        return None
-    known = pauses > 0
-    if not known.any():
-        return None
-    rates[there[1:][known]] = np.where(steps < 0, readings[there[1:]], steps)[known] / pauses[known]
-    low, middle, high = np.nanpercentile(rates, (5, 50, 95))
-    return rates if high - low > VARIES * middle else None
 
 
 def _gaps(fields: Sequence[str], of_keys: Iterable[Array]) -> Gaps:
@@ -332,115 +315,3 @@ def _number(value: Any) -> float:
     if value is ABSENT or absent(value) or not isinstance(value, (int, float)):
         return float("nan")
     return float(value)
-
-
-def _most(shown: Iterable[bool]) -> bool:
-    found = list(shown)
-    return bool(found) and sum(found) >= MOST_KEYS * len(found)
-
-
-def never_negative(values: Array) -> bool:
-    """Whether numbers are never below 0, and often there, as counts are."""
-    there = values[np.isfinite(values)]
-    return len(there) > 0 and bool(there.min() == 0.0 and (there == 0.0).mean() >= OFTEN)
-
-
-def _is_still(values: Array) -> bool:
-    there = values[np.isfinite(values)]
-    return not len(there) or bool((there == there[0]).all())
-
-
-def _is_name(of_keys: Iterable[Array]) -> bool:
-    """Whether each of several keys has one whole number, and no other key has it."""
-    there = [one for values in of_keys if len(one := values[np.isfinite(values)]) >= NAMED_ROWS]
-    numbers = {float(one[0]) for one in there if _is_still(one) and float(one[0]).is_integer()}
-    return len(numbers) == len(there) >= NAMED_KEYS
-
-
-def _trend(values: Array) -> str | None:
-    """Whether the means of equal parts rise or fall all the way, and farther than the values vary around them.
-
-    Else whether they rise step by step and start over now and then, as a counter of 16 bits does.
-    """
-    there = values[np.isfinite(values)]
-    if len(there) < LEAST:
-        return None
-    parts = np.array_split(there, BLOCKS)
-    means = np.array([part.mean() for part in parts])
-    later, earlier = np.triu_indices(BLOCKS, 1)[::-1]
-    tau = np.sign(means[later] - means[earlier]).mean()
-    spread = np.sqrt(np.mean([part.var() for part in parts]))
-    if abs(tau) >= RISING and abs(means[-1] - means[0]) >= MOVED * spread:
-        return WAYS[0] if tau > 0 else WAYS[1]
-    steps = np.diff(there)
-    back, most = -steps[steps < 0], BACK * np.count_nonzero(steps)
-    over = np.count_nonzero(steps) >= STEPS and 0 < len(back) <= most and back.min() >= FAR * np.ptp(there)
-    return WAYS[2] if over else None
-
-
-def _is_daily(times: Array, values: Array) -> bool:
-    """Whether a sine of a day, with its double, as on other days, explains a share of the variance of most days."""
-    there = np.isfinite(times) & np.isfinite(values)
-    times, values = times[there] - times[there].min(initial=np.inf), values[there]
-    days = int(np.max(times, initial=0.0) / DAY + OF_DAY) if len(times) >= LEAST else 0
-    if days < DAYS:
-        return False
-    number = np.minimum((times / DAY).astype(np.int64), days - 1)
-    counts = np.maximum(np.bincount(number, minlength=days), 1)
-    angles = 2 * np.pi / DAY * times
-    columns = [values, *(wave(n * angles) for n in (1, 2) for wave in (np.sin, np.cos))]
-    within = [
-        column - (np.bincount(number, column, days) / counts)[number] for column in columns
-    ]  # without the level of each day
-    waves = np.stack(within[1:], axis=1)
-    rest = within[0].copy()
-    for odd in (0, 1):  # every second day by the others
-        others = number % 2 != odd
-        rest[~others] -= waves[~others] @ np.linalg.lstsq(waves[others], within[0][others], rcond=None)[0]
-    left, all_of = (np.bincount(number, one**2, days) for one in (rest, within[0]))
-    repeats = _most((left < (1 - OF_DAY) * all_of)[np.bincount(number, minlength=days) > 1])
-    return repeats and (days > FEW_DAYS or _stands_out(times, values, days))
-
-
-def _stands_out(times: Array, values: Array, days: int) -> bool:
-    """Whether a day, or half of one, has far more power than the periods around it: a random walk has waves of all periods.
-
-    The power is that of the differences. The usual one is the geometric mean of the powers around, so that any spectrum
-    that falls as a power of the frequency, from noise to a random walk, gives about 1.
-    """
-    order = np.argsort(times, kind="stable")
-    times, values = times[order][times[order] < days * DAY], values[order][times[order] < days * DAY]
-    pauses, moves = np.diff(times), np.diff(values)
-    moves -= pauses * (moves.sum() / pauses.sum())
-    middle = (times[1:] + times[:-1]) / 2
-    for harmonic in (days, 2 * days):  # waves in all days
-        waves = np.arange(harmonic - 2 * days // 3, harmonic + 2 * days // 3 + 1)
-        power = np.array([abs(np.exp(-2j * np.pi * wave / (days * DAY) * middle) @ moves) ** 2 for wave in waves])
-        usual = np.exp(np.log(np.maximum(power[waves != harmonic], np.finfo(float).tiny)).mean())
-        if power[waves == harmonic][0] > STANDS_OUT * usual:
-            return True
-    return False
-
-
-def _unit(numbers: Array) -> Array | None:
-    """The columns with mean 0 and length 1, or 0 where they never change; None where a number is missing."""
-    if not np.isfinite(numbers).all():
-        return None
-    apart = numbers - numbers.mean(axis=0)
-    length = np.linalg.norm(apart, axis=0)
-    return apart / np.where(length > 0, length, np.inf)  # type: ignore[no-any-return]
-
-
-def _same(numbers: Array, unit: Array | None, earlier: Sequence[int], n: int) -> list[bool]:
-    """Whether column n has the course of each earlier one. unit: as `_unit` gives, which compares thousands at once."""
-    if unit is None:
-        return [_is_same(numbers[:, m], numbers[:, n]) for m in earlier]
-    return (np.abs(unit[:, earlier].T @ unit[:, n]) >= SAME).tolist()  # type: ignore[no-any-return]
-
-
-def _is_same(first: Array, second: Array) -> bool:
-    there = np.isfinite(first) & np.isfinite(second)
-    first, second = first[there], second[there]
-    if len(first) < LEAST or not first.std() or not second.std():
-        return False
-    return bool(abs(np.corrcoef(first, second)[0, 1]) >= SAME)

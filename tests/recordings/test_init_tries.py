@@ -13,7 +13,7 @@ import pytest
 from streamjobs.commands.recordings.trial import Trial, Tried, _usual
 from streamjobs.job_files import job_of, load_job
 from streamjobs.recordings.files import records_of
-from streamjobs.recordings.profile import _is_daily
+from streamjobs.recordings.guess.courses import is_daily
 from streamjobs.recordings.tables import How
 from streamjobs.replay.engine import Replay
 from tests.commands.jobs import jsonl
@@ -273,7 +273,7 @@ def test_random_walks_of_three_days_are_hardly_ever_called_daily_and_noisy_days_
         walks = random.normal(size=(200, 432)).cumsum(axis=1)
         days = np.sin(2 * np.pi * (rows / 144 + random.random((200, 1)))) + random.normal(size=(200, 432))
         counts = random.poisson(np.exp(1 + 0.8 * np.sin(2 * np.pi * (rows / 144 + random.random((200, 1))))))
-        found += [sum(_is_daily(START + 600.0 * rows, one) for one in kind) for kind in (walks, days, counts.astype(float))]
+        found += [sum(is_daily(START + 600.0 * rows, one) for one in kind) for kind in (walks, days, counts.astype(float))]
     assert found[0] <= 24 and found[1] >= 520 and found[2] >= 580, found
 
 
@@ -531,7 +531,7 @@ def test_rows_of_an_idle_sensor_are_neither_watched_nor_warm_up(tmp_path, printe
 
 def test_thousands_of_columns_are_compared_at_once(tmp_path, printed, monkeypatch):
     """Two by two, 2,000 columns took minutes."""
-    monkeypatch.setattr("streamjobs.recordings.profile._is_same", None)
+    monkeypatch.setattr("streamjobs.recordings.guess.courses._is_same", None)
     X = np.random.default_rng(5).normal(size=(120, 40)).round(3)
     X[:, 30] = 2 * X[:, 7] + 1
     found = printed(as_csv(tmp_path / "a.csv", [{f"s{n}": x for n, x in enumerate(row)} for row in X.tolist()]))

@@ -23,7 +23,7 @@ from streamjobs.recordings.columns import (
 from streamjobs.recordings.exports import TIME
 from streamjobs.recordings.files import SECONDS
 from streamjobs.recordings.guess.categories import OTHER_WORDS, categories_of
-from streamjobs.recordings.guess.keys import OWNER, is_whole, key_by_turns
+from streamjobs.recordings.guess.keys import OWNER, key_by_turns
 from streamjobs.recordings.guess.result import Chosen, Gaps, Guess, windowed
 from streamjobs.recordings.guess.rows import MOST_FALLS, oddities, parts_of_times, rates_apart, rises
 from streamjobs.recordings.guess.x import BAD_NAME, X, in_turns, is_bad, quoted_names, x_of
@@ -222,7 +222,7 @@ class Columns:
             return False
         falls = sum(a > b for a, b in itertools.pairwise(column.values))
         if plain_name(column.name) == "t":
-            return falls > MOST_FALLS * len(column.values) and not self._rises(column, is_whole)
+            return falls > MOST_FALLS * len(column.values) and not self._rises(column, lambda one: one.is_whole)
         return falls > 0 and says_duration(column.name)
 
     def _unsure(self, what: str, candidates: list[str], why: str) -> None:
@@ -234,7 +234,7 @@ class Columns:
             return self.chosen.key or None
         found: list[Column] = []
         for column in sorted(self._unused(KEYS), key=lambda column: rank_of(column.name, KEYS)):
-            if column.kind != "text" and not is_whole(column):
+            if column.kind != "text" and not column.is_whole:
                 continue
             if column.distinct == len(self.rows) >= COUNTER_ROWS:
                 self.left_out[column.name] = "is different in every row, so it cannot be the key"

@@ -49,7 +49,7 @@ def key_by_turns(rows: Rows, columns: Sequence[Column], time: str | None, label:
         column for column in columns if column.missing <= most and column.name != label and 2 * column.distinct <= len(rows)
     ]
     texts = [c for c in there if not says_time(c.name) and plain_name(c.name) not in LABELS]
-    texts = [c for c in texts if (c.kind == "text" and not c.has_clocks) or (names_id(c.name) and is_whole(c))]
+    texts = [c for c in texts if (c.kind == "text" and not c.has_clocks) or (names_id(c.name) and c.is_whole)]
     ids = [c for c in texts if names_id(c.name) and c.distinct > 1]
     taken = False
     for some in filter(None, (ids, texts)):
@@ -70,15 +70,11 @@ def key_by_turns(rows: Rows, columns: Sequence[Column], time: str | None, label:
     numbers = (
         []
         if names or time is None
-        else [c.name for c in there if plain_name(c.name) not in ASIDE and is_whole(c) and _owns(rows, c.name, time)]
+        else [c.name for c in there if plain_name(c.name) not in ASIDE and c.is_whole and _owns(rows, c.name, time)]
     )
     if len(numbers) == 1:
         return Turns(numbers[0], "several rows have the same time, and for each of its numbers times rise at one pace")
     return Turns(None, candidates=names or numbers, states=states)
-
-
-def is_whole(column: Column) -> bool:
-    return column.kind == "number" and all(float(value).is_integer() for value in column.values)
 
 
 def _owns(rows: Rows, name: str, time: str) -> bool:

@@ -35,7 +35,8 @@ def x_of(
 ) -> X:
     """columns: those that are nothing else; what is not part of x is put into `left_out`. times: the column of the time.
 
-    meters: numbers that rise in every row, with fractions, may be readings of a meter, which their profile tells."""
+    meters: numbers that rise in every row, with fractions, may be readings of a meter, which their profile tells.
+    """
     lists, fields, turns = [], [], in_turns(columns, rows)
     for column in columns:
         if column.name in left_out:
@@ -48,9 +49,7 @@ def x_of(
         elif column.depth:
             lists.append(column)
             continue
-        elif column.rises and not (
-            meters and len(column.values) >= LEAST_READINGS and not all(map(_is_whole, column.values))
-        ):
+        elif column.rises and not (meters and len(column.values) >= LEAST_READINGS and not column.is_whole):
             why = "rises in every row: a time or a counter"
         elif why is None and 2 * column.missing > len(rows) and column.name not in turns:
             why = f"empty in {column.missing:,} of {len(rows):,} rows"
@@ -106,10 +105,6 @@ def _of_lists(lists: Sequence[Column], fields: list[str], times: Column | None, 
 def quoted_names(names: Sequence[str]) -> str:
     """The first names, for a sentence."""
     return ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-
-
-def _is_whole(value: Any) -> bool:
-    return float(value).is_integer()
 
 
 def _lengths(column: Column) -> list[int]:
