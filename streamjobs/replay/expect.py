@@ -39,9 +39,10 @@ class Expected:
         where = f"{output.sink} of key {got['key']!r}, output {index + 1} (from {got['id']})"
         if index >= len(recorded):
             self.problem = f"{where}: expected {len(recorded)} outputs at most, as in {self.origin}."
-        elif (
-            difference := _difference(self._as_here(output.sink, recorded[index], got["value"]), got["value"])
-        ) is not None:
+            return
+        expected = self._as_here(output.sink, recorded[index], got["value"])
+        difference = _difference(expected, got["value"])
+        if difference is not None:
             self.problem = f"{where}: {difference}."
         else:
             self.compared += 1

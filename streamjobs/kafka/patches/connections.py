@@ -106,14 +106,14 @@ async def _send_on_own_connection(self: Any, node_id: int, request: Any, *, grou
     aiokafka looks that connection up again by its node. If two requests time out together, the first has closed it, and
     the second finds none (KeyError, which ends a producer permanently) or closes the new one made in its place.
     """
-    connection = None
-    while connection is None:
+    while True:
         if not await self.ready(node_id, group=group):
             raise NodeNotReadyError(f"no connection to node {node_id}")
         connection = self._conns[node_id, group]
-        if (rest := getattr(connection, "throttled_until", 0.0) - time.monotonic()) > 0:
-            await asyncio.sleep(rest)
-            connection = None
+        rest = getattr(connection, "throttled_until", 0.0) - time.monotonic()
+        if rest <= 0:
+            break
+        await asyncio.sleep(rest)
     expect_response = not (isinstance(request, ProduceRequest) and request.required_acks == 0)
     try:
         answer = await connection.send(request, expect_response=expect_response)
