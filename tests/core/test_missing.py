@@ -18,7 +18,7 @@ from streamjobs.errors import SnapshotError
 from streamjobs.stages.fill import Fill
 from streamjobs.stages.names import FILL
 from tests.commands.jobs import problems, table
-from tests.core.driving import fresh, same_bits
+from tests.core.driving import fresh, in_parts, same_bits
 from tests.core.streams import START, TOPIC, Worker, values
 from tests.core.streams import settings as job_settings
 from tests.sizes import examples
@@ -146,21 +146,8 @@ def test_the_stage_is_its_definition_in_any_batches_and_after_a_restart(seed, cu
     times, slots = 1e9 + np.cumsum(rng.integers(-1, 4, n)).astype(float), rng.integers(0, 2, n)
     start = fresh(stage, 3, 1)
 
-    def driven(cuts):
-        work = stage.workspace(start, slots=2)
-        for slot in range(2):
-            stage.load(work, slot, start)
-        made = []
-        for begin, end in zip([0, *cuts], [*cuts, n], strict=True):
-            made.append(stage.advance(work, slots[begin:end], times[begin:end], X[begin:end]))
-            states = [stage.save(work, slot, start) for slot in range(2)]
-            work = stage.workspace(start, slots=2)
-            for slot, state in enumerate(states):
-                stage.load(work, slot, state)
-        return [np.concatenate(part) for part in zip(*made, strict=True)]
-
-    filled, verdict, total = whole = driven([])
-    assert same_bits(whole, driven([cut]))
+    filled, verdict, total = whole = in_parts(stage, start, [], slots, times, X)
+    assert same_bits(whole, in_parts(stage, start, [cut], slots, times, X))
     for slot in range(2):
         mine = slots == slot
         rows, verdicts = naive(policies, 3.0, times[mine], X[mine])
