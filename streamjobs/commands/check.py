@@ -169,20 +169,23 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
         raise ConfigError(f"{path}: expected records to decode; got none.")
     decoded = job.decode(records)
     first = first_rows(job, records, SHOWN) if len(decoded.owner) else None
+    needed, keys = rows_to_alarm(job), len({record.key for record in records})
+    ready = sum(rows >= needed for rows in first.watched) if first is not None and needed else 0
     reasons: dict[str, int] = {}
     for _, error in decoded.errors:
         reasons[error.reason] = reasons.get(error.reason, 0) + 1
     return {
         "records": len(records),
         "samples": len(decoded.owner),
-        "keys": len({record.key for record in records}),
+        "keys": keys,
         "labelled": sum(label is not None for label in decoded.labels),
         "time_unit": getattr(job.decode, "unit", None),  # that time_unit = "auto" is decided for
         "dead_letters": reasons,
         "first_error": str(decoded.errors[0][1]) if decoded.errors else None,
         "rows": first.rows if first is not None else 0,
-        "rows_to_alarm": rows_to_alarm(job),
+        "rows_to_alarm": needed,
         "days_to_alarm": days_to_alarm(job),
+        "keys_warming_up": keys - ready if needed else None,
         "skipped": dict(first.skipped) if first is not None else {},
         "unlike": first.unlike if first is not None else None,
         "first_rows": first
@@ -293,7 +296,8 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
 
             needed = in_words(sample["rows_to_alarm"], sample["days_to_alarm"])
             have = f"{sample['rows'] / sample['keys']:,.0f} on average here"
-            say(f"             a key can alarm after {needed} at least, and has {have}; before, its detector learns")
+            fewer = f"{sample['keys_warming_up']:,} of {many(sample['keys'], 'key')} of the sample have fewer"
+            say(f"             a key can alarm after {needed} at least, and has {have}; {fewer}")
     if "online" in result:
         say(f"  online     {result['online']}")
         for word, text in topic_look.lines(job, result["newest"]):

@@ -12,10 +12,11 @@ from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record
 from streamjobs.core.unlearned import apart, outside
 from streamjobs.replay.engine import Replay
+from streamjobs.replay.warm_up import days_to_alarm
 from streamjobs.settings.composition import derived
 from streamjobs.settings.sections import LearnerSection, ScalingSection, Settings, SinksSection
 
-_SINK = "features"
+_SINK, _DAY = "features", 86_400_000  # milliseconds
 
 
 class Row(NamedTuple):
@@ -33,6 +34,7 @@ class FirstRows(NamedTuple):
     unscaled: list[Row]  # in the units of the records
     scaled: list[Row]  # the same rows; empty where scaling is off, or that of a population
     rows: int  # of all records
+    watched: list[int]  # rows of each key that had any, without its first `days_to_alarm`
     skipped: Counter[str]  # samples and windows that gave none, by reason
     unlike: str | None  # a sentence where most rows are unlike all that taught the job's population
 
@@ -43,10 +45,11 @@ def first_rows(job: Job, records: Sequence[Record], most: int) -> FirstRows:
     No learner runs: in its place stands one that passes its input through.
     """
     settings, shared = job.settings, job.population and job.population.scaling
-    unscaled, replay = _rows(settings, ScalingSection(method="none"), records, len(records) if shared else most)
+    none, wait = ScalingSection(method="none"), days_to_alarm(job) * _DAY
+    unscaled, watched, replay = _rows(settings, none, records, len(records) if shared else most, wait)
     scaled: list[Row] = []
     if settings.scaling.method != "none" and job.population is None:
-        scaled, _ = _rows(settings, settings.scaling, records, most)
+        scaled = _rows(settings, settings.scaling, records, most)[0]
     if unscaled and job.convolutions is not None:  # in the place of the samples behind the statistics
         X = job.convolutions.rows(np.array([row.numbers for row in unscaled], float))
         unscaled = [row._replace(numbers=numbers) for row, numbers in zip(unscaled, X.tolist(), strict=True)]
@@ -54,7 +57,7 @@ def first_rows(job: Job, records: Sequence[Record], most: int) -> FirstRows:
     if unscaled and shared:
         rows = shared.learner.transform(shared.state, np.array([row.numbers for row in unscaled], float))
         tally.outside.update(outside(columns, rows, settings.scaling.clip, _apart(job, rows)))
-    return FirstRows(columns, unscaled[:most], scaled, tally.rows, tally.skipped, tally.unlike)
+    return FirstRows(columns, unscaled[:most], scaled, tally.rows, watched, tally.skipped, tally.unlike)
 
 
 def _apart(job: Job, scaled: Array) -> Array | None:
@@ -67,7 +70,9 @@ def _apart(job: Job, scaled: Array) -> Array | None:
     return apart(job.directions.rows(X))
 
 
-def _rows(settings: Settings, scaling: ScalingSection, records: Sequence[Record], most: int) -> tuple[list[Row], Replay]:
+def _rows(
+    settings: Settings, scaling: ScalingSection, records: Sequence[Record], most: int, wait: int = 0
+) -> tuple[list[Row], list[int], Replay]:
     passing = Settings(
         job=settings.job,
         source=settings.source,
@@ -77,11 +82,14 @@ def _rows(settings: Settings, scaling: ScalingSection, records: Sequence[Record]
         sinks=SinksSection(features=f"{settings.source.topic}.{_SINK}"),
     )
     replay, rows = Replay(Job.from_composition(derived(passing))), list[Row]()
+    firsts, watched = dict[bytes | None, int](), Counter[bytes | None]()
 
     def take(output: Output) -> None:
+        if output.sink == _SINK:
+            watched[output.key] += output.timestamp - firsts.setdefault(output.key, output.timestamp) >= wait
         if output.sink == _SINK and len(rows) < most:
             value = json.loads(output.value or b"null")
             rows.append(Row(value["key"], value["ts"], value["z"]))
 
     replay.run(records, take, lambda tally: None)
-    return rows, replay
+    return rows, list(watched.values()), replay

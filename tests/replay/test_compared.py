@@ -94,14 +94,21 @@ def test_keys_that_cannot_alarm_yet_are_counted_with_the_rows_that_they_need(tmp
     assert replayed(tmp_path, WATCHED, needed + 300, "--json") == 0
     assert json.loads(capsys.readouterr().out)["alarms"]["keys_warming_up"] == 0
     assert command("check", tmp_path / "job.toml", "--sample", tmp_path / "rows.jsonl", "--key", "key") == 0
-    assert f"a key can alarm after {needed:,} rows at least, and has {needed + 300:,} on average" in capsys.readouterr().out
+    found = f"a key can alarm after {needed:,} rows at least, and has {needed + 300:,} on average here; "
+    assert found + "0 of 2 keys of the sample have fewer" in capsys.readouterr().out
+    rows = (tmp_path / "rows.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "rows.jsonl").write_text("".join(rows[: 2 * needed - 1]))  # key y lacks its last row
+    assert command("check", tmp_path / "job.toml", "--sample", tmp_path / "rows.jsonl", "--key", "key") == 0
+    assert "1 of 2 keys of the sample have fewer" in capsys.readouterr().out
 
 
 def test_a_daily_rhythm_needs_days_before_these_rows(tmp_path: Path, capsys) -> None:
     assert replayed(tmp_path, WATCHED + "daily = true\n", 300) == 0
     assert "from at least 2 days and 1," in capsys.readouterr().err
-    assert command("check", tmp_path / "job.toml", "--sample", tmp_path / "rows.jsonl", "--key", "key") == 0
-    assert "a key can alarm after 2 days and 1," in capsys.readouterr().out
+    sample = recording(tmp_path, 2 * 1440 + 900)  # more rows than a key needs, too few of them after two days
+    assert command("check", tmp_path / "job.toml", "--sample", sample, "--key", "key") == 0
+    out = capsys.readouterr().out
+    assert "a key can alarm after 2 days and 1," in out and "2 of 2 keys of the sample have fewer" in out
 
 
 def test_the_readme_names_the_first_row_that_can_alarm(tmp_path: Path) -> None:
