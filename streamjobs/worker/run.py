@@ -50,7 +50,7 @@ FAIL_WITHIN = 10.0  # seconds for leaving the group after a failure: no checkpoi
 GIVE_UP = 10.0  # seconds more, then the process ends hard: everything acknowledged is stored
 NO_NEW_RECORD = (
     "group {0.job.name} has already passed all {1:,} offsets of topic {0.source.topic}; "
-    "a job with another [job] name begins at the first record"
+    "to begin at the first record, give the job another [job] name"
 )
 NEW_GROUP = (
     "group {0.job.name} has no offsets yet: it begins at the first of {1:,} offsets of topic {0.source.topic}; states of "

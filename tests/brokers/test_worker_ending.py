@@ -243,14 +243,19 @@ def listening(pid: int) -> set[tuple[str, int]]:
     return found
 
 
-def test_a_worker_of_a_group_that_has_passed_everything_says_so(make_job: MakeJob, fork_server: ForkServer) -> None:
+def test_a_worker_of_a_group_that_has_passed_everything_names_the_way_to_the_first_record(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     job = hash_job(make_job, "passed")
     job.produce(numbers(100))
     assert wait_for_exit(Worker(job, program=ONCE, fork_server=fork_server))[0] == 0
     worker, passed = Worker(job, program=HASH, fork_server=fork_server), f"{job.name} has already passed all 100 offsets"
     until(lambda: worker.events("waiting for new records"), "the sentence")
     assert worker.stop() == 0 and passed in worker.events("waiting for new records")[0]["reason"]
-    assert f"group      {passed}: 'run' waits for new records" in output_of("check", job.path, "--online")[1]
+    way = "to begin at the first record, give the job another [job] name"
+    assert f"group      {passed}: 'run' waits for new records; {way}" in output_of("check", job.path, "--online")[1]
+    other = Worker(job, program=ONCE, fork_server=fork_server, STREAMJOBS_JOB__NAME=f"{job.name}-other")
+    assert wait_for_exit(other)[0] == 0 and len(job.sink("predictions")) == 200
 
 
 def test_of_two_workers_with_one_instance_id_the_former_one_ends_with_code_3(

@@ -141,8 +141,8 @@ def test_a_worker_that_runs_once_fails_where_nothing_of_what_came_can_be_used(tm
 
         code, said, events = once()
         assert (code, said) == (0, [])
-        passed = "has already passed all 40 offsets of topic imu; a job with another [job] name begins at the first record"
-        assert events["no new record"]["reason"].endswith(passed)
+        passed = "has already passed all 40 offsets of topic imu; to begin at the first record, "
+        assert passed + "give the job another [job] name" in events["no new record"]["reason"]
 
         send([json.dumps({"ax": i, "ay": 1, "az": 2}).encode() for i in range(400)])  # of one millisecond
         code, said, events = once()

@@ -34,6 +34,7 @@ def lines(job: "Job", found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if by_group is None:
         yield "group", f"{group} has no offsets yet: it begins at the first of {ends:,}"
     elif by_group >= ends > 0:
-        yield "group", f"{group} has already passed all {ends:,} offsets: 'run' waits for new records"
+        way = "to begin at the first record, give the job another [job] name"
+        yield "group", f"{group} has already passed all {ends:,} offsets: 'run' waits for new records; {way}"
     else:
         yield "group", f"{group} has passed {by_group:,} of {ends:,} offsets"
