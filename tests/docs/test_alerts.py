@@ -94,6 +94,10 @@ GUARDS = {  # what keeps an alert silent in the harmless situation that is neare
     "StreamjobsPopulationDrift": (">= 20", ">= 2"),
     "StreamjobsDiskFilling": ("and predict_linear(streamjobs_state_disk_free_bytes[1h] offset 90m, 24 * 3600) < 0", ""),
     "StreamjobsRestarting": ("> 2", "> 1"),
+    "StreamjobsNoRecords": (
+        "unless on (job, job_name) sum by (job, job_name) (instance:streamjobs_consumer_lag_records:sum) > 0",
+        "",
+    ),
     "StreamjobsNotReady": ("and streamjobs_recovery_remaining_records == 0", ""),
 }
 ALSO = {  # a second one
