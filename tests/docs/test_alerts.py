@@ -3,6 +3,7 @@
 import re
 import subprocess
 from collections.abc import Container, Mapping
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,12 @@ def test_an_alert_says_what_is_wrong_and_leads_to_a_section_with_its_meaning_and
     begin = r"\n\n[A-Z][^\n]+\n(?:[^`\n][^\n]*\n){0,2}\n```sh\n\S[^\n]+\n```\n\n"
     assert re.match(begin, section), f"the section {name} does not begin with its meaning, in three lines, and a command"
     assert not wrong_commands(section)
+
+
+def test_the_runbook_reads_the_log_of_the_unit_that_the_repository_installs() -> None:
+    (unit,) = [file.name for file in (CHECKOUT / "deploy").glob("*.service")]
+    patterns = re.findall(r"journalctl -u '?([^\s'`]+)", RUNBOOK)
+    assert len(patterns) == 4 and all(fnmatch(unit.replace("@", "@wrist"), f"{one}.service") for one in patterns)
 
 
 def test_every_section_of_an_alert_belongs_to_one() -> None:
