@@ -140,17 +140,31 @@ def _at(letters: "list[Letter]", offsets: list[str], topic: str) -> "list[Letter
     return [places[offset] for offset in dict.fromkeys(offsets)]
 
 
-def _require_alone(settings: "Settings", records: int) -> None:
-    """Raises ConfigError if other groups read the input that letters go back to."""
+def _require_own(settings: "Settings", topic: str, letters: "list[Letter]") -> None:
+    """Raises ConfigError if one of these letters is of another input."""
+    source = settings.source
+    if foreign := [one for one in letters if one.source[0] not in (source.topic, source.base_topic)]:
+        raise ConfigError(
+            f"{topic} {foreign[0].name}: expected a record of this job's input {source.topic}, got one of "
+            f"{foreign[0].source[0]}; choose others with --offset, or use that topic's job file."
+        )
+
+
+def _require_alone(settings: "Settings", sources: list[str]) -> None:
+    """Raises ConfigError if other groups read the input, or another of the topics that letters go back to."""
     from streamjobs.maintenance.redrive import other_readers
 
-    if others := other_readers(settings):
-        more = f" and {len(others) - MOST_GROUPS} more" if len(others) > MOST_GROUPS else ""
-        named = ", ".join(others[:MOST_GROUPS]) + more
-        raise ConfigError(
-            f"dlq redrive: topic {settings.source.topic} is also read by {named}, which would get {many(records, 'record')} "
-            "again. Add --shared if that does no harm. A job with [source] key and rekeyed = true has an input of its own."
-        )
+    source = settings.source
+    for topic in sorted({*sources, source.topic}):  # `rekey` copies what goes to another topic to the input
+        if others := other_readers(settings, topic):
+            more = f" and {len(others) - MOST_GROUPS} more" if len(others) > MOST_GROUPS else ""
+            named = ", ".join(others[:MOST_GROUPS]) + more
+            records = many(len(sources) if topic == source.topic else sources.count(topic), "record")
+            own = "" if source.rekeyed else " A job with [source] key and rekeyed = true has an input of its own."
+            raise ConfigError(
+                f"dlq redrive: topic {topic} is also read by {named}, which would get {records} again. Add --shared if that "
+                f"does no harm.{own}"
+            )
 
 
 def redrive(
@@ -175,7 +189,14 @@ def redrive(
     Workers may run. If other groups read the input, they would get the records again: this needs --shared.
     """
     from streamjobs.maintenance.letters import letter_id, redriven
-    from streamjobs.maintenance.redrive import offsets_after, older_than_input, read_letters, send_back, sent_before
+    from streamjobs.maintenance.redrive import (
+        offsets_after,
+        older_than_input,
+        read_letters,
+        send_back,
+        sent_before,
+        with_present_partitions,
+    )
 
     if sum((bool(reason), bool(offset), every)) != 1:
         raise ConfigError("dlq redrive: give exactly one of --reason, --offset and --all.")
@@ -184,19 +205,14 @@ def redrive(
     letters, _ = read_letters(job.settings, topic)
     _require_known(letters, reason)
     chosen = _at(letters, offset, topic) if offset else [one for one in letters if every or one.reason in (reason or ())]
-    foreign = [one for one in chosen if one.source[0] not in (source, job.settings.source.base_topic)]
-    if foreign:
-        raise ConfigError(
-            f"{topic} {foreign[0].name}: expected a record of this job's input {source}, got one of {foreign[0].source[0]}; "
-            "choose others with --offset, or use that topic's job file."
-        )
+    _require_own(job.settings, topic, chosen)
     batches = [one for one in chosen if one.reason == WHOLE_BATCH]
     if batches and not every:
         raise ConfigError(
             f"{topic} {batches[0].name}: this dead letter is a whole batch that cannot be unpacked, not a record to send "
             "back; have its producer send the records again."
         )
-    chosen = [one for one in chosen if one.reason != WHOLE_BATCH]
+    chosen = with_present_partitions(job.settings, [one for one in chosen if one.reason != WHOLE_BATCH])
     offsets = {} if again or not chosen else offsets_after(job.settings, chosen)
     before = sent_before(job.settings, chosen, offsets) if offsets else set()
     sending = [one for one in chosen if letter_id(topic, one.place) not in before]
@@ -204,7 +220,7 @@ def redrive(
     sending = [one for one in sending if one.place not in older]
     if sending and not dry_run:
         if not shared:
-            _require_alone(job.settings, len(sending))
+            _require_alone(job.settings, [one.source[0] for one in sending])
         send_back(job.settings, [redriven(one, topic) for one in sending])
     skipped = len(chosen) - len(sending) - len(older)
     if as_json:
@@ -219,4 +235,5 @@ def redrive(
     rest = f"; {skipped:,} were sent back before" if skipped else ""
     rest += f"; {len(older):,} stay, because the input may have deleted what was sent back: see --again" if older else ""
     rest += f"; {len(batches):,} are whole batches that cannot be read, and stay" if batches else ""
-    say(f"{len(sending):,} of {len(letters):,} dead letters {'would go' if dry_run else 'went'} back to {source}{rest}")
+    where = " and ".join(sorted({one.source[0] for one in sending})) or source
+    say(f"{len(sending):,} of {len(letters):,} dead letters {'would go' if dry_run else 'went'} back to {where}{rest}")

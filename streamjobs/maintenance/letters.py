@@ -24,6 +24,7 @@ class Letter(NamedTuple):
     key: bytes | None  # key of the record: the record's own key, or the one inside its value where the job uses that
     life: str = ""  # of the original record's topic, see `topic_of_life`
     timestamp: int = -1  # of the original record; the letter may have another or none
+    moved: int | None = None  # the partition that has the key now, if it has moved since
 
     @property
     def place(self) -> Place:
@@ -73,7 +74,8 @@ def redriven(letter: Letter, topic: str) -> Stored:
     headers = [(name, text) for name, text in original_headers(letter) if name not in (ATTEMPT, REDRIVEN)]
     headers += [(ATTEMPT, b"%d" % (letter.attempt + 1)), (REDRIVEN, letter_id(topic, letter.place))]
     record = letter.record
-    return Stored(letter.source[0], letter.source[1], -1, letter.timestamp, record.key, record.value, tuple(headers))
+    partition = letter.source[1] if letter.moved is None else letter.moved
+    return Stored(letter.source[0], partition, -1, letter.timestamp, record.key, record.value, tuple(headers))
 
 
 def letter_id(topic: str, place: Place) -> bytes:

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from aiokafka.errors import KafkaError
 from confluent_kafka import KafkaException, Producer
 
-from streamjobs.core.decoding.keys import key_reader
+from streamjobs.core.decoding.keys import key_reader, place_of_key
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, preflight, topics
 from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.letters import Letter, Place, letter_ids, parse_letter
-from streamjobs.maintenance.scan import records_of
+from streamjobs.maintenance.scan import changelog_records, newest_by_key, records_of
 from streamjobs.settings.sections import Settings
 from streamjobs.settings.types import many
 from streamjobs.worker.failures import DeliveryError
@@ -34,6 +34,29 @@ def read_letters(settings: Settings, topic: str) -> tuple[list[Letter], int]:
     return sorted(letters, key=lambda letter: letter.place), others
 
 
+def with_present_partitions(settings: Settings, letters: list[Letter]) -> list[Letter]:
+    """The letters with the partitions that have their keys now: some keys move if the input gets partitions.
+
+    Keys inside values are placed by [source] partitioner, others by their states; a key without a state stays where it was.
+    Raises SetupError if the broker does not answer.
+    """
+    source = settings.source
+    partitions = topics.connect(settings.broker, [source.topic])[1].get(source.topic, 0)
+    places: dict[bytes | None, set[int]] = {one.key: set() for one in letters if one.key and one.source[0] == source.topic}
+    if partitions < 2 or not places:
+        return letters
+    if source.rekeyed or (source.key is not None and not source.has_schema):
+        places = {key: {place_of_key(source, key, partitions)} for key in places if key}
+    else:
+        for number, key in newest_by_key(changelog_records(settings), lambda record: None, places.__contains__):
+            places[key].add(number)
+    now = [places.get(one.key, set()) for one in letters]
+    return [
+        one._replace(moved=min(held)) if len(held) == 1 and one.source[1] not in held else one
+        for one, held in zip(letters, now, strict=True)
+    ]
+
+
 def sent_before(settings: Settings, chosen: Sequence[Letter], offsets: Mapping[Place, int]) -> set[bytes]:
     """The ids of the dead letters that were sent back before; reads their topics after the oldest chosen letter's record.
 
@@ -42,8 +65,10 @@ def sent_before(settings: Settings, chosen: Sequence[Letter], offsets: Mapping[P
     starts: dict[str, dict[int, int]] = {}
     for letter in chosen:
         topic, partition, _ = letter.source
-        after, start = offsets[letter.place], starts.setdefault(topic, {})
-        start[partition] = min(start.get(partition, after), after)
+        start = starts.setdefault(topic, {})
+        for number, after in ((partition, offsets[letter.place]), (letter.moved, 0)):
+            if number is not None:
+                start[number] = min(start.get(number, after), after)
     found: set[bytes] = set()
     for topic, start in starts.items():
         found |= letter_ids(records_of(settings.broker, topic, "[source] topic", start))
@@ -62,7 +87,9 @@ def older_than_input(settings: Settings, chosen: Sequence[Letter], offsets: Mapp
     return {
         one.place
         for one in chosen
-        if one.source[0] in compacted or offsets[one.place] < first[one.source[0]].get(one.source[1], 0)
+        if one.source[0] in compacted
+        or offsets[one.place] < first[one.source[0]].get(one.source[1], 0)
+        or (one.moved is not None and first[one.source[0]].get(one.moved, 0) > 0)
     }
 
 
@@ -75,16 +102,17 @@ def offsets_after(settings: Settings, chosen: Sequence[Letter]) -> dict[Place, i
     return {one.place: one.source[2] + 1 if one.life == lives.get(one.source[0], "") else 0 for one in chosen}
 
 
-def other_readers(settings: Settings) -> list[str]:
-    """The groups other than the job's own that read its input and would get what is sent back.
+def other_readers(settings: Settings, topic: str) -> list[str]:
+    """The groups other than the job's own that read the topic and would get what is sent back.
 
     Raises SetupError if the broker does not answer.
     """
     try:
-        found = groups.readers_of(client.for_aiokafka(settings.broker), settings.source.topic)
+        found = groups.readers_of(client.for_aiokafka(settings.broker), topic)
     except KafkaError as error:
         raise client.unanswered(settings.broker, error) from None
-    return [name for name in found if name != settings.job.name]
+    own = {settings.job.name, settings.source.topic if settings.source.rekeyed else ""}  # `rekey` has the copy's name
+    return [name for name in found if name not in own]
 
 
 def send_back(settings: Settings, records: Sequence[Stored]) -> None:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
@@ -13,7 +15,7 @@ from streamjobs.core.partitioners import murmur2
 from streamjobs.core.state import snapshot
 from streamjobs.job_files import load_job
 from tests.brokers.fixtures import LEARNING, MakeJob
-from tests.brokers.growth import grow_topic
+from tests.brokers.growth import grow_topic, place
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
 from tests.brokers.load import SOURCE, samples
 from tests.brokers.rekeyed import (
@@ -30,7 +32,7 @@ from tests.brokers.rekeyed import (
 )
 from tests.brokers.verification import replayed
 from tests.brokers.workers import RUN, Worker, wait_for_exit
-from tests.commands.jobs import command
+from tests.commands.jobs import command, output_of
 
 KEYS = 20
 
@@ -178,6 +180,47 @@ def test_a_key_on_two_partitions_stops_the_worker_and_a_decided_time_unit_is_fou
     assert code == 3 and len(lines) == 1 and "streamjobs rekey JOB" in lines[0], lines
     assert key_of(stray).decode() not in worker.text(), "keys are not for logs"
     assert job.committed() == committed and job.snapshots() == before
+
+
+@pytest.mark.parametrize("rekeyed", [True, False], ids=["rekeyed", "by states"])
+def test_letters_go_back_to_the_partitions_that_have_their_keys_now(make_job: MakeJob, *, rekeyed: bool) -> None:
+    """Else a key whose state has moved starts a second state in its old partition."""
+    job, small = make_job("moved", make=False, **LEARNING | {"source": BY_KEY if rekeyed else SOURCE}), "500"
+    sent = [one._replace(partition=place(one.key, 2)) for one in samples(200, keys=KEYS)]
+    sent[150:] = [one._replace(value=b" " * 600 + (one.value or b"")) for one in sent[150:]]
+    if rekeyed:
+        base = create_base(job)
+        inside = [
+            one._replace(value=b" " * 600 * (n >= 150) + (one.value or b""))
+            for n, one in enumerate(keyed_inside(iter(sent)))
+        ]
+        produce(job, [*inside, Sent(None, b'{"device": {}}', 1, 5)])
+        assert rekey(job, "--once", "--partitions", "2")[0] == 0
+    else:
+        job.admin.create_topics([NewTopic(job.input, 2)])[job.input].result(20)
+        job.produce(sent)
+    assert command("topics", "create", job.path) == 0
+    for program in ((*RUN, "--once"), (*RUN, "--drain")):  # all records of letters are longer
+        assert wait_for_exit(Worker(job, program=program, STREAMJOBS_SOURCE__MAX_BYTES=small))[0] == 0
+        if program[-1] == "--once":
+            grow_topic(job, job.input, 4)
+            assert command("topics", "grow", job.path) == 0
+    assert command("state", "repartition", job.path) == 0
+    before = job.ends()
+
+    if rekeyed:
+        reader = Consumer({"bootstrap.servers": job.bootstrap, "group.id": f"{job.name}-reader"})
+        reader.commit(offsets=[TopicPartition(base, 1, 1)], asynchronous=False)
+        reader.close()
+        code, said = output_of("dlq", "redrive", job.path, "--all")
+        assert code == 2 and f"{base} is also read by {job.name}-reader, which would get 1 record again" in said
+    redrive = ("dlq", "redrive", job.path, "--reason", "too_large")
+    assert output_of(*redrive) == (0, f"50 of {50 + rekeyed} dead letters went back to {job.input}\n")
+    assert job.ends()[2] > before[2] and job.ends()[3] > before[3]
+    assert "0 of" in output_of(*redrive)[1] and sum(job.ends().values()) == sum(before.values()) + 50
+    assert wait_for_exit(Worker(job, program=(*RUN, "--once")))[0] == 0
+    states = sorted(place_of for place_of, data in job.snapshots().items() if data)
+    assert states == sorted({(place(one.key, 4), one.key) for one in sent})
 
 
 def key_of(record: Sent) -> bytes:

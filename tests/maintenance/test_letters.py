@@ -67,6 +67,7 @@ def test_a_dry_run_of_many_letters_prints_the_first_and_how_many_more(monkeypatc
     letters = [parse_letter(lying(failed(BROKEN), offset)) for offset in range(45)]
     monkeypatch.setattr(redrive, "read_letters", lambda settings, topic: (letters, 0))
     monkeypatch.setattr(redrive.preflight, "kept_life", lambda settings: "")
+    monkeypatch.setattr(redrive, "with_present_partitions", lambda settings, chosen: chosen)
     for name in ("sent_before", "older_than_input"):
         monkeypatch.setattr(redrive, name, lambda settings, chosen, offsets: set())
     job = tmp_path / "job.toml"
