@@ -86,18 +86,9 @@ def require_same_count(topic: str, before: int, now: int | None) -> None:
         )
 
 
-def grown(topic: str, partitions: int, behind: Mapping[str, int], job: str = "", changelog: str = "") -> str:
-    """The sentence for an input that has more partitions than the job's topics.
-
-    behind: their partitions by name; job, changelog: names, where `behind` has all topics of the job.
-    """
+def grown(topic: str, partitions: int, behind: Mapping[str, int]) -> str:
+    """The sentence for an input that has more partitions than the job's topics. behind: their partitions by name."""
     listed = ", ".join(f"{name} {count}" for name, count in sorted(behind.items()))
-    if list(behind) == [changelog]:  # if the input grew, outputs are behind too
-        return (
-            f"topic {topic} (input): it has {partitions} partitions, but of this job's topics only the changelog has fewer "
-            f"({listed}): another job is probably also named {job!r}. Give this job another [job] name. If partitions were "
-            f"added to {topic}: {STEPS}"
-        )
     return (
         f"topic {topic} (input): it has {partitions} partitions, but other topics of this job have fewer ({listed}). {STEPS}"
     )

@@ -13,13 +13,14 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from streamjobs.errors import SetupError, StreamjobsError
-from streamjobs.kafka import client, layout, timeouts
+from streamjobs.kafka import client, layout, reader, timeouts
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 
 KNOWN_WITHIN = 5.0  # seconds until every node knows a new topic
 USABLE_WITHIN = 20.0  # seconds until every new partition has a leader
 KAFKA_MAX_BYTES = 1_048_588  # Kafka's own limit of a record batch where a topic sets none
+NEWEST = 100  # states that show which input they have learned from
 TOMBSTONES = 30 * 86_400_000  # milliseconds that the changelog keeps them for
 BATCH_BYTES = 1_000_000  # of a batch that a worker sends; a larger record is a batch of its own
 RECORD_BYTES = 512  # that a batch adds to a snapshot: the record's headers and its key, if it is not long
@@ -217,8 +218,23 @@ def unsent_features(settings: Settings, job_sinks: Mapping[str, str], counts: Ma
 
 
 def _grown(settings: Settings, counts: Mapping[str, int], behind: Mapping[str, int]) -> str:
-    source = settings.source.topic
-    return layout.grown(source, counts[source], behind, settings.job.name, changelog(settings))
+    source, state = settings.source.topic, changelog(settings)
+    if list(behind) != [state] or _has_learned(settings):  # if the input grew, outputs are behind too, until 'topics grow'
+        return layout.grown(source, counts[source], behind)
+    return (
+        f"topic {state} (state): expected {counts[source]} partitions like the input {source}, got {behind[state]}: another "
+        f"job is probably also named {settings.job.name!r}. Give this job another [job] name."
+    )
+
+
+def _has_learned(settings: Settings) -> bool:
+    """Whether one of the newest states has learned from the job's input."""
+    name = settings.source.topic.encode()
+    mark = len(name).to_bytes(2, "little") + name  # as in `core.state.snapshot`
+    with suppress(SetupError):  # no right to read them: another name does no harm
+        newest = reader.newest(settings.broker, changelog(settings), NEWEST, time.monotonic())
+        return any(mark in (record.value or b"") for record in newest)
+    return False
 
 
 def behind_input(settings: Settings, job_sinks: Mapping[str, str], counts: Mapping[str, int]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from tests.brokers.growth import AFTER, BEFORE, GrowingLoad, grow_input, grow_to
 from tests.brokers.kafka_job import KafkaJob, Sent, until
 from tests.brokers.load import samples
 from tests.brokers.workers import CHECKOUT, Worker, run_until_done, running_worker, wait_for_exit
-from tests.commands.jobs import command
+from tests.commands.jobs import command, output_of
 from tests.running import with_bytecode
 
 DRAIN = ("-m", "streamjobs", "run", "--drain")
@@ -172,9 +172,11 @@ def test_two_jobs_of_one_name_are_distinguished_from_an_input_that_grew(make_job
     first.produce(one._replace(partition=one.partition % BEFORE) for one in samples(50))
     run_until_done(first, fork_server=fork_server)
     second = make_job("second", make=False, **LEARNING, job={"name": first.name})
-    new = [NewTopic(name, AFTER) for name in (second.input, *second.core.sinks.values())]
-    for answer in second.admin.create_topics(new).values():
-        answer.result(20)
+    for names in ((second.input,), second.core.sinks.values()):
+        for answer in second.admin.create_topics([NewTopic(name, AFTER) for name in names]).values():
+            answer.result(20)
+        code, said = output_of("topics", "create", second.path)
+        assert code == 3 and "topics grow" not in said and "Give this job another [job] name." in said
     code, lines = wait_for_exit(Worker(second, fork_server=fork_server))
     assert code == 3 and len(lines) == 1 and "topics grow" not in lines[0], lines
     assert f"its states have learned from topic {first.input}" in lines[0] and "another [job] name" in lines[0]
