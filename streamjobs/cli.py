@@ -43,7 +43,7 @@ COMMANDS: Commands = {
     "init": (init.init, "job.toml --sample records.jsonl"),
     "check": (check.check, "job.toml --sample records.jsonl --key person"),
     "size": (check.size, "job.toml --keys 50000 --rate 1/s"),
-    "schema": (settings.schema, "job.toml --outputs --format avro --sink predictions"),
+    "schema": (settings.schema, "job.toml --sink predictions --format avro"),
     "check-learner": (check_learner.check_learner, "mypackage.nearest:Nearest --set budget=20"),
     "describe": (describe.describe, "okfeb --set rank=10"),
     "rekey": (topics.rekey, "job.toml"),

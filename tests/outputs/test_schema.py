@@ -116,6 +116,8 @@ def test_the_command_prints_each_form_and_says_what_it_needs(tmp_path, capsys) -
     assert "needs the job file" in capsys.readouterr().err
     assert command("schema", job) == 2
     assert "belong to --outputs" in capsys.readouterr().err
+    assert command("schema", job, "--sink", "predictions") == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "predictions/2"
 
 
 def test_no_output_holds_what_is_not_json() -> None:

@@ -20,31 +20,30 @@ def schema(
         Literal["json", "avro"],
         typer.Option("--format", help="Format of --outputs: JSON Schema 2020-12, or Avro schemas."),
     ] = "json",
-    sink: Annotated[
-        str | None, typer.Option(help="With --format avro: one output alone, such as predictions, as an .avsc file has it.")
-    ] = None,
+    sink: Annotated[str | None, typer.Option(help="The schema of one output alone, such as alarms.")] = None,
 ) -> None:
     """Print the JSON Schema of job files, for editors: the meaning, type and range of every setting.
 
-    With --outputs: the schemas of the job's output topics, with keys and headers.
+    With --outputs or --sink: the schemas of the job's output topics, with keys and headers.
     """
-    if not outputs:
+    if not outputs and sink is None:
         from streamjobs.settings.schema import json_schema
 
-        if job_file is not None or form != "json" or sink is not None:
-            raise ConfigError("schema: JOB, --format and --sink belong to --outputs; add it, or leave them out.")
+        if job_file is not None or form != "json":
+            raise ConfigError("schema: JOB and --format belong to --outputs or --sink; add one, or leave them out.")
         show(json_schema())
         return
     if job_file is None:
-        raise ConfigError("schema --outputs needs the job file: streamjobs schema JOB --outputs.")
+        raise ConfigError(
+            "schema: each of --outputs and --sink needs the job file, as in 'streamjobs schema JOB --outputs'."
+        )
     from streamjobs.outputs import schema as of_outputs
 
     job = job_of(job_file)
-    found = of_outputs.avro_schemas(job) if form == "avro" else of_outputs.document(job)
-    if sink is not None and (form != "avro" or sink not in found):
-        has = f"the job has {', '.join(found)}" if form == "avro" else "--format avro is missing"
-        raise ConfigError(f"schema --sink {sink}: expected an output with an Avro schema; {has}.")
-    show(found if sink is None else found[sink])
+    found = of_outputs.avro_schemas(job) if form == "avro" else of_outputs.output_schemas(job)
+    if sink is not None and sink not in found:
+        raise ConfigError(f"schema --sink {sink}: expected an output with a schema; the job has {', '.join(found)}.")
+    show(found[sink] if sink is not None else found if form == "avro" else of_outputs.document(job))
 
 
 def config_show(job_file: JobFile, as_json: AsJson = False) -> None:
