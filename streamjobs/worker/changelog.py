@@ -30,6 +30,10 @@ CLOSE_WITHIN = 5.0  # seconds; a producer that lost its broker would wait for ev
 # Seconds until the broker aborts an open transaction. Longer than a batch waits for its leader, so a worker survives the
 # same outages as without transactions. The transaction of a dead worker stays open that long, or until the next start.
 TRANSACTION_TIMEOUT = 180.0
+# Seconds after which an idle producer shows that it is there. The broker forgets one that has been idle for
+# transactional.id.expiration.ms (7 days), and its fence too: if producers were opened again then, a former owner that wakes
+# would shut the present one out.
+KEEP_ALIVE = 3600.0
 NO_ORIGIN = Origin()
 
 
@@ -52,6 +56,7 @@ class Changelog:
     ) -> None:
         self.name, self.topic, self.partition, self.origin = name, topic, partition, origin
         self._joined: float | None = None  # time.monotonic() when something joined the open transaction first
+        self._committed = time.monotonic()  # or opened
         self._producer = extend_batch_ttl(
             AIOKafkaProducer(
                 **client,
@@ -71,6 +76,7 @@ class Changelog:
         try:
             await self._producer.start()
             await self._producer.begin_transaction()
+            self._committed = time.monotonic()
         except KafkaError as error:
             what = "Check that this worker may use the job's transactional ids."
             if isinstance(error, InvalidTransactionTimeout):
@@ -115,13 +121,24 @@ class Changelog:
             committed = {place: OffsetAndMetadata(offset, self.origin.metadata_of(offset, progress, moment))}
             await self._producer.send_offsets_to_transaction(committed, self.name)
 
+    async def keep_alive(self) -> None:
+        """After KEEP_ALIVE, commit a transaction without records. Nothing may join it meanwhile.
+
+        Its requests are a checkpoint's, with this producer's epoch: they fence no other, and a former owner is refused.
+        """
+        if self._joined is None and time.monotonic() - self._committed > KEEP_ALIVE:
+            manager = self.producer()._txn_manager
+            if manager.is_in_transaction():
+                manager.maybe_add_partition_to_txn(TopicPartition(self.topic, self.partition))
+            await self.commit()
+
     async def commit(self) -> None:
         """Commit the open transaction and begin the next one."""
         with self._translated_errors():
             if not self._producer._txn_manager.is_in_transaction():
                 raise FencedError(self._taken_over("its producer has failed"))
             await self._producer.commit_transaction()
-            self._joined = None
+            self._joined, self._committed = None, time.monotonic()
             await self._producer.begin_transaction()
 
     @contextmanager

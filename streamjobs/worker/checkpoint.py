@@ -36,6 +36,7 @@ class ChangelogLike(Protocol):
     async def send(self, snapshots: Sequence[tuple[bytes, bytes | None]]) -> int: ...
     async def join(self, offset: int, progress: int = 0, moment: str = "") -> None: ...
     async def commit(self) -> None: ...
+    async def keep_alive(self) -> None: ...
     async def close(self) -> None: ...
 
 
@@ -118,8 +119,9 @@ class Checkpoints:
                 cut = await self.partition.cut()
                 if cut is not None and self._commit_offset is None:
                     self.outbox.hold()  # outputs made from here on belong to the next transaction
-            if cut is None:
-                return True
+                if cut is None:
+                    await self.changelog.keep_alive()  # while the lock is held no output joins its transaction
+                    return True
             if self._commit_offset is not None:
                 return await self._take_at_least_once(cut, self._commit_offset)
             try:
@@ -157,6 +159,8 @@ class Checkpoints:
             reached = await self.changelog.write(cut.snapshots)
             started = self._end_step("changelog", started)
             started = self._write_store(cut, reached, started)
+        else:
+            await self.changelog.keep_alive()  # records may change no state for days
         partition.mark_stored()
         if not await commit_offset(partition.number, cut.replay_from, cut.next_offset, cut.moment):
             return False

@@ -2,6 +2,7 @@
 
 import traceback
 from pathlib import Path
+from typing import Any
 
 from aiokafka.errors import (
     GroupAuthorizationFailedError,
@@ -21,8 +22,8 @@ from streamjobs.errors import StreamjobsError
 FENCED = (ProducerFenced, InvalidProducerEpoch, UnknownProducerId, IllegalOperation, ProducerClosed)
 
 EXPIRED = (
-    "it wrote nothing for longer than the broker's transactional.id.expiration.ms (7 days by default), so the broker has "
-    "forgotten its transactional id. Nothing is lost: a start continues from the last checkpoint."
+    "the broker has forgotten this worker's transactional id: transactional.id.expiration.ms (7 days by default) is below "
+    "2 hours, or the worker was frozen for longer. Nothing is lost: a start continues from the last checkpoint."
 )
 REFUSED = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)  # while reading; see `Watchdog.cause_of`
 
@@ -65,8 +66,10 @@ def reason(error: Exception) -> str:
     return f"{text}, on {cause if isinstance(cause, KafkaError) else with_place(cause)}"
 
 
-def has_expired(error: BaseException) -> bool:
-    """Whether the broker has forgotten the transactional id of an idle producer."""
+def has_expired(error: BaseException, producer: Any = None) -> bool:
+    """Whether the broker has forgotten the transactional id of an idle producer. producer: the one that raised it."""
+    if producer is not None and isinstance(error, IllegalOperation):  # it failed before
+        error = producer._sender.sender_task.exception() or error
     return isinstance(error.__cause__ or error, InvalidProducerIdMapping)
 
 

@@ -182,10 +182,12 @@ class Outbox:
             topic = self.topics[sink]
             if topic in self.spans:
                 records = accepted(records, self.spans[topic])
+            send, producer = send_dead_letters if sink == "dlq" or topic in self.spans else send_records, self.producer()
             try:
-                send = send_dead_letters if sink == "dlq" or topic in self.spans else send_records
-                sent = await send(self.producer(), topic, self.partition, records)
+                sent = await send(producer, topic, self.partition, records)
             except FENCED as error:
+                if has_expired(error, producer):
+                    raise DeliveryError(f"topic {topic}[{self.partition}]: {EXPIRED}") from error
                 raise self._taken_over(topic, error) from error
             except KafkaTimeoutError as error:
                 raise DeliveryError(

@@ -19,6 +19,7 @@ removes-by-clock  its idle keys are idle by its wall clock.
 unwatched         nobody looks whether the changelog is still the topic that the states were written to.
 no-ids            keeps no ids of topics, as older releases did.
 watchful          asks for the ids of topics every few seconds instead of every 20.
+keeps-alive       an idle changelog's producer shows every N seconds that it is there, instead of every hour.
 patient           released partitions write all their states, in up to N seconds instead of 2.
 impatient         credentials may be refused for seconds only, instead of a minute.
 counts-ids        its alarms have ids from a counter that begins with the process.
@@ -58,7 +59,7 @@ from streamjobs.kafka import preflight
 from streamjobs.kafka.topic_id import Origin
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.learner import LearnerStage
-from streamjobs.worker import app, consumer, delivery, watchdog
+from streamjobs.worker import app, changelog, consumer, delivery, watchdog
 from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.checkpoint import Checkpoints
 from streamjobs.worker.delivery import Delivery
@@ -276,6 +277,10 @@ def watchful(seconds: int) -> None:
     watchdog.IDS_EVERY = float(seconds)
 
 
+def keeps_alive(seconds: int) -> None:
+    changelog.KEEP_ALIVE = float(seconds)
+
+
 def patient(seconds: int) -> None:
     delivery.FINISH_WITHIN = float(seconds)
 
@@ -402,6 +407,7 @@ FAULTS: dict[str, Injection] = {
     "unwatched": unwatched,
     "no-ids": no_ids,
     "watchful": watchful,
+    "keeps-alive": keeps_alive,
     "patient": patient,
     "impatient": impatient,
     "learner-fails": learner_fails,

@@ -123,6 +123,9 @@ class FakeChangelog:
         self.broker.step("after changelog")
         return len(records) - 1
 
+    async def keep_alive(self) -> None:
+        """Its producer is never forgotten."""
+
     async def close(self) -> None:
         self.closed = True
 
