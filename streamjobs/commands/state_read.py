@@ -115,7 +115,10 @@ def entries_of(copy: "Copy", key: str) -> "list[Entry]":
     """The entries of a key, one per partition; raises ConfigError if there is none."""
     entries = copy.of(key)
     if not entries:
-        raise ConfigError(f"key {key!r}: no state in {copy.topic}; 'streamjobs state list' shows the keys.")
+        raise ConfigError(
+            f"key {key!r}: no state in {copy.topic}; 'streamjobs state list' shows the keys. A worker writes a new "
+            "key's state within 4 minutes, and has it before at /api/keys/KEY of its page."
+        )
     return entries
 
 
