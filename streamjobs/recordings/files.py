@@ -19,7 +19,7 @@ from streamjobs.recordings.columns import absent
 from streamjobs.recordings.encoding import UNENCODABLE, encoder
 from streamjobs.recordings.exports import Exported, columns_of_export, exported, exported_file, rows_of_export
 from streamjobs.recordings.places import KINDS, TABLES, Place, places
-from streamjobs.recordings.stamps import no_time, stamping
+from streamjobs.recordings.stamps import LocalTimes, no_time, stamping
 from streamjobs.recordings.tables import HOW, LINES, How, Row, has_columns, lines_of_file, rows_of_file
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.presets import preset_of
@@ -268,7 +268,7 @@ class _Records:
         for _, first in self.ahead:
             _require_columns(str(recording), first, (("key", key), ("time", self.time), ("recording", apart)))
         self.key_of, self.time_of, self.apart_of = map(_getter, (key, self.time, apart))
-        self.unread = how.unread
+        self.unread, self.tell, self.local = how.unread, how.tell, LocalTimes(source)
         self.timeless, self.rate = how.rate is not None and self.time is None, how.rate or 1000.0
         self.as_key, self.stamp_of = _key if source.key is None else key_bytes, stamping(source)
         if how.key_is is not None or how.key_from is not None:
@@ -289,11 +289,20 @@ class _Records:
 
     def stored(self, begin: int, since: int = 0) -> Iterator[Stored]:
         """begin: offset of the first record; since: its timestamp, if rows without times come at [window] rate."""
+        try:
+            yield from self._stored(begin, since)
+        finally:  # also where not all rows are read
+            for sentence in self.local.sentences():
+                self.tell(str(self.recording), sentence)
+
+    def _stored(self, begin: int, since: int) -> Iterator[Stored]:
         source, unread, encode = self.source, self.unread, encoder(self.source, self.side)
         for number, (text, row) in enumerate(itertools.chain(self.ahead, self.rows)):
             value, headers = (text, ()) if text is not None else self._encoded(encode, number, self._label_alone(row))
             moment, offset = self.time_of(row), begin + number
             stamp = self.stamp_of(moment) if not self.timeless else since + round(1000.0 * number / self.rate)
+            if stamp is not None and self.local.zone is not None:
+                self.local.add(moment, stamp)
             if stamp is None and self.stamped and row:  # a broken line is reported as broken
                 raise ConfigError(no_time(str(self.recording), number, self.time, moment, source))
             record_key = self.as_key(self.key_of(row))

@@ -1,12 +1,60 @@
 """Times of rows as timestamps of records, in milliseconds since 1970."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.times import EXCEL, example_of, seconds_since_1970, zone_of
+from streamjobs.settings.times import EXCEL, NoZone, example_of, seconds_since_1970, zone_of
 from streamjobs.settings.types import AUTO, TIME_UNITS, UNIT_NAMES, number_in, unit_of
+
+HOUR = 3_600_000  # ms
+
+
+class LocalTimes:
+    """Counts times of rows that a zone has twice, as clocks go back, or not at all, as they go forward."""
+
+    def __init__(self, source: SourceSection) -> None:
+        zone = None if source.time_zone is None else zone_of(source.time_zone)
+        self.zone, self.form = zone if isinstance(zone, ZoneInfo) else None, source.time_format
+        self.twice, self.never = list[Any](), list[Any]()
+        self._may_change = lru_cache(maxsize=64)(self._changes)
+
+    def add(self, time: Any, stamp: int) -> None:
+        """A row's time that was read as this stamp, in milliseconds."""
+        if self.zone is None or not self._may_change(stamp // HOUR):
+            return
+        try:
+            seconds_since_1970(time, None, self.form)  # it has an offset of its own
+        except NoZone:
+            local = datetime.fromtimestamp(seconds_since_1970(time, UTC, self.form), UTC)
+            before, after = (local.replace(tzinfo=self.zone, fold=fold).utcoffset() or timedelta() for fold in (0, 1))
+            if before != after:
+                (self.twice if before > after else self.never).append(time)
+        except ValueError:  # a number
+            return
+
+    def _changes(self, hour: int) -> bool:
+        """Whether clocks change in this hour since 1970, or in one next to it."""
+        ends = (datetime.fromtimestamp(3600 * (hour + n), self.zone).utcoffset() for n in (-1, 2))
+        return len(set(ends)) > 1
+
+    def sentences(self) -> Iterator[str]:
+        """What was read of them."""
+        if self.twice:
+            yield (
+                f"times that {self.zone} has twice, because clocks go back: {len(self.twice):,}, such as {self.twice[0]!r}; "
+                "they are read as the first of the two, so samples of the second hour are late. Let the device write UTC, "
+                "or an offset such as +01:00"
+            )
+        if self.never:
+            yield (
+                f"times that {self.zone} does not have, because clocks go forward: {len(self.never):,}, such as "
+                f"{self.never[0]!r}; they are read as an hour later. Is [source] time_zone right?"
+            )
 
 
 def stamping(source: SourceSection) -> Callable[[Any], int | None]:

@@ -28,6 +28,30 @@ def read(path: Path, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
     return found, told
 
 
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        (
+            ["26.10.2025 01:59", "26.10.2025 02:00", "26.10.2025 02:30", "26.10.2025 02:30", "26.10.2025 03:00"],
+            "times that Europe/Berlin has twice, because clocks go back: 3, such as '26.10.2025 02:00'; they are",
+        ),
+        (
+            ["30.03.2025 01:59", "30.03.2025 02:30", "30.03.2025 03:00"],
+            "times that Europe/Berlin does not have, because clocks go forward: 1, such as '30.03.2025 02:30'",
+        ),
+        (["2025-10-26T02:30:00+01:00", "2025-10-26T02:30:00Z", 1761442200.0], None),
+        (["25.10.2025 02:30"], None),
+    ],
+)
+def test_local_times_that_come_twice_or_never_are_counted(tmp_path: Path, times: list[Any], told: str | None) -> None:
+    file, found = jsonl(tmp_path / "local.jsonl", [{"t": time, "a": 1.0, "who": "p"} for time in times]), list[str]()
+    form = None if "T" in str(times[0]) else "%d.%m.%Y %H:%M"
+    source = SourceSection(topic="m", fields=["a"], time="t", time_format=form, time_zone="Europe/Berlin")
+    how = How(tell=lambda where, text: found.append(text))
+    assert len(list(records_of(file, source, "who", how=how))) == len(times)
+    assert [one.startswith(told or "?") for one in found] == ([] if told is None else [True])
+
+
 def written(path: Path, text: str, encoding: str = "utf-8") -> Path:
     path.write_bytes(text.encode(encoding))
     return path
