@@ -109,7 +109,7 @@ class Alarm(msgspec.Struct, omit_defaults=True):
     since: float | None  # estimated event time of the change; null where the detector estimates none
     rows: int | None  # number of rows from the change to the alarm
     columns: list[Moved]  # at most 3 that moved most, or 16 that are stuck; empty if one number is watched or no mean moved
-    watch: str  # what is watched: columns, innovations, rows, ls_error or loss; of [alarms]: stuck, silent or group
+    watch: str  # what is watched: columns, innovations, rows, ls_error or loss; of [alarms]: stuck, silent, missing or group
     extractor: str  # the learner of the watched error; 'columns' if the columns are watched, 'samples' if the sensor is
     detector: str  # its name
     chart: str | None  # with watch columns, what changed: mean, whitened mean, whitened row; else null

@@ -17,6 +17,8 @@ from streamjobs.core.live.stored import decode_snapshot, last_event, load_snapsh
 from streamjobs.core.messages import Stored
 from streamjobs.core.state import snapshot
 from streamjobs.errors import SnapshotError
+from streamjobs.maintenance.copies import Entry
+from streamjobs.maintenance.renew import restored_snapshot
 from streamjobs.settings.load import settings_from
 from tests.golden.old import ARCHIVES, Old, later_version, names, stored, without_fields
 
@@ -45,6 +47,15 @@ def test_a_state_is_read_and_written_again_to_the_same_bytes(old: Old):
     job = old.job
     for data in (*old.half.values(), *old.end.values()):
         assert without_fields(job.encode(*load_snapshot(job, data))) == data
+
+
+def test_a_state_that_is_restored_from_a_copy_can_be_read_by_the_release_that_wrote_it(old: Old):
+    for key, data in old.half.items():
+        now = Entry(0, key, old.job.encode(*load_snapshot(old.job, old.end[key])), 7, 7)
+        restored = snapshot.decode(restored_snapshot(old.job, Entry(0, key, data, 3, 3), key, now))
+        then = snapshot.decode(data)
+        assert restored.offsets != then.offsets and restored.description == then.description
+        assert snapshot.encode(restored._replace(offsets=then.offsets)) == data
 
 
 @pytest.fixture
