@@ -4,6 +4,7 @@ import json
 import math
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -114,8 +115,6 @@ def draw(figure: "Callable[[], Figure]", path: Path, option: str) -> bool:
 
 def compile_loops(job: Any) -> None:
     """Compile a job's loops, with a note if that takes a while (on the first run on a machine)."""
-    import threading
-
     slow = threading.Timer(1.0, note, ["compiling the learner's loops, once; later runs use the cache ..."])
     slow.daemon = True
     slow.start()

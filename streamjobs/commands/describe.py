@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import textwrap
 import tomllib
 from typing import Annotated, Any
 
@@ -115,8 +116,6 @@ def _print_list(as_json: bool) -> None:
 
 
 def _print_learner(facts: dict[str, Any], settings: dict[str, Any]) -> None:
-    import textwrap
-
     def block(word: str, text: str) -> None:
         say(textwrap.fill(text, WRAP_AT, initial_indent=f"  {word:<9} ", subsequent_indent=" " * 12))
 

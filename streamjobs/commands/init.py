@@ -1,5 +1,6 @@
 """`init`: writes a commented job file to start from."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ import typer
 from streamjobs.commands.console import counted, note, say
 from streamjobs.commands.recordings.options import FILES, Decimal, Separator, how_of
 from streamjobs.errors import ConfigError
+from streamjobs.settings.paths import column_path
+from streamjobs.settings.times import example_of, zone_of
 from streamjobs.settings.types import UNIT_NAMES, many
 
 if TYPE_CHECKING:
@@ -76,7 +79,9 @@ def init(
     """
     from streamjobs.commands.recordings import job_template, questions, what_next
     from streamjobs.commands.recordings.trial_sample import Sample
-    from streamjobs.recordings.guess.result import Chosen
+    from streamjobs.recordings.guess import guess
+    from streamjobs.recordings.guess.preset import guess_of_preset
+    from streamjobs.recordings.guess.result import EXAMPLE, Chosen
 
     if file.exists() and not force:
         raise ConfigError(f"{file}: already exists; --force overwrites it.")
@@ -84,27 +89,29 @@ def init(
     _refuse_times(time_format, time_zone)
     asks = not yes and questions.at_a_terminal()
     written = _begun(topic or from_topic, sample, broker)._replace(time_zone=time_zone, missing=missing)
-    guessed, chosen = None, Chosen(key=key, label=label, time_format=time_format)
+    guessed, chosen = EXAMPLE, Chosen(key=key, label=label, time_format=time_format)
     data = Sample(sample, how_of(separator, decimal))
+    guess_with: Callable[[Chosen], Guess] | None = None
     if from_topic is not None:
         data, written, guess_with = _topic(from_topic, broker, records, seconds, data, written)
     elif sample is not None:
-        guess_with = _file(data)
+        guess_with = lambda chosen: guess(sample, data.how, chosen)  # noqa: E731
     elif preset is not None:
-        guess_with = _of_preset(preset)
-    if sample is not None or from_topic is not None or preset is not None:
-        guessed = questions.asked(guess_with, chosen)[0] if asks else guess_with(chosen)
+        guess_with = lambda chosen: guess_of_preset(preset)  # noqa: E731
+    if guess_with is not None:
+        guessed = questions.asked(guess_with, chosen) if asks else guess_with(chosen)
         if population is None:  # which needs all columns, also of a phone that lies still
             guessed, most_rows, written = _surveyed(data, guessed, written)
     if population is not None:
-        return _start(population, file, guessed, written, data, force)
-    if guessed is not None:
+        return _start(population, file, None if guess_with is None else guessed, written, data, force)
+    if guess_with is not None:
         guessed, written = _completed(written, guessed, asks)
     _write(file, job_template.job_file_text(guessed, file, written))
-    _tell(_said(guessed, written.missing) if guessed is not None else ())
-    if guessed is not None and (sample is not None or data.topic is not None):
+    if guess_with is not None:
+        _tell(_said(guessed, written.missing))
+    if sample is not None or data.topic is not None:
         guessed = _try(file, data, guessed, written, most_rows)
-    copied = written.partitions > 1 and guessed is not None and guessed.key is not None
+    copied = written.partitions > 1 and guessed.key is not None
     say(what_next.what_next(guessed, file, sample, from_topic is not None, copied=copied))
 
 
@@ -127,8 +134,6 @@ def _refuse_options(missing: str | None, sample: Path | None, from_topic: str | 
 
 def _refuse_times(form: str | None, zone: str | None) -> None:
     """Raises ConfigError for a format or a zone that no job may have."""
-    from streamjobs.settings.times import example_of, zone_of
-
     for option, text, read in (("--time-format", form, example_of), ("--time-zone", zone, zone_of)):
         try:
             if text is not None:
@@ -138,14 +143,7 @@ def _refuse_times(form: str | None, zone: str | None) -> None:
             raise ConfigError(f"{option} must be {expected}; got {text!r}.") from None
 
 
-def _start(
-    name: str,
-    file: Path,
-    guessed: "Guess | None",
-    written: "Written",
-    data: "Sample",
-    force: bool,
-) -> None:
+def _start(name: str, file: Path, guessed: "Guess | None", written: "Written", data: "Sample", force: bool) -> None:
     """A job with a population of the package."""
     from streamjobs.commands.recordings import job_template, starting, what_next
     from streamjobs.fit.starters import starter
@@ -194,8 +192,7 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
         _write(file, job_file_text(guessed, file, written))
     trial = tried_on(file, sample, guessed, most_rows)
     while (unfit := trial.unfit) and may_leave_out(guessed):
-        for line in map(str, trial.tried):
-            note(line)
+        _tell(map(str, trial.tried))
         note(f"{unfit[0]!r} is left out of fields: {unfit[1]}; put it back if that is what you want to hear of")
         guessed = left_out_of(guessed, dict([unfit]))
         _write(file, job_file_text(guessed, file, written))
@@ -205,12 +202,10 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
         _write(file, job_file_text(guessed, file, sooner))
         other = tried_on(file, sample, guessed, most_rows, " as of a longer one")
         if not other.waits and other.tried[-1].fits:
-            for line in trial.lines():
-                note(line)
+            _tell(trial.lines())
             written, trial = sooner, other
     _write(file, job_file_text(guessed, file, written, trial))
-    for line in (*trial.lines(), *trial.off):
-        note(line)
+    _tell((*trial.lines(), *trial.off))
     return guessed
 
 
@@ -250,27 +245,15 @@ def _write(file: Path, text: str) -> None:
         raise ConfigError(f"{file}: cannot be written ({error.strerror}).") from None
 
 
-def _file(sample: "Sample") -> "Callable[[Chosen], Guess]":
-    """Guesses from a file. What is said of how it is read is said once."""
-    from streamjobs.recordings.guess import guess
-
-    assert sample.path is not None
-    path = sample.path
-    return lambda chosen: guess(path, sample.how, chosen)
-
-
 def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[Guess, int, Written]":
     """With the classes and people of the whole file, and without fields that drift detection cannot watch.
 
     Also the most rows of a key, and what is written with whether these are few.
     """
-    import dataclasses
-
     from streamjobs.commands.recordings.topic_sample import behind
     from streamjobs.recordings.profile import moments_of, profiled, profiled_rows
     from streamjobs.recordings.survey import survey
     from streamjobs.recordings.tables import untold
-    from streamjobs.settings.paths import column_path
 
     whole = True
     if sample.path is not None:
@@ -290,12 +273,6 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
     return guessed, found.most_rows, written._replace(rows=short, daily=bool(found.daily), alone=found.keys == 1)
 
 
-def _of_preset(name: str) -> "Callable[[Chosen], Guess]":
-    from streamjobs.recordings.guess.preset import guess_of_preset
-
-    return lambda chosen: guess_of_preset(name)
-
-
 def _topic(
     topic: str, url: str | None, records: int | None, seconds: float, data: "Sample", written: "Written"
 ) -> "tuple[Sample, Written, Callable[[Chosen], Guess]]":
@@ -306,8 +283,7 @@ def _topic(
     from streamjobs.recordings.guess.preset import guess_of_preset, live_preset
 
     sample = sample_of(broker_of(url), topic, records, seconds)
-    for line in shares(sample):
-        note(f"topic {topic}: {line}")
+    _tell(f"topic {topic}: {line}" for line in shares(sample))
     written = written._replace(format=sample.format)
     live = live_preset(sample.rows)
     if live is not None:

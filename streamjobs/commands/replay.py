@@ -22,7 +22,7 @@ from streamjobs.commands.recordings.options import (
     with_rate,
 )
 from streamjobs.errors import ConfigError, NothingLearned
-from streamjobs.settings.types import many
+from streamjobs.settings.types import AUTO, many
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -173,7 +173,6 @@ def as_workers_have_it(job: "Job", source: str) -> "Job":
     decides that."""
     from streamjobs.kafka.preflight import kept_life, kept_time_unit
     from streamjobs.kafka.topics import connect
-    from streamjobs.settings.types import AUTO
 
     if (topic := topic_of(job, source)) is None:
         return job

@@ -1,5 +1,6 @@
 """`topics plan|create|grow`: the topics a job needs, and the rights of its workers; `rekey`: a copy keyed by its values."""
 
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -141,7 +142,6 @@ def rekey(
 
     exit_at_once_on_signals()  # until the copying begins
     import asyncio
-    import time
 
     from streamjobs.maintenance import rekey as rekeying
     from streamjobs.process import stop_signals

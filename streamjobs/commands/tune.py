@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,13 +11,11 @@ import typer
 
 from streamjobs.commands.compare import Delay, MostRecords, TimeColumn, delayed, first_records
 from streamjobs.commands.console import AsJson, JobFile, Pace, draw, note, say, show, table, write_private
-from streamjobs.commands.recordings.options import KeyFrom, KeyIs
+from streamjobs.commands.recordings.options import KeyFrom, KeyIs, has_key, how_of, milliseconds
 from streamjobs.errors import ConfigError
 from streamjobs.settings.toml import toml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from streamjobs.core.job import Job
     from streamjobs.core.messages import Stored
     from streamjobs.replay.alarm_rates import Judged
@@ -57,7 +56,6 @@ def tune(
     With [forecast] it first compares the forecasts with the last value, averages and an autoregression. With [population] it
     compares what 'fit --choose' does, on people left out, and ignores --share, --candidates, --seconds and --records.
     """
-    from streamjobs.commands.recordings.options import has_key, how_of
     from streamjobs.job_files import composing, job_from, read_job, read_table
     from streamjobs.replay import tuning
 
@@ -171,7 +169,6 @@ def drift_tune(
     Alarms before --quiet-until are false, and are compared with the number in [drift] false_alarms. After it, a key counts
     as found with its first alarm.
     """
-    from streamjobs.commands.recordings.options import how_of, milliseconds
     from streamjobs.commands.replay import records_to_replay
     from streamjobs.job_files import job_from, job_of
     from streamjobs.notebook import pictures

@@ -8,6 +8,7 @@ from streamjobs.core.state.population import Population, begin_head
 from streamjobs.core.state.snapshot import FIELDS, hashes_of_fields
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.composition.watches import INNOVATIONS, Watch
+from streamjobs.settings.times import zone_of
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.clip_targets import ClipTargets
@@ -147,7 +148,6 @@ def _rhythm(composition: Composition) -> "Rhythm | None":
     drift = composition.settings.drift
     if drift is None or not drift.daily:
         return None
-    from streamjobs.settings.times import zone_of
     from streamjobs.stages.events.rhythm import Rhythm
 
     zone = composition.settings.source.time_zone

@@ -23,9 +23,9 @@ MOST_UNSTATED = 64  # labels that `streamjobs fit` reads if the job states no ma
 PEOPLE = 5  # from so many on `streamjobs fit` can tell what a population is worth for others
 
 
-def teaches(guessed: Guess | None) -> bool:
+def teaches(guessed: Guess) -> bool:
     """Whether the sample can teach a population: enough people with labels of two classes or more, in windows."""
-    if guessed is None or guessed.people < PEOPLE or guessed.classes == 1:
+    if guessed.people < PEOPLE or guessed.classes == 1:
         return False
     return windowed(guessed.rate) and "fields" not in guessed.choose
 

@@ -129,22 +129,21 @@ AHEAD = """
 
 
 def job_file_text(
-    guessed: "Guess | None", file: Path, written: Written, trial: "Trial | None" = None, starter: "Starter | None" = None
+    guessed: "Guess", file: Path, written: Written, trial: "Trial | None" = None, starter: "Starter | None" = None
 ) -> str:
-    """The template, filled with what was guessed from a sample, or with an accelerometer's columns as an example."""
+    """The template, filled with what was guessed from a sample, or with `result.EXAMPLE`."""
     from streamjobs.commands.recordings.population_template import DIRECTIONS, OF_POPULATION, OF_STARTER, convolutions
     from streamjobs.recordings import survey
     from streamjobs.recordings.guess import result
 
     dim, source = lines_of_source(guessed, written.partitions, written.time_zone, written.missing)
-    rate = guessed.rate if guessed is not None else None
-    windowed = guessed is None or result.windowed(guessed.rate)
+    windowed = result.windowed(guessed.rate)
     width = 8 * dim if windowed else dim
-    labelled = guessed is None or guessed.label is not None
+    labelled = guessed.label is not None
     rank = max(2, min(20, width))
     short = written.rows if not (windowed or labelled) else 0
     watch: str | Sequence[str] = "columns" if windowed or labelled or short else ["columns", "innovations", "rows"]
-    daily = written.daily and not isinstance(watch, str) and _is_fast(guessed)
+    daily = written.daily and not isinstance(watch, str) and 0.0 < (guessed.pause or 0.0) * OF_DAY <= DAY
     alone = _alone(guessed) if written.alone and watch != "columns" else USUAL_LIMIT
     watch = trial.tried[-1].watch if trial is not None and trial.tried else watch
     taught = guessed if survey.teaches(guessed) else None
@@ -162,7 +161,7 @@ def job_file_text(
         registry="" if written.registry is None else REGISTRY.format(url=quoted(written.registry)),
         window=_window_of(starter)
         if starter is not None
-        else _window(rate or 50.0, windowed, guessed) + ("" if taught is None else _statistics(taught)),
+        else _window(guessed.rate or 50.0, windowed, guessed) + ("" if taught is None else _statistics(taught)),
         model=OF_STARTER.format(made_from=starter.made_from, file=quoted(f"{starter.name}.state"), classes=USUAL_CLASSES)
         if starter is not None
         else OF_POPULATION.format(
@@ -198,9 +197,9 @@ def job_file_text(
     )
 
 
-def _labels(guessed: "Guess | None") -> str:
+def _labels(guessed: "Guess") -> str:
     """The section for labels that come in records of their own; a quarter more than the sample needs."""
-    if guessed is None or guessed.wait is None:
+    if guessed.wait is None:
         return ""
     from streamjobs.recordings.guess.result import windowed
     from streamjobs.settings.sections import MOST_WAITING
@@ -223,24 +222,20 @@ def _window_of(starter: "Starter") -> str:
     return "\n".join([*lines, 'statistics = "gravity"  # for a sensor mounted any way round'])
 
 
-def _sensors(guessed: "Guess | None", trial: "Trial | None") -> str:
+def _sensors(guessed: "Guess", trial: "Trial | None") -> str:
     """The lines of [alarms]: as tried on the sample, or as comments."""
     if trial is not None and trial.tried:
         return "".join(f"\n{one_line(line)}" for line in trial.sensors)
     lines = ["\n", "# [alarms]  # of sensors that stop; not tried"]
     lines.append("# stuck = true  # a column repeats one number")
-    if guessed is not None and guessed.pause and guessed.time is not None:
+    if guessed.pause and guessed.time is not None:
         lines.append(f'# silent = "{math.ceil(10 * guessed.pause)}s"  # no sample of a key for 10 usual pauses')
     return "\n".join(lines)
 
 
-def _is_fast(guessed: "Guess | None") -> bool:
-    return guessed is not None and guessed.pause is not None and 0.0 < guessed.pause * OF_DAY <= DAY
-
-
-def _alone(guessed: "Guess | None") -> int:
+def _alone(guessed: "Guess") -> int:
     """Rows from one false alarm of the only key to the next: people want to see more of one machine than of each of many."""
-    if guessed is None or not guessed.pause:
+    if not guessed.pause:
         return USUAL_LIMIT
     return min(USUAL_LIMIT, max(ALONE_LIMIT, round(ALONE_SECONDS / guessed.pause)))
 
@@ -276,13 +271,13 @@ def _mirror(guessed: "Guess") -> str:
     return f"\n{table.splitlines()[1]}  # a sensor on the {one_line(mirror.when)}, as if on the {one_line(mirror.other)}"
 
 
-def _window(rate: float, windowed: bool, guessed: "Guess | None") -> str:
+def _window(rate: float, windowed: bool, guessed: "Guess") -> str:
     lines = ["[window]  # statistics of raw signals; without it every sample is a row of its own"]
-    why = f"; choose: {one_line(guessed.choose['rate'])}" if guessed is not None and "rate" in guessed.choose else ""
-    if guessed is not None and "rate" in guessed.because:
+    why = f"; choose: {one_line(guessed.choose['rate'])}" if "rate" in guessed.choose else ""
+    if "rate" in guessed.because:
         why = f": {one_line(guessed.because['rate'])}"
     second = 1.0
-    if not windowed and guessed is not None and guessed.rate is not None:
+    if not windowed and guessed.rate is not None:
         second = float(f"{WINDOW_ROWS / 2 * (guessed.pause or 1 / rate):.2g}")  # a rate has two digits
     spans = f'length = "{_span(2 * second)}"', f'hop = "{_span(second)}"'
     lines += [*spans, f"rate = {rate:g}  # Hz, of the sensor{why}"]
@@ -299,19 +294,18 @@ def _span(seconds: float) -> str:
     return f"{round(seconds / of_unit)}{unit}"
 
 
-def _ahead(guessed: "Guess | None") -> str:
+def _ahead(guessed: "Guess") -> str:
     lines = ""
-    if guessed is not None and guessed.pause is not None and guessed.pause >= 1.0:
+    if guessed.pause is not None and guessed.pause >= 1.0:
         every = f'every = "{guessed.pause:.10g}s"'
         lines = f"\n# {every}  # where the pause between two rows is always the same: for gaps, and for days"
-    if counts := [name for name in guessed.fields if name in guessed.counts] if guessed is not None else []:
+    if counts := [name for name in guessed.fields if name in guessed.counts]:
         lines += f"\n# not_negative = [{', '.join(map(quoted, counts))}]  # no interval goes below 0"
     return AHEAD.format(every=lines)
 
 
-def _head(guessed: "Guess | None") -> str:
-    task = guessed.task if guessed is not None else "classification"
-    lines = ["[head]", 'name = "rls"', f'task = "{task}"  # classification | regression']
-    if guessed is not None and guessed.classes > USUAL_CLASSES:
+def _head(guessed: "Guess") -> str:
+    lines = ["[head]", 'name = "rls"', f'task = "{guessed.task}"  # classification | regression']
+    if guessed.classes > USUAL_CLASSES:
         lines.append(f"max_classes = {guessed.classes}  # as many as in the sample")
     return "\n".join(lines)

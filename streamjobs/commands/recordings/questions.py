@@ -19,26 +19,17 @@ def at_a_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def asked(guess_with: "Callable[[Chosen], Guess]", chosen: "Chosen") -> "tuple[Guess, Chosen]":
+def asked(guess_with: "Callable[[Chosen], Guess]", chosen: "Chosen") -> "Guess":
     """The guess after the user has chosen among candidates, one question after the other."""
     guessed = guess_with(chosen)
-    if "key" in guessed.candidates and chosen.key is None:
-        chosen = chosen._replace(key=_one_of("key", guessed.choose["key"], guessed.candidates["key"]) or "")
-        guessed = guess_with(chosen)
-    if "time" in guessed.candidates and chosen.time is None:
-        chosen = chosen._replace(time=_one_of("time", guessed.choose["time"], guessed.candidates["time"]))
-        guessed = guess_with(chosen)
-    if "time_format" in guessed.candidates and chosen.time_format is None:
-        form = _one_of("time_format", guessed.choose["time_format"], guessed.candidates["time_format"])
-        chosen = chosen._replace(time_format=form)
-        guessed = guess_with(chosen)
-    if "label" in guessed.candidates and chosen.label is None:
-        chosen = chosen._replace(label=_one_of("label", guessed.choose["label"], guessed.candidates["label"]) or "")
-        guessed = guess_with(chosen)
+    for what, none in (("key", ""), ("time", None), ("time_format", None), ("label", "")):
+        if what in guessed.candidates and getattr(chosen, what) is None:
+            answer = _one_of(what, guessed.choose[what], guessed.candidates[what])
+            chosen = chosen._replace(**{what: none if answer is None else answer})  # type: ignore[arg-type]
+            guessed = guess_with(chosen)
     if "fields" in guessed.choose and guessed.fields:
-        chosen = chosen._replace(fields=_some_of(guessed.choose["fields"], guessed.fields))
-        guessed = guess_with(chosen)
-    return guessed, chosen
+        guessed = guess_with(chosen._replace(fields=_some_of(guessed.choose["fields"], guessed.fields)))
+    return guessed
 
 
 def zone_asked(why: str) -> str | None:

@@ -19,9 +19,7 @@ SLOW = 1.0  # seconds between two samples of a key
 _NO_CONTROLS = {code: "?" for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}  # of a text that stays in one line
 
 
-def lines_of_source(
-    guessed: "Guess | None", partitions: int, zone: str | None, missing: str | None
-) -> tuple[int, dict[str, str]]:
+def lines_of_source(guessed: "Guess", partitions: int, zone: str | None, missing: str | None) -> tuple[int, dict[str, str]]:
     """How many numbers x has, and the lines by their places in the template.
 
     partitions: of a topic with records without keys, else 0. zone, missing: the settings, None where they are not known.
@@ -45,10 +43,13 @@ def lines_of_source(
     }
 
 
-def _key(guessed: "Guess | None", partitions: int) -> str:
+def _why(guessed: "Guess", what: str) -> str:
+    """Why it was guessed, after a colon; empty for the example."""
+    return f": {one_line(guessed.because[what])}" if what in guessed.because else ""
+
+
+def _key(guessed: "Guess", partitions: int) -> str:
     """The lines after the topic. partitions: of a topic with records without keys, else 0."""
-    if guessed is None:
-        return ""
     if partitions and guessed.key is not None:
         why = f"the topic's records have no keys; {one_line(guessed.because['key'])}"
         copied = "\nrekeyed = true  # 'streamjobs rekey' copies the topic's partitions by this key" if partitions > 1 else ""
@@ -62,35 +63,32 @@ def _key(guessed: "Guess | None", partitions: int) -> str:
     return f"\n# key: choose the column to send as the key of records: {one_line(guessed.choose['key'])}"
 
 
-def _preset(guessed: "Guess | None") -> str:
-    if guessed is None or guessed.preset is None:
+def _preset(guessed: "Guess") -> str:
+    if guessed.preset is None:
         return ""
     notes = "".join(f"# {one_line(note)}\n" for note in guessed.preset.notes)
     return f"preset = {quoted(guessed.preset.name)}  # {guessed.preset.tool}\n{notes}"
 
 
-def _x(guessed: "Guess | None") -> tuple[int, str]:
+def _x(guessed: "Guess") -> tuple[int, str]:
     """Numbers of x, and the lines that name them; commented out where the user has to choose."""
-    fields = [*guessed.fields, *guessed.categories] if guessed is not None else ["ax", "ay", "az"]
+    fields = [*guessed.fields, *guessed.categories]
     listed = "fields = [" + ", ".join(map(quoted, fields)) + "]"
-    if guessed is not None and "fields" in guessed.choose:
+    if "fields" in guessed.choose:
         return len(fields) or 3, f"# {listed}  # choose: {one_line(guessed.choose['fields'])}"
-    if guessed is not None and guessed.x is not None:
+    if guessed.x is not None:
         assert guessed.dim is not None
         return guessed.dim, f"x = {quoted(guessed.x)}  # the field that holds x as a list\ndim = {guessed.dim}"
-    if guessed is not None and guessed.narrow is not None:
-        return len(fields), f"# [source.sensors] below: {one_line(guessed.because['fields'])}"
-    why = "the numbers that make x, in this order"
-    if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
+    if guessed.narrow is not None:
+        return len(fields), f"# [source.sensors] below{_why(guessed, 'fields')}"
+    if guessed.preset is not None and "sensors" in guessed.preset.source:
         if (sensors := guessed.preset.source["sensors"]) != preset_of(guessed.preset.name).source["sensors"]:
             return len(fields), toml({"source": {"sensors": sensors}}).splitlines()[1]
         each = ", ".join(guessed.preset.source["sensors"]["each"])
         return len(fields), f"# [source.sensors]: {each}, as the preset sets them: {', '.join(fields)}"
-    if guessed is not None and guessed.preset is not None and fields == guessed.preset.source["fields"]:
+    if guessed.preset is not None and fields == guessed.preset.source["fields"]:
         return len(fields), f"# {listed}  # as the preset sets them"
-    if guessed is None:
-        return len(fields), f"{listed}  # {why}"
-    lines = f"{listed}  # {why}: {one_line(guessed.because['fields'])}"
+    lines = f"{listed}  # the numbers that make x, in this order{_why(guessed, 'fields')}"
     if guessed.categories:
         texts = toml({"source": {"categories": guessed.categories}}).splitlines()[1]
         lines += f"; and texts\n{texts}  # a column of 0 or 1 for each text"
@@ -98,9 +96,9 @@ def _x(guessed: "Guess | None") -> tuple[int, str]:
     return len(guessed.fields) + sum(map(len, guessed.categories.values())), lines
 
 
-def _sensors(guessed: "Guess | None") -> str:
+def _sensors(guessed: "Guess") -> str:
     """The section of sensors, for records that have one sample of one of them."""
-    if guessed is None or guessed.narrow is None:
+    if guessed.narrow is None:
         return ""
     from streamjobs.recordings.guess.result import windowed
     from streamjobs.recordings.guess.rows import STEADY_APART
@@ -123,11 +121,11 @@ def _sensors(guessed: "Guess | None") -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def _time(guessed: "Guess | None", zone: str | None) -> str:
-    why = f": {one_line(guessed.because['time'])}" if guessed is not None and "time" in guessed.because else ""
-    if guessed is not None and guessed.preset is not None and guessed.time == guessed.preset.source["time"]:
+def _time(guessed: "Guess", zone: str | None) -> str:
+    why = _why(guessed, "time")
+    if guessed.preset is not None and guessed.time == guessed.preset.source["time"]:
         return f"# time = {quoted(guessed.time or '')}  # event time, as the preset sets it"
-    if guessed is not None and guessed.written:
+    if guessed.written:
         line = f"time = {quoted(guessed.time or '')}  # event time{'' if guessed.time_format else ', ISO 8601'}{why}"
         if (form := guessed.time_format) is not None:
             open_ = f"choose: {one_line(guessed.choose['time_format'])}" if "time_format" in guessed.choose else ""
@@ -137,85 +135,81 @@ def _time(guessed: "Guess | None", zone: str | None) -> str:
         elif "time_zone" in guessed.choose:
             line += f'\n# time_zone = "UTC"  # choose: {one_line(guessed.choose["time_zone"])}'
         return line
-    if guessed is None or guessed.time is not None:
-        time, unit = (guessed.time, guessed.time_unit) if guessed is not None else ("ts", "s")
-        return f'time = {quoted(time or "ts")}  # event time{why}\ntime_unit = "{unit}"  # {UNIT_NAMES[unit]} since 1970'
+    if guessed.time is not None:
+        unit = f'time_unit = "{guessed.time_unit}"  # {UNIT_NAMES[guessed.time_unit]} since 1970'
+        return f"time = {quoted(guessed.time or 'ts')}  # event time{why}\n{unit}"
     line = f'# time = "ts"  # choose: {one_line(guessed.choose["time"])}'
     if guessed.start_time is not None and guessed.time_unit != "s":
         line += f'\ntime_unit = "{guessed.time_unit}"  # of {quoted(guessed.start_time)}, for replay --time'
     return line
 
 
-def _label(guessed: "Guess | None") -> str:
-    if guessed is None or guessed.label is not None:
-        label = guessed.label if guessed is not None and guessed.label is not None else "activity"
-        why = f": {one_line(guessed.because['label'])}" if guessed is not None else ""
-        return f"label = {quoted(label)}  # may be absent or null in a record{why}"
+def _label(guessed: "Guess") -> str:
+    if guessed.label is not None:
+        return f"label = {quoted(guessed.label)}  # may be absent or null in a record{_why(guessed, 'label')}"
     return f'# label = "activity"  # needed by a [head]; choose: {one_line(guessed.choose["label"])}'
 
 
-def _missing(guessed: "Guess | None", policy: str | None) -> str:
+def _missing(guessed: "Guess", policy: str | None) -> str:
     if policy is None:
         return ""
-    gaps = None if guessed is None else guessed.gaps
-    why = f"; {gaps.lacking:,} of {gaps.rows:,} rows lack a number" if gaps is not None and gaps.lacking else ""
+    gaps = guessed.gaps
+    why = f"; {gaps.lacking:,} of {gaps.rows:,} rows lack a number" if gaps.lacking else ""
     return f'missing = "{policy}"  # dlq | skip | hold | mean{why}\n'
 
 
-def _duplicates(guessed: "Guess | None") -> str:
+def _duplicates(guessed: "Guess") -> str:
     """A line where a key's records have one sensor's number each: records of one time have different sensors."""
-    if guessed is None or not guessed.turns:
+    if not guessed.turns:
         return ""
     return 'duplicates = "learn"  # records of one key and time have the numbers of different sensors\n'
 
 
-def _counters(guessed: "Guess | None") -> str:
+def _counters(guessed: "Guess") -> str:
     """A line where fields only rise, or start over."""
-    if guessed is None or not guessed.counters:
+    if not guessed.counters:
         return ""
     names = ", ".join(map(quoted, guessed.counters))
     return f"counters = [{names}]  # readings that only rise, or start over: x has what they rose by, a second\n"
 
 
-def _codes(guessed: "Guess | None") -> str:
+def _codes(guessed: "Guess") -> str:
     """A line where fields that are left have numbers which stand for a missing one."""
-    codes = {} if guessed is None else {name: found for name, found in guessed.codes.items() if name in guessed.fields}
+    codes = {name: found for name, found in guessed.codes.items() if name in guessed.fields}
     if not codes:
         return ""
     lists = {name: f"[{', '.join(f'{code:.10g}' for code in found)}]" for name, found in codes.items()}
     value = "{ " + ", ".join(f"{quoted(name)} = {found}" for name, found in lists.items()) + " }"
-    if guessed is not None and len(codes) == len(guessed.fields) and len(set(lists.values())) == 1:
+    if len(codes) == len(guessed.fields) and len(set(lists.values())) == 1:
         value = next(iter(lists.values()))
     return f"missing_values = {value}  # numbers that stand for a missing one\n"
 
 
-def _lenient(guessed: "Guess | None") -> str:
-    if guessed is None or not guessed.lenient:
+def _lenient(guessed: "Guess") -> str:
+    if not guessed.lenient:
         return ""
     names = one_line(", ".join(map(quoted, guessed.lenient)))
     return f'numbers = "lenient"  # texts such as "21.5" are numbers too, here in {names}\n'
 
 
-def _most(guessed: "Guess | None") -> str:
+def _most(guessed: "Guess") -> str:
     """A line where the sample has numbers beyond the usual limit, which would make dead letters."""
-    if guessed is None or not guessed.largest > MOST_USUAL:
+    if not guessed.largest > MOST_USUAL:
         return ""
     limit = 10.0 ** (math.ceil(math.log10(guessed.largest)) + 2)
     return f"max_abs = {limit:g}  # numbers beyond it are errors; the sample has some up to {guessed.largest:.3g}\n"
 
 
-def _linger(guessed: "Guess | None") -> str:
+def _linger(guessed: "Guess") -> str:
     """A line where keys are so slow that a tenth of a second is nothing to them."""
-    if guessed is None or guessed.key is None or guessed.pause is None or guessed.pause < SLOW:
+    if guessed.key is None or guessed.pause is None or guessed.pause < SLOW:
         return ""
     why = f"a key sends every {guessed.pause:g} s: records of many keys may wait for each other, which saves processor"
     return f'linger = "100ms"  # {why}\n'
 
 
-def _left_out(guessed: "Guess | None") -> str:
+def _left_out(guessed: "Guess") -> str:
     """Comments with the columns that are not part of x, and what else should be known."""
-    if guessed is None:
-        return ""
     lines = [one_line(remark) for remark in guessed.remarks]
     if guessed.left_out:
         lines.append("left out of x:")

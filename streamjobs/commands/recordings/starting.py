@@ -43,20 +43,10 @@ def write_population(of: Starter, guessed: "Guess", job: Path, force: bool) -> P
 
 
 def _usual(of: Starter) -> "Guess":
-    from streamjobs.recordings.guess.result import Guess
+    from streamjobs.recordings.guess.result import EXAMPLE
 
     because = {"fields": starters.NUMBERS, "time": "as in your records", "label": "as in your records"}
-    return Guess(
-        rows=0,
-        fields=list(starters.FIELDS),
-        time="ts",
-        time_unit="s",
-        rate=of.rate,
-        label="activity",
-        choose={},
-        because=because,
-        remarks=[],
-    )
+    return EXAMPLE._replace(fields=list(starters.FIELDS), rate=of.rate, because=because)
 
 
 def _with_gravity(guessed: "Guess", rate: float) -> "Guess":

@@ -12,7 +12,9 @@ import msgspec
 from streamjobs.commands.console import compile_loops, note
 from streamjobs.commands.recordings.trial_sample import KEYS, RECORDS, Sample, environment, records_to_try
 from streamjobs.errors import ConfigError
+from streamjobs.settings.events import AlarmsSection, DriftSection
 from streamjobs.settings.false_alarms import WITHOUT_RHYTHM
+from streamjobs.settings.sections import Settings, SinksSection
 from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from streamjobs.recordings.clocks import Pauses
     from streamjobs.recordings.guess.result import Guess
     from streamjobs.replay.alarm_rates import Way
-    from streamjobs.settings.events import DriftSection
-    from streamjobs.settings.sections import Settings
 
 LEAST = 500  # rows of a key; a list of watches needs about 460
 MOST_NAMED = 3  # columns, or keys, in alarms that are printed
@@ -157,8 +157,6 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
     from streamjobs.recordings.profile import may_leave_out
     from streamjobs.replay import alarm_rates
     from streamjobs.settings.composition import composition_of
-    from streamjobs.settings.events import DriftSection
-    from streamjobs.settings.sections import SinksSection
 
     sinks = SinksSection(features="", predictions="", drift="rows", alarms="alarms")
     try:
@@ -270,7 +268,6 @@ def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, obje
     from streamjobs.job_files import job_from
     from streamjobs.replay.engine import Replay
     from streamjobs.settings.composition import composition_of
-    from streamjobs.settings.events import AlarmsSection
 
     assert settings.drift is not None
     own = best.watch == settings.drift.watch

@@ -1,5 +1,6 @@
 """What a job is tried on: the records of a sample that trials of learners and of [drift] run."""
 
+import dataclasses
 import itertools
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streamjobs.commands.console import counted
+from streamjobs.settings.paths import column_path
 
 if TYPE_CHECKING:
     from streamjobs.commands.recordings.topic_sample import TopicSample
@@ -39,8 +41,6 @@ def records_to_try(
     settings: "Settings", sample: Sample, guessed: "Guess", pauses: "Pauses | None" = None, most: int = KEYS
 ) -> Iterator["Stored"]:
     """Of the sample's first keys, `most` of them. pauses: gets those of all keys."""
-    import dataclasses
-
     from streamjobs.commands.recordings.options import with_rate
     from streamjobs.commands.recordings.topic_sample import order_of
     from streamjobs.core.decoding.keys import key_bytes
@@ -48,7 +48,6 @@ def records_to_try(
     from streamjobs.recordings.places import Place
     from streamjobs.recordings.profile import moments_of
     from streamjobs.recordings.tables import untold
-    from streamjobs.settings.paths import column_path
 
     key = guessed.key or next(iter(guessed.candidates.get("key", ())), None)
     key_of = (lambda row: None) if key is None else column_path(key).find

@@ -11,8 +11,16 @@ if TYPE_CHECKING:
     from streamjobs.recordings.guess.result import Guess
 
 
+NEEDED = {  # what a job cannot do without, if it was not guessed
+    "fields": "[source] still needs fields, or x and dim",
+    "time_format": "[source] still needs time_format",
+    "time_zone": "[source] still needs time_zone",
+    "wait": "[labels] still needs wait",
+}
+
+
 def what_next(
-    guessed: "Guess | None",
+    guessed: "Guess",
     file: Path,
     sample: Path | None,
     from_topic: bool,
@@ -27,7 +35,7 @@ def what_next(
     """
     from streamjobs.recordings import survey
 
-    if guessed is not None and guessed.preset is not None and "sensors" in guessed.preset.source:
+    if guessed.preset is not None and "sensors" in guessed.preset.source:
         name = shlex.quote(str(file))
         return f"wrote {file}. Next: streamjobs check {name}; streamjobs topics create {name}; streamjobs run {name}"
     taught = survey.teaches(guessed)
@@ -40,27 +48,21 @@ def what_next(
     ]
     if from_topic:
         replay[-1] = "topic"  # its records have keys
-    elif guessed is not None and guessed.key is None and guessed.preset is not None and guessed.preset.export is not None:
+    elif guessed.key is None and guessed.preset is not None and guessed.preset.export is not None:
         replay += ["--key-from", "file"]
     else:
         replay += _key_words(guessed, sample)
-    if not from_topic and guessed is not None and guessed.start_time is not None and guessed.rate is not None:
+    if not from_topic and guessed.start_time is not None and guessed.rate is not None:
         replay += ["--time", guessed.start_time]
     first = "Next"
-    if guessed is not None and "fields" in guessed.choose:
-        first = "[source] still needs fields, or x and dim: look for 'choose' in it. Then"
-    elif guessed is not None and "time_format" in guessed.choose:
-        first = "[source] still needs time_format: look for 'choose' in it. Then"
-    elif guessed is not None and "time_zone" in guessed.choose:
-        first = "[source] still needs time_zone: look for 'choose' in it. Then"
-    elif guessed is not None and "wait" in guessed.choose:
-        first = "[labels] still needs wait: look for 'choose' in it. Then"
+    if needed := next((NEEDED[what] for what in NEEDED if what in guessed.choose), None):
+        first = f"{needed}: look for 'choose' in it. Then"
     if copied:
         first += f": streamjobs rekey {shlex.quote(str(file))} --once; then"
     more = ""
     if starter:
-        more = " --score" if guessed is not None and guessed.label is not None and sample is not None else ""
-    elif not taught and not from_topic and guessed is not None and guessed.label is not None and guessed.time is not None:
+        more = " --score" if guessed.label is not None and sample is not None else ""
+    elif not taught and not from_topic and guessed.rows and guessed.label is not None and guessed.time is not None:
         words = replay[2 : replay.index("--key-is")] if "--key-is" in replay else replay[2:]  # the file's name by itself
         more = f"; {shlex.join(['streamjobs', 'compare', *words, '--learners', 'job,rls,krls'])}"
     check = "" if taught else f"streamjobs check {shlex.quote(str(file))}; "  # which would miss the population's file
@@ -78,13 +80,11 @@ def what_next(
     return f"{said}\n{broker}: streamjobs topics create {name}; {produce}; streamjobs run {name}"
 
 
-def _key_words(guessed: "Guess | None", sample: Path | None) -> list[str]:
+def _key_words(guessed: "Guess", sample: Path | None) -> list[str]:
     """The column with the key of the rows: the key, or the first candidate; a recording without any is of one device.
 
     It has the recording's name, as with --key-from file.
     """
-    if guessed is None:
-        return ["--key", "KEY_COLUMN"]
     if (key := guessed.key or next(iter(guessed.candidates.get("key", ())), None)) is not None:
         return ["--key", key]
     if guessed.key_from is not None:

@@ -1,6 +1,7 @@
 """`export`: the records of an output topic, or of a replay, as one file."""
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,8 +88,6 @@ def _of_topic(job: "Job", sink: str, begin: str | None, end: str | None) -> "Ite
 def _of_replay(
     job: "Job", sink: str, source: str, key: str | None, time_column: str | None, begin: str | None, end: str | None
 ) -> "Iterator[Given]":
-    from itertools import islice
-
     from streamjobs.commands.replay import as_workers_have_it, records_to_replay
     from streamjobs.core.messages import Output
     from streamjobs.replay.engine import Replay

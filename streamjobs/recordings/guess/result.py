@@ -105,6 +105,10 @@ class Guess(NamedTuple):
     narrow: Narrow | None = None  # where each row has the numbers of one sensor
 
 
+# What `init` writes without data, to be replaced: an accelerometer.
+EXAMPLE = Guess(0, ["ax", "ay", "az"], "ts", "s", 50.0, choose={}, because={}, remarks=[], label="activity")
+
+
 def windowed(rate: float | None) -> bool:
     """Whether samples come fast enough for windows; at lower rates rows are whole events, and windows would mix them."""
     return rate is not None and rate >= LEAST_RATE
