@@ -351,7 +351,7 @@ def forget_offsets(job_file: JobFile) -> None:
     changes = {number: [] for number in todo}  # an interrupted run may have done some
     entries = [entry for entry in states if entry.partition in changes]
     for entry in entries:
-        changes[entry.partition].append((entry.key, without_offsets(entry)))
+        changes[entry.partition].append((entry.key, without_offsets(entry.data)))
     for changed in changes.values():
         if not changed:
             changed.append(changelog_edit.OF_NO_KEY)

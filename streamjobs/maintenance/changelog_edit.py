@@ -9,11 +9,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from aiokafka.errors import KafkaError
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, preflight, timeouts, topic_id, topics
@@ -30,6 +30,7 @@ TRANSIENT = (  # error names, shortly after a broker or topic has started or a l
 )
 MARKERS_WITHIN = 10.0  # seconds until readers see a committed transaction
 
+T = TypeVar("T")
 Change = tuple[bytes, bytes | None]  # key, snapshot; None is a tombstone
 Changes = Mapping[int, Iterable[Change]]  # by partition
 NOTHING: Mapping[int, Any] = {}
@@ -40,7 +41,7 @@ def admin_of(settings: Settings) -> AdminClient:
     return AdminClient(client.for_confluent(settings.broker))
 
 
-def ask(settings: Settings, question: Callable[[], Any]) -> Any:
+def ask(settings: Settings, question: Callable[[], T]) -> T:
     """The broker's answer; asks again for a while if a leader or coordinator is not known yet.
 
     Raises SetupError if the broker does not answer or refuses.
@@ -195,16 +196,14 @@ def _offsets(settings: Settings, topic: str, spec: Any, level: Any) -> dict[int,
             found[number] = answers[place].result(2 * timeouts.ADMIN).offset
         return found
 
-    offsets: dict[int, int] = ask(settings, question)
-    return offsets
+    return ask(settings, question)
 
 
 def committed_offsets(settings: Settings, partitions: Iterable[int]) -> dict[int, int]:
     """The group's next input offsets, 0 if none is committed. Raises SetupError if the broker does not tell."""
     wanted = [TopicPartition(settings.source.topic, number) for number in partitions]
     kafka = client.for_aiokafka(settings.broker)
-    offsets: dict[int, int] = ask(settings, lambda: groups.committed(kafka, settings.job.name, wanted))
-    return offsets
+    return ask(settings, lambda: groups.committed(kafka, settings.job.name, wanted))
 
 
 def commits(settings: Settings, partitions: Iterable[int]) -> dict[int, Commit]:
@@ -330,8 +329,6 @@ def _wait_for_markers(settings: Settings, topic: str, reached: Mapping[int, int]
 
 def topic_config(settings: Settings, admin: Any, topic: str) -> dict[str, str]:
     """The configuration of a topic; {} if it is missing. Raises SetupError where the broker does not tell."""
-    from confluent_kafka.admin import ConfigResource
-
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         config = admin.describe_configs([resource])[resource].result(timeouts.ADMIN)

@@ -7,10 +7,10 @@ import numpy as np
 
 from streamjobs.core.job import Job
 from streamjobs.core.live.stored import load_snapshot
-from streamjobs.core.state import snapshot
-from streamjobs.core.state.snapshot import state_fields
+from streamjobs.core.state.snapshot import Offsets, state_fields
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Copy, Entry, short_key
+from streamjobs.maintenance.renew import offsets_of
 from streamjobs.maintenance.summary import decode_entry, with_remedy
 
 EXAMPLES = 3  # keys named for each problem
@@ -57,7 +57,7 @@ def _change(stage: str, name: str, a: Any, b: Any) -> Change:
     return Change(stage, name, a.shape, b.shape, float(np.abs(apart).max()), share)
 
 
-def _offsets(offsets: snapshot.Offsets) -> str:
+def _offsets(offsets: Offsets) -> str:
     return ", ".join(str(offset) for offset in offsets.values()) or "none"
 
 
@@ -110,13 +110,8 @@ def _problems(job: Job, entry: Entry, ends: Mapping[int, int] | None) -> Iterato
 
 
 def _is_ahead(job: Job, entry: Entry, committed: Mapping[int, int] | None) -> bool:
-    if committed is None:
-        return False
-    try:
-        offsets = snapshot.decode(entry.data).offsets
-    except SnapshotError:
-        return False
-    return offsets.get((job.settings.source.topic, entry.partition), -1) >= committed.get(entry.partition, 0)
+    applied = (offsets_of(entry) or {}).get((job.settings.source.topic, entry.partition), -1)
+    return committed is not None and applied >= committed.get(entry.partition, 0)
 
 
 def _behind(copy: Copy, against: Copy) -> Iterator[tuple[str, Entry]]:
@@ -133,8 +128,7 @@ def _behind(copy: Copy, against: Copy) -> Iterator[tuple[str, Entry]]:
 
 
 def _has_older_offsets(new: Entry, old: Entry) -> bool:
-    try:
-        was, now = snapshot.decode(old.data).offsets, snapshot.decode(new.data).offsets
-    except SnapshotError:
+    was, now = offsets_of(old), offsets_of(new)
+    if was is None or now is None:
         return False  # `_problems` has a sentence for it
     return any(now.get(place, -1) < offset for place, offset in was.items())

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import NewPartitions
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, layout, timeouts, topics
@@ -73,7 +73,7 @@ def grow(settings: Settings, todo: GrowthPlan) -> None:
     if todo.before is not None:
         changelog_edit.quiet()
         asyncio.run(_mark(settings, todo.before, todo.partitions))
-    admin = AdminClient(client.for_confluent(settings.broker))
+    admin = changelog_edit.admin_of(settings)
     for one in todo.topics:
         answers = admin.create_partitions([NewPartitions(one.name, one.partitions)], operation_timeout=timeouts.ADMIN)
         try:

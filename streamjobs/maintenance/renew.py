@@ -44,10 +44,10 @@ def relearned_snapshot(job: Job, entry: Entry) -> bytes:
     return job.encode(states | begun, names, offsets)
 
 
-def without_offsets(entry: Entry) -> bytes | None:
+def without_offsets(data: bytes) -> bytes | None:
     """The same state without offsets, to go on with another input's records; None if it is damaged."""
     try:
-        return snapshot.encode(snapshot.decode(entry.data)._replace(offsets={}))
+        return snapshot.encode(snapshot.decode(data)._replace(offsets={}))
     except SnapshotError:
         return None
 

@@ -43,6 +43,7 @@ from streamjobs.kafka.topic_id import Origin, newest_input, require_same_input
 from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.changelog_edit import Change
 from streamjobs.maintenance.grow import await_marks, commit_marked
+from streamjobs.maintenance.renew import without_offsets
 from streamjobs.maintenance.scan import newest_by_key
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
@@ -230,9 +231,7 @@ class _Work:
 
     def _seen_in_new(self) -> dict[int, set[bytes]]:
         """The keys of the first records in the new partitions."""
-        ranges: dict[int, tuple[int, int | None]] = {
-            number: (0, None) for number in range(self.pending.before, self.partitions)
-        }
+        ranges = {number: (0, None) for number in range(self.pending.before, self.partitions)}
         keys: dict[int, set[bytes]] = {number: set() for number in ranges}
         settings = self.settings
         records = reader.read(settings.broker, settings.source.topic, ranges, max_bytes=settings.source.max_bytes)
@@ -249,13 +248,11 @@ class _Work:
     def _require_applied(self, numbers: Iterable[int]) -> None:
         """Raises SetupError while old partitions hold records of moving keys that are not applied."""
         start = {number: commit.offset for number, commit in changelog_edit.commits(self.settings, numbers).items()}
-        ranges: dict[int, tuple[int, int | None]] = {number: (start.get(number, 0), None) for number in numbers}
-        topic = self.settings.source.topic
-        records, keys = 0, set()
-        source = self.settings.source
+        ranges = {number: (start.get(number, 0), None) for number in numbers}
+        source, known = self.settings.source, self.choose is not _unknown
+        topic, records, keys = source.topic, 0, set[bytes]()
         records_after = reader.read(self.settings.broker, topic, ranges, max_bytes=source.max_bytes)
         for record in each_keyed(source, records_after):
-            known = self.choose is not _unknown
             if record.key is not None and not (known and self._target(record.key, record.partition) == record.partition):
                 records += 1
                 keys.add(record.key)
@@ -353,20 +350,12 @@ class _Work:
             await commit_marked(self.settings, writers[number], commit, self.partitions)
 
 
-def _without_offsets(data: bytes) -> bytes:
-    """A damaged state moves as it is: the worker that meets it reports it."""
-    try:
-        return snapshot.encode(snapshot.decode(data)._replace(offsets={}))
-    except SnapshotError:
-        return data
-
-
 def _chunks(states: Iterable[tuple[bytes, bytes]]) -> Iterator[list[Change]]:
     """Copies for one transaction each."""
     chunk: list[Change] = []
     size = 0
     for key, data in states:
-        chunk.append((key, _without_offsets(data)))
+        chunk.append((key, without_offsets(data) or data))  # a damaged one as it is: the worker that meets it reports it
         size += len(data)
         if size >= CHUNK_BYTES:
             yield chunk

@@ -12,7 +12,6 @@ import pytest
 from streamjobs.core.advance import advance
 from streamjobs.core.live.live import Live
 from streamjobs.kafka import topic_id, topics
-from streamjobs.maintenance.copies import Entry
 from streamjobs.maintenance.renew import without_offsets
 from tests.brokers.fault_injection import program
 from tests.brokers.fixtures import LEARNING, MakeJob
@@ -33,7 +32,7 @@ def make_anew(job: KafkaJob) -> None:
 
 def gone_on(job: KafkaJob, before: dict[tuple[int, bytes], bytes]) -> tuple[dict[tuple[int, bytes], bytes], int]:
     """States after the present input, from those before without their place; and how many predictions were made."""
-    kept: Any = {place: without_offsets(Entry(*place, data, 0, 0)) for place, data in before.items()}
+    kept: Any = {place: without_offsets(data) for place, data in before.items()}
     records, made, predictions = job.inputs(), {}, 0
     for number in range(PARTITIONS):
         live = Live(job.core, partial(lambda number, key: kept.get((number, key)), number))

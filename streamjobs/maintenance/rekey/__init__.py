@@ -122,7 +122,7 @@ def _require_same_topics(settings: Settings, present: Topics) -> None:
     """librdkafka reads beyond the end of metadata, so aiokafka is asked for it."""
     kafka, group = client.for_aiokafka(settings.broker), settings.source.topic
     now = _ids(present.metadata)
-    found: Mapping[Place, Any] = changelog_edit.ask(settings, lambda: groups.commits(kafka, group))
+    found = changelog_edit.ask(settings, lambda: groups.commits(kafka, group))
     for place, one in found.items():
         before = _ids(one.metadata or "") if place.topic == present.source else {}
         if before.get("key", now.get("key")) != now.get("key"):
