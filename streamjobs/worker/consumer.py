@@ -14,7 +14,7 @@ What Faust 0.15.3 and aiokafka 0.14.0 do that loses or repeats records here, and
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -107,28 +107,21 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     async def commit_exactly(self, offsets: Mapping[TP, int], progress: int = 0, moment: str = "") -> bool:
         """Commit these offsets; False when the group is rebalancing, other refusals raise. more: as in `partition.Cut`."""
         own, origin_of = self.app.delivery.origin, self.app.delivery.former.origin_of
-        commits = {
-            TopicPartition(*tp): OffsetAndMetadata(
-                offset, origin_of(tp.partition, own).metadata_of(offset, progress, moment)
-            )
-            for tp, offset in offsets.items()
-        }
+        commits = {}
+        for tp, offset in offsets.items():
+            metadata = origin_of(tp.partition, own).metadata_of(offset, progress, moment)
+            commits[TopicPartition(*tp)] = OffsetAndMetadata(offset, metadata)
         try:
             await self._ensure_consumer().commit(commits)
         except (CommitFailedError, IllegalStateError):
             return False
         return True
 
-    async def commits_of_group(self, topic: str, partitions: int) -> dict[int, Commit]:
+    async def commits_of_group(self, topic: str, partitions: Iterable[int]) -> dict[int, Commit]:
         """What the group has committed, also in partitions of other members."""
-        wanted = [TopicPartition(topic, number) for number in range(partitions)]
+        wanted = [TopicPartition(topic, number) for number in partitions]
         found = await self._ensure_consumer()._coordinator.fetch_committed_offsets(wanted)
         return {tp.partition: Commit(one.offset, one.metadata or "") for tp, one in found.items() if one.offset >= 0}
-
-    async def committed_metadata(self, partitions: list[TopicPartition]) -> dict[int, str]:
-        """The metadata of the group's offsets, by partition."""
-        committed = await self._ensure_consumer()._coordinator.fetch_committed_offsets(partitions)
-        return {place.partition: one.metadata for place, one in committed.items() if one.offset >= 0}
 
     async def pause_fetching(self, partitions: set[TP]) -> None:
         """Never fetch these assigned partitions here: the changelog's, which recovery reads with its own consumer."""
@@ -213,7 +206,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         """
         thread, consumer = self._thread, self._thread._ensure_consumer()
         count: int = self.app.conf.topic_partitions
-        commits = await thread.call_thread(thread.commits_of_group, self.app.source, count)
+        commits = await thread.call_thread(thread.commits_of_group, self.app.source, range(count))
         numbers = [tp.partition for tp in self._source(self.assignment())]
         require_same_count(self.app.source, count, max(numbers, default=-1) + 1)
         if self._delivery.origin.time_unit:
@@ -292,9 +285,8 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
 
     async def committed_changelogs(self, partitions: Collection[int]) -> dict[int, str]:
         """The ids of the changelog that the group's offsets of these partitions were committed with, where known."""
-        wanted = [TopicPartition(self.app.source, number) for number in partitions]
-        metadata = await self._thread.call_thread(self._thread.committed_metadata, wanted)
-        return {number: changelog_of(text) for number, text in metadata.items()}
+        commits = await self._thread.call_thread(self._thread.commits_of_group, self.app.source, partitions)
+        return {number: changelog_of(commit.metadata) for number, commit in commits.items()}
 
     async def seek_wait(self, partitions: Mapping[TP, int]) -> None:
         async with self._fetching:

@@ -7,7 +7,7 @@ While the barrier is up, nothing is fetched: from losing partitions until the co
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -21,7 +21,7 @@ from streamjobs.process import return_free_memory
 from streamjobs.settings.sections import StateSection
 from streamjobs.worker.backpressure import Backpressure, Turns
 from streamjobs.worker.changelog import NO_ORIGIN
-from streamjobs.worker.checkpoint import ChangelogLike, Checkpoints, CommitOffset, FormerSections
+from streamjobs.worker.checkpoint import ChangelogLike, Checkpoints, FormerSections
 from streamjobs.worker.failures import DeliveryError, FencedError
 from streamjobs.worker.idle_keys import Expiry
 from streamjobs.worker.logs import CacheMisses, Notices
@@ -217,14 +217,16 @@ class Delivery:
             outbox=outbox,
             changelog=changelog,
             store=self.store,
-            commit_offset=None if self.exactly_once else self._commit_offset(),
+            commit_offset=None if self.exactly_once else self._commit_offset,
             on_step=metrics.observe_step,
             on_snapshots=metrics.count_snapshots,
             on_commit=lambda: metrics.record_commit(time.time()),
             marks={**self.origin.marks, "replay": None},
         )
-        tasks = [self._supervise(partition, work) for work in (partition.pump(), checkpoints.run(state.checkpoint))]
-        return HeldPartition(partition, checkpoints, tasks)
+        work = partition.pump(), checkpoints.run(state.checkpoint)
+        return HeldPartition(
+            partition, checkpoints, [asyncio.ensure_future(self._supervise(partition, one)) for one in work]
+        )
 
     def _on_advance(self, number: int) -> Callable[[Report, float], None]:
         notices = Notices(number)
@@ -283,34 +285,24 @@ class Delivery:
         self.metrics.count_expired(keys)
         log.info("states of idle keys removed", partition=number, keys=keys)
 
-    def _commit_offset(self) -> CommitOffset:
-        async def commit_offset(number: int, offset: int, progress: int, moment: str) -> bool:
-            accepted = await self.kafka.commit(number, offset, progress, moment)
-            if not accepted:
-                log.info("offset commit refused during a rebalance", partition=number, offset=offset)
-            return accepted
+    async def _commit_offset(self, number: int, offset: int, progress: int, moment: str) -> bool:
+        accepted = await self.kafka.commit(number, offset, progress, moment)
+        if not accepted:
+            log.info("offset commit refused during a rebalance", partition=number, offset=offset)
+        return accepted
 
-        return commit_offset
-
-    def _supervise(self, partition: Partition, work: Any) -> "asyncio.Task[None]":
-        async def supervised() -> None:
-            try:
-                await work
-            except asyncio.CancelledError:  # never by us: a library let one of its own escape
-                self.fail(
-                    DeliveryError(
-                        f"partition {partition.number}: a library cancelled the worker's task. Start the worker again; it "
-                        "continues from the last checkpoint."
-                    )
-                )
-                raise
-            except FencedError as error:
-                self._mark_taken_over(partition, error)
-            except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be acknowledged after it
-                if partition.number not in self.taken_over:  # else a checkpoint met what the takeover left half done
-                    self.fail(error)
-
-        return asyncio.ensure_future(supervised())
+    async def _supervise(self, partition: Partition, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except asyncio.CancelledError:  # never by us: a library let one of its own escape
+            cancelled = f"partition {partition.number}: a library cancelled the worker's task."
+            self.fail(DeliveryError(f"{cancelled} Start the worker again; it continues from the last checkpoint."))
+            raise
+        except FencedError as error:
+            self._mark_taken_over(partition, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be acknowledged after it
+            if partition.number not in self.taken_over:  # else a checkpoint met what the takeover left half done
+                self.fail(error)
 
     def _mark_taken_over(self, partition: Partition, error: FencedError) -> None:
         """Apply and write nothing more of it. The group, which has given it to another worker, will revoke it here."""

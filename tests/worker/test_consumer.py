@@ -116,11 +116,8 @@ class Thread:
     async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(places, 90)
 
-    async def commits_of_group(self, topic: str, partitions: int) -> dict[int, Commit]:
+    async def commits_of_group(self, topic: str, partitions: Any) -> dict[int, Commit]:
         return self.commits
-
-    async def committed_metadata(self, places: list[TopicPartition]) -> dict[int, str]:
-        return {number: one.metadata for number, one in self.commits.items()}
 
     async def commit_exactly(self, offsets: dict[TP, int], progress: int = 0) -> bool:
         self.committed |= {tp.partition: (offset, progress) for tp, offset in offsets.items()}
