@@ -44,9 +44,7 @@ Records = Annotated[
 def init(
     file: Annotated[Path, typer.Argument(help="The job file to write.")] = Path("job.toml"),
     sample: Annotated[Path | None, typer.Option(help=f"Data to guess fields, times and labels from. {FILES}.")] = None,
-    from_topic: Annotated[
-        str | None, typer.Option("--from-topic", help="Guess from the newest records of this topic instead.")
-    ] = None,
+    from_topic: Annotated[str | None, typer.Option(help="Guess from the newest records of this topic instead.")] = None,
     broker: Annotated[str | None, typer.Option(help="The broker, such as kafka://localhost:9092.")] = None,
     records: Records = None,
     seconds: Annotated[
@@ -64,8 +62,7 @@ def init(
     time_format: TimeFormat = None,
     time_zone: TimeZone = None,
     missing: Annotated[
-        str | None,
-        typer.Option(help="What to do where a number is missing: dlq, skip, hold or mean; absent: skip."),
+        str | None, typer.Option(help="What to do where a number is missing: dlq, skip, hold or mean; absent: skip.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; use the proposals.")] = False,
     separator: Separator = None,
