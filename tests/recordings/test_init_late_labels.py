@@ -6,6 +6,7 @@ import random
 import pytest
 
 from streamjobs.job_files import read_table
+from streamjobs.recordings.guess.late_labels import late_labels
 from tests.commands.jobs import command, jsonl
 
 START, PAUSE, LATE = 1_770_000_000, 300, 5_400  # seconds; the laboratory needs an hour and a half
@@ -135,6 +136,15 @@ def test_labels_that_come_after_the_first_rows_are_found(tmp_path, printed, labe
     assert table["source"]["label"] == label and table["source"]["fields"] == ["a", "b"]
     assert table["labels"]["wait"] == "53m"
     assert found.says("learners were not tried: no label of the sample is known before the last row that it could help")
+
+
+def test_a_label_that_is_chosen_may_be_in_two_of_the_first_rows():
+    """Such as what a technician finds."""
+    rows = [event for event in vats(label="finding") if "warm" in event]
+    rows[300:300] = [event for event in vats(label="finding") if "finding" in event][:2]
+    found = late_labels(rows, None, "finding")
+    assert found is not None and sum(found.alone) == 2
+    assert late_labels(rows, None, None) is None
 
 
 def test_samples_of_which_some_have_a_label_have_no_late_labels(tmp_path, printed):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from streamjobs.recordings.columns import LABELS, absent, plain_name
 from streamjobs.recordings.guess.result import Guess, windowed
 
-LEAST = 5  # rows of a kind: that have the same columns
+LEAST = 5  # rows of a kind: that have the same columns; of a label that was chosen 1
 MOST = 0.5  # of the labels alone, at least, that repeat the time of a sample and follow a later one
 
 
@@ -27,7 +27,7 @@ def late_labels(rows: Sequence[dict[str, Any]], owners: Sequence[Any] | None, ch
     ('grade', None, None)
     """
     there = [frozenset(name for name, value in row.items() if not absent(value)) for row in rows]
-    kinds = {kind: count for kind, count in Counter(there).items() if count >= LEAST}
+    kinds = {kind for kind, count in Counter(there).items() if count >= LEAST or chosen in kind}
     shared: frozenset[str] = frozenset.intersection(*kinds) if kinds else frozenset()
     single = [name for kind in kinds if len(kind - shared) == 1 for name in kind - shared]
     if len(kinds) < 2 or not single:
