@@ -124,9 +124,9 @@ def _run(settings: Settings, core: Core, page: Page | None, *, once: bool, drain
         directory=Path(settings.state.directory).absolute() if on_disk else None,
     )
     threading.excepthook = _tell_of_threads(health)
-    server = Server(settings.metrics, health, page.serve(health) if page is not None else None)
+    server = Server(settings.metrics, health, looks := page.serve(health) if page is not None else None)
     port = server.start()
-    log.info("serving /metrics and /health", host=settings.metrics.host, port=port, page=page is not None)
+    log.info("serving /metrics and /health", host=settings.metrics.host, port=port, page=looks is not None)
     try:
         with lock_folder(settings):
             _work(settings, core, metrics, health, page, once=once, drain=drain)

@@ -72,7 +72,6 @@ class Fleet:
             self.health.metrics.expect_forecasts(*self.core.forecast_plan)
         self.stored: dict[bytes, bytes] = {}
         page = Page.of(self.settings, self.core, States(self.core.job))  # type: ignore[arg-type]
-        assert page is not None
         self._page, self._offset = page, 0
         self.server = Server(self.settings.metrics, self.health, page.serve(self.health))
         self._loop = asyncio.new_event_loop()

@@ -28,6 +28,7 @@ from streamjobs.worker.page.ask import Asker
 from streamjobs.worker.page.figures import Figures
 
 JOB: dict[str, Any] = {"source": {"topic": "in", "dim": 2}, "learner": {"name": "okfeb", "rank": 3, "budget": 5}}
+CORE = SimpleNamespace(job=SimpleNamespace(sinks={"dlq": "in.dlq"}, model="okfeb"))
 TOKEN = "0123456789abcdef0123"
 
 
@@ -42,10 +43,9 @@ def served(monkeypatch: Any = None, token: str | None = None, **metrics: Any) ->
     if monkeypatch is not None:
         monkeypatch.setattr(looks, "EVERY", 0.05)
     chosen = settings(token, **metrics)
-    core = SimpleNamespace(job=SimpleNamespace(sinks={"dlq": "in.dlq"}, model="okfeb"))
-    page = Page.of(chosen, core, None)  # type: ignore[arg-type]
+    page = Page.of(chosen, CORE, None)  # type: ignore[arg-type]
     health = Health(Metrics("in", "okfeb"))
-    server = Server(chosen.metrics, health, None if page is None else page.serve(health))
+    server = Server(chosen.metrics, health, page.serve(health))
     try:
         yield server.start(), health.metrics
     finally:
@@ -109,6 +109,15 @@ def test_elsewhere_there_is_no_page_without_a_token() -> None:
     with served(host="0.0.0.0") as (port, metrics):
         assert get(port)[0] == get(port, "/events")[0] == get(port, "/api/keys/p7")[0] == 404
         assert get(port, "/metrics")[0] == 200 and metrics.on_report is None
+
+
+def test_without_a_page_predictions_are_judged_too() -> None:
+    chosen = settings_from({**JOB, "source": {**JOB["source"], "label": "y"}, "metrics": {"host": "0.0.0.0"}}, {})
+    page, health = Page.of(chosen, CORE, None), Health(Metrics("in", "okfeb"))  # type: ignore[arg-type]
+    assert page.serve(health) is None and health.metrics.on_report is not None
+    rows = BatchRows(["k"] * 4, np.arange(4.0), np.zeros(4), ["a", "b", "b", "a"], ["a", "a", "b", "b"])
+    health.metrics.on_report(Report(rows=4, batches=[rows]))
+    assert page.scores() == {"accuracy": {"rows": 3, "model": 0.3333, "last_label": 0.6667, "majority": 0.3333}}
 
 
 def test_with_a_token_a_header_or_a_cookie_opens_the_page() -> None:

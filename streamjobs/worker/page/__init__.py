@@ -22,23 +22,27 @@ SWITCH = 0.001  # seconds that the page's thread waits for the job's to give up 
 
 
 class Page:
-    """The page of one worker. It is there on a loopback address, and elsewhere with a token."""
+    """The page of one worker, on a loopback address, and elsewhere with a token. Predictions are judged without it too."""
 
     def __init__(self, settings: Settings, core: Core, access: Access, states: States) -> None:
         self._settings, self._core, self._access, self._states = settings, core, access, states
         self._asker = Asker(settings, states)
         self._about: dict[str, object] = {}
         self._looks: Looks | None = None
+        self._scores = Scores(settings.labels.wait, settings.labels.delay)
 
     @classmethod
-    def of(cls, settings: Settings, core: Core, states: States) -> "Page | None":
-        """None on an address that others reach, without a token. Raises ConfigError for a token that cannot be used."""
-        access = Access(settings.metrics)
-        return cls(settings, core, access, states) if access.served else None
+    def of(cls, settings: Settings, core: Core, states: States) -> "Page":
+        """Raises ConfigError for a token that cannot be used."""
+        return cls(settings, core, Access(settings.metrics), states)
 
-    def serve(self, health: Health) -> Looks:
-        """What serves it in the thread of /metrics; takes the job's reports from now on."""
-        settings, feed = self._settings, Feed()
+    def serve(self, health: Health) -> Looks | None:
+        """What serves it in the thread of /metrics, or None; takes the job's reports from now on."""
+        settings, feed, scores = self._settings, Feed(), self._scores
+        if not self._access.served:
+            if settings.source.label is not None:
+                health.metrics.on_report = lambda report: scores.take(report.batches, report.late)
+            return None
         sys.setswitchinterval(SWITCH)
         health.metrics.on_report = feed.take
         self._about |= {
@@ -50,13 +54,14 @@ class Page:
             "labels": settings.source.label is not None,
             "partitions": None,
         }
-        scores = Scores(settings.labels.wait, settings.labels.delay)
         self._looks = Looks(Figures(feed, health, self._about, self._states, scores), self._access, self._asker)
         return self._looks
 
     def scores(self) -> dict[str, object]:
         """Accuracy or error of the rows so far, next to controls; empty without labels."""
-        return self._looks.scores() if self._looks is not None and self._about["labels"] else {}
+        if self._looks is None:
+            return self._scores.summary()
+        return self._looks.scores() if self._about["labels"] else {}
 
     def needed_to_alarm(self) -> str | None:
         return self._states.needed_to_alarm
