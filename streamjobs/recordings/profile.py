@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ from streamjobs.recordings.guess.courses import (
     rates_of,
     same,
     trend,
+    turn_of,
     unit_of,
 )
 from streamjobs.recordings.guess.result import Gaps, Guess, windowed
@@ -41,6 +43,7 @@ KEYS = 20  # the first keys of the file
 NUMBERS = 2_000_000  # numbers that are kept
 MOST_GAPS = 0.25  # of the rows, that skipping those without one field's number may cost
 COORDINATES = {"lat", "latitude", "lon", "lng", "long", "longitude"}
+ANGLE = re.compile(r"heading|bearing|azimuth|direction|wind.?dir|yaw|course|compass", re.IGNORECASE)
 POSITION = "a position, which each journey changes"
 
 
@@ -59,6 +62,7 @@ class Profile(NamedTuple):
     codes: Mapping[str, list[float]] = {}  # as of the guess
     gaps: Gaps = Gaps()
     counters: Sequence[str] = ()  # as of the guess
+    angles: Mapping[str, float] = {}  # as of the guess
 
 
 def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) -> tuple[Guess, Profile]:
@@ -89,9 +93,8 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     """Leaves out fields that cannot be watched, with the reason; names them where they were chosen, or predict a label."""
     if found.gaps.lacking:  # of more rows than were looked at before
         guessed = guessed._replace(gaps=found.gaps)
-    guessed = guessed._replace(
-        codes=found.codes, counters=found.counters, counts=[name for name in found.counts if name not in found.trending]
-    )
+    counts = [name for name in found.counts if name not in found.trending]
+    guessed = guessed._replace(codes=found.codes, counters=found.counters, angles=found.angles, counts=counts)
     if guessed.wait is not None:
         guessed = guessed._replace(wait=found.wait or 0.0, waiting=found.waiting)
         if found.wait is None:  # as of folders with a file of labels that sorts before the samples'
@@ -117,6 +120,8 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
         )
     if counters := quoted_names([name for name in found.counters if name not in left_out]):
         remarks.append(f"{counters}: readings that only rise, or start over; counters gives x what they rose by, a second")
+    if angles := quoted_names([name for name in found.angles if name not in left_out]):
+        remarks.append(f"{angles}: an angle that wraps around; angles gives x its cosine and sine")
     if may_leave_out(guessed) and len(left_out) < len(guessed.fields):
         return left_out_of(guessed, left_out)._replace(remarks=remarks)
     remarks += [f"{name!r} {why}" for name, why in left_out.items() if name not in (*found.still, *found.names)]
@@ -142,7 +147,9 @@ def left_out_of(guessed: Guess, why: Mapping[str, str]) -> Guess:
     """The guess without these fields."""
     named = guessed.fields, guessed.lenient, guessed.counters
     fields, lenient, counters = ([name for name in names if name not in why] for names in named)
-    return guessed._replace(fields=fields, lenient=lenient, counters=counters, left_out={**guessed.left_out, **why})
+    angles = {name: turn for name, turn in guessed.angles.items() if name not in why}
+    left_out = {**guessed.left_out, **why}
+    return guessed._replace(fields=fields, lenient=lenient, counters=counters, angles=angles, left_out=left_out)
 
 
 def without_gaps(guessed: Guess) -> Guess:
@@ -166,6 +173,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     gaps = _gaps(fields, of_keys) if guessed.narrow is None else Gaps()
     second = SECONDS[guessed.time_unit] if guessed.time is not None and not guessed.written else 1.0
     counters = _as_rates(fields, of_keys, second) if may_count(guessed) else []
+    angles = _as_sines(fields, counters, of_keys) if may_count(guessed) else {}
     keys = [key for key in of_keys if len(key) >= LEAST]
     numbers = [key[:, 1:] for key in keys]
     still = [n for n in range(len(fields)) if numbers and all(is_still(key[:, n]) for key in numbers)]
@@ -207,6 +215,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         codes,
         gaps,
         counters,
+        angles,
     )
 
 
@@ -236,6 +245,17 @@ def _as_rates(fields: Sequence[str], of_keys: Iterable[Array], second: float) ->
             for key, rate in zip(keys, rates, strict=True):
                 key[:, n] = np.nan if rate is None else rate
     return counters
+
+
+def _as_sines(fields: Sequence[str], counters: Sequence[str], of_keys: Iterable[Array]) -> dict[str, float]:
+    """The fields with angles, and how much a whole turn is; they are sines afterwards."""
+    keys, angles = [key for key in of_keys if len(key) >= LEAST], {}
+    for n, name in enumerate(fields, 1):
+        if keys and name not in counters and (turn := turn_of([key[:, n] for key in keys], bool(ANGLE.search(name)))):
+            angles[name] = turn
+            for key in keys:
+                key[:, n] = np.sin(2 * np.pi / turn * key[:, n])
+    return angles
 
 
 def _gaps(fields: Sequence[str], of_keys: Iterable[Array]) -> Gaps:

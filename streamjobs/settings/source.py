@@ -1,6 +1,6 @@
 """[source]: the input topic, what its records hold, and what to do with those that are late, twice there or not whole."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -80,7 +80,7 @@ class SourceSection(Section):
     )
     time_format: TimeFormat | None = optional(
         "format of event times in texts other than ISO 8601, for Python's strptime, such as "
-        "'%d.%m.%Y %H:%M'; excel: days as spreadsheets count them"
+        "'%d.%m.%Y %H:%M'; excel: days of a spreadsheet"
     )
     time_zone: Zone | None = optional(
         "zone of event times in ISO 8601 or time_format without a zone, such as UTC, +01:00 or Europe/Berlin; "
@@ -91,8 +91,7 @@ class SourceSection(Section):
     )
     renamed: dict[FieldName, FieldName] | None = optional("former names of fields, as { 'acc.x' = 'ax' }: states continue")
     categories: dict[FieldName, Categories] | None = optional(
-        "fields of x that have one of these texts (or whole numbers, true, false) in place of a number, such as "
-        "{ valve = ['open', 'shut'] }"
+        "fields of x with one of these texts (or whole numbers, true, false), such as { valve = ['open', 'shut'] }"
     )
     categories_as: Literal["one_hot", "codes"] = setting(
         "one_hot",
@@ -100,20 +99,23 @@ class SourceSection(Section):
     )
     unseen: Literal["dlq", "other", "missing"] = setting(
         "dlq",
-        "a category that is not listed: dlq: the record is a dead letter; other: 0 in all "
-        "columns, or the code after the last; missing: a missing number",
+        "a category that is not listed: dlq: a dead letter; other: 0 in all columns, or the code after the last; "
+        "missing: a missing number",
+    )
+    angles: dict[FieldName, Annotated[float, Field(ge=1e-3, allow_inf_nan=False)]] | None = optional(
+        "fields with angles, and a turn: { heading = 360 }; x has cosine and sine"
     )
     counters: list[FieldName] | None = optional(
-        "fields with readings of meters or counters: x has what a reading rose by, a second; a lower one counts from 0"
+        "fields with readings of meters: x has what a reading rose by, a second; a lower one counts from 0"
     )
     numbers: Literal["strict", "lenient"] = setting(
         "strict", "lenient: texts such as '21.5' are numbers too, 'true' and 'false' 1 and 0, '' and 'NaN' are missing"
     )
     missing: Missing = setting(
         "dlq",
-        "a sample that lacks a number of x (null, NaN or absent): dlq: the record is a dead letter; skip: the sample is "
-        "left out; hold: it has the key's newest number; mean: the mean of the key's numbers so far; or a table for "
-        "some fields, such as { temp = 'hold' }; others: dlq",
+        "a sample that lacks a number of x (null, NaN or absent): dlq: a dead letter; skip: the sample is "
+        "left out; hold: the key's newest number; mean: the mean of the key's numbers so far; or a table for "
+        "some fields: { temp = 'hold' }; others: dlq",
     )
     missing_values: list[float] | dict[FieldName, list[float]] | None = optional(
         "numbers that mean a missing one: [-999], or { temp = [-127] }"
@@ -215,6 +217,11 @@ class SourceSection(Section):
         return self.categories or {}
 
     @property
+    def coded(self) -> bool:
+        """Whether a field's value is not itself a number of x."""
+        return bool(self.categories or self.angles)
+
+    @property
     def columns(self) -> list[tuple[str, str]]:
         """The numbers of x that named fields give, each with its field: "valve=open" of "valve". Empty without `fields`.
 
@@ -222,12 +229,10 @@ class SourceSection(Section):
         """
         if self.sensors is not None:
             return [(column, column) for sensor in sensors_of(self.sensors) for column in sensor.columns]
-        one_hot = self.categories_of if self.categories_as == "one_hot" else {}
-        return [
-            (column, field)
-            for field in self.fields or ()
-            for column in ([f"{field}={one}" for one in one_hot[field]] if field in one_hot else [field])
-        ]
+        made = {field: [f"{field} cos", f"{field} sin"] for field in self.angles or ()}
+        if self.categories_as == "one_hot":
+            made |= {field: [f"{field}={one}" for one in listed] for field, listed in self.categories_of.items()}
+        return [(column, field) for field in self.fields or () for column in made.get(field, [field])]
 
     @property
     def learned_columns(self) -> list[str]:
@@ -264,11 +269,13 @@ class SourceSection(Section):
         return f"{self.sensors.samples}[0].{self.time}"
 
     def codes(self, dim: int) -> list[tuple[slice | int, list[float]]]:
-        """Columns of x, and the numbers that stand for a missing one there."""
-        if isinstance(self.missing_values, dict):
-            named = enumerate(field for _, field in self.columns)
-            return [(n, self.missing_values[field]) for n, field in named if field in self.missing_values]
-        return [(slice(dim), self.missing_values)] if self.missing_values else []
+        """Columns of x, and the numbers that stand for a missing one there; an angle's are none of x."""
+        codes = self.missing_values or []
+        if not isinstance(codes, dict) and not self.angles:
+            return [(slice(dim), codes)] if codes else []
+        named = [(n, field) for n, (_, field) in enumerate(self.columns) if field not in (self.angles or ())]
+        each = codes if isinstance(codes, dict) else dict.fromkeys((field for _, field in named), codes)
+        return [(n, each[field]) for n, field in named if field in each]
 
     def policies(self, dim: int) -> tuple[str, ...]:
         """What to do about a missing number of each column of x."""

@@ -159,7 +159,7 @@ class _Records:
             body: dict[str, object] = {source.x: X[0] if one else X}
         else:
             columns = [list(column) for column in zip(*X, strict=True)]
-            body = {name: column[0] if one else column for name, column in zip(source.fields, columns, strict=True)}
+            body = {name: column[0] if one else column for name, column in zip(source.fields, columns, strict=False)}
         if source.time is not None:
             unit, step = TIME_UNITS.get(source.time_unit, 1.0), self.seconds / self.samples
             times = [(at + n * step) * unit for n in range(self.samples)]

@@ -100,6 +100,18 @@ def test_categories_are_columns_of_ones_and_zeros_or_codes(form):
     assert SourceSection(topic="a", **VALVE).columns[1:3] == [("valve=open", "valve"), ("valve=shut", "valve")]
 
 
+@pytest.mark.parametrize("form", ENCODE)
+def test_an_angle_is_its_cosine_and_sine(form):
+    wind = {"fields": ["speed", "wind"], "angles": {"wind": 360}, "missing_values": [-999, 1], "missing": "skip"}
+    bodies = [{"speed": 5, "wind": 360, "ts": 1}, {"speed": [6, 7], "wind": [-999, 450], "ts": [2, 3]}]
+    decoded = decode(*bodies, {"speed": 8, "wind": None, "ts": 4}, form=form, **wind)
+    assert not decoded.errors
+    assert np.allclose(decoded.X, [[5, 1, 0], [6, np.nan, np.nan], [7, 0, 1], [8, np.nan, np.nan]], equal_nan=True)
+    assert SourceSection(topic="a", **wind).columns[1:] == [("wind cos", "wind"), ("wind sin", "wind")]
+    assert why({"speed": 1, "wind": 1e12, "ts": 1}, form=form, **wind)[0] == "out_of_range"
+    assert why({"speed": 1, "wind": "N", "ts": 1}, form=form, **wind)[0] == "wrong_value"
+
+
 def test_an_unseen_category_is_refused_or_other_or_missing():
     body = {"temp": 5, "valve": "ajar", "mode": 2, "ts": 1}
     assert why(body, **VALVE) == ("wrong_value", "expected one of the 2 categories in field 'valve', got another.")
@@ -144,9 +156,10 @@ def test_what_cannot_be_meant_is_reported():
     assert "unseen = 'missing' needs missing = 'skip', 'hold' or 'mean' for 'ax'" in told(
         categories={"ax": ["a"]}, unseen="missing"
     )
-    assert "dim must be the number of columns that fields and categories give (4)" in told(
-        categories={"ax": ["a", "b"]}, dim=3
-    )
+    assert "dim must be the number of columns that fields give (4)" in told(categories={"ax": ["a", "b"]}, dim=3)
+    assert "angles: 'wind' is not one of fields with plain numbers" in told(angles={"wind": 360})
+    assert "angles: 'ax' is not one of fields with plain numbers" in told(angles={"ax": 360}, categories={"ax": ["a"]})
+    assert "angles must be 0.001 or more" in told(angles={"ax": 0})
 
 
 @pytest.mark.parametrize("form", ENCODE)

@@ -53,7 +53,13 @@ OF_STATES: tuple[dict[str, Any], ...] = (
         "learner": {"name": "knlms", "budget": 8},
         "head": None,
     },
-    {"source": NAMED | {"counters": ["ax", "az"]}, "window": None, "learner": {"name": "lms"}, "head": None, "drift": None},
+    {
+        "source": NAMED | {"counters": ["ax", "az"], "angles": {"ay": 360}},
+        "window": None,
+        "learner": {"name": "lms"},
+        "head": None,
+        "drift": None,
+    },
     {"window": None, "drift": {"detector": "window_ratio"}, "learner": {"name": "sispeed", "rank": 4, "seed_size": 8}},
     {"window": None, "learner": {"name": "krls", "budget": 8}, "head": None, "drift": {**PAGE_HINKLEY, "watch": "loss"}},
     {

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
 from streamjobs.commands.recordings.trial import Trial, Tried, _usual
 from streamjobs.job_files import job_of, load_job
@@ -71,6 +72,31 @@ def test_a_counter_that_starts_over_is_read_as_one_unless_it_is_a_clock(tmp_path
         return
     assert found.source["fields"] == ["load"] and "counters" not in found.source
     assert found.says("octets: rises and starts over all through the sample, which drift detection would report")
+
+
+def test_wind_is_an_angle_and_numbers_with_its_range_are_not(tmp_path, printed):
+    """360 is the range of a pump's load, a dial's switch and a counter; radians are recognised without a name."""
+    rng, rows = np.random.default_rng(7), 1500
+    north = 20 * lfilter([0.3], [1.0, -0.95], rng.normal(size=(rows, 3)), axis=0) + 5 * rng.normal(size=(rows, 3))
+    columns = {
+        "wind": np.round(north % 360),
+        "phi": (np.cumsum(rng.normal(0, 0.3, (rows, 3)), axis=0) + np.pi) % (2 * np.pi) - np.pi,
+        "load": 360 / (1 + np.exp(-lfilter([0.6], [1.0, -0.9], rng.normal(size=(rows, 3)), axis=0))),
+        "dial": np.where(np.arange(rows)[:, None] // 40 % 2, 352.0, 8.0) + rng.uniform(-2, 2, (rows, 3)),
+        "pulses": np.cumsum(rng.integers(0, 20, (rows, 3)), axis=0) % 360,
+    }
+    found = printed(
+        jsonl(
+            tmp_path / "wind.jsonl",
+            [
+                {"mast": f"m{key}", "ts": START + 60 * row, **{name: float(of[row, key]) for name, of in columns.items()}}
+                for row in range(rows)
+                for key in range(3)
+            ],
+        )
+    )
+    assert found.source["angles"] == {"wind": 360.0, "phi": pytest.approx(2 * np.pi)}
+    assert found.says("'wind', 'phi': an angle that wraps around; angles gives x its cosine and sine")
 
 
 def test_short_lists_are_fields_and_the_only_meter_is_the_first_candidate(tmp_path, printed):

@@ -34,6 +34,7 @@ def lines_of_source(guessed: "Guess", partitions: int, zone: str | None, missing
         "missing": _missing(guessed, missing)
         + _duplicates(guessed)
         + _counters(guessed)
+        + _angles(guessed)
         + _codes(guessed)
         + _lenient(guessed)
         + _most(guessed)
@@ -93,7 +94,7 @@ def _x(guessed: "Guess") -> tuple[int, str]:
         texts = toml({"source": {"categories": guessed.categories}}).splitlines()[1]
         lines += f"; and texts\n{texts}  # a column of 0 or 1 for each text"
         lines += '\nunseen = "other"  # a text that is not listed: 0 in all of them'
-    return len(guessed.fields) + sum(map(len, guessed.categories.values())), lines
+    return len(guessed.fields) + len(guessed.angles) + sum(map(len, guessed.categories.values())), lines
 
 
 def _sensors(guessed: "Guess") -> str:
@@ -171,6 +172,14 @@ def _counters(guessed: "Guess") -> str:
         return ""
     names = ", ".join(map(quoted, guessed.counters))
     return f"counters = [{names}]  # readings that only rise, or start over: x has what they rose by, a second\n"
+
+
+def _angles(guessed: "Guess") -> str:
+    """A line where fields are angles."""
+    if not guessed.angles:
+        return ""
+    turns = ", ".join(f"{quoted(name)} = {turn:.16g}" for name, turn in guessed.angles.items())
+    return f"angles = {{ {turns} }}  # a whole turn: x has their cosine and sine\n"
 
 
 def _codes(guessed: "Guess") -> str:

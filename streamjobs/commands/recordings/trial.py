@@ -293,14 +293,15 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
 
     ready, seen = dict[str, set[str]](), Counter[str]()  # watches of a key that can alarm; rows of a key
     raised = list[tuple[str, int, str]]()  # key, row of the key, and watch of each alarm
-    named = set[tuple[str, str]]()  # columns in the alarms of a key
+    named = set[tuple[str, str]]()  # fields in the alarms of a key
+    fields = dict(job.settings.source.columns)
     rows, watched, warming, opened, idle = 0, 0, 0, 0, 0
 
     def take(output: "Output") -> None:
         nonlocal rows, watched, warming, opened, idle
         if output.sink == "alarms" and output.value is not None:
             alarm = msgspec.json.decode(output.value)
-            named.update((moved["column"], alarm["key"]) for moved in alarm["columns"][:1])
+            named.update((fields.get(moved["column"], moved["column"]), alarm["key"]) for moved in alarm["columns"][:1])
         if output.sink != "drift" or output.value is None:
             return
         row = msgspec.json.decode(output.value, type=alarm_rates.DriftRow)

@@ -77,7 +77,7 @@ class _Reader:
         policies = dict(zip([field for _, field in columns], of_columns, strict=False))
         usual = source.missing if isinstance(source.missing, str) else "dlq"
         self.fields = field_values(source, categories, [(name, policies.get(name, usual)) for name in self.names])
-        self.plain = not categories
+        self.plain = not source.coded
         self.zone = None if source.time_zone is None else zone_of(source.time_zone)
         self.serial = source.time_format == EXCEL
         mirrored = mirror.columns if mirror is not None else []
@@ -149,7 +149,7 @@ class _Reader:
             X = columns_of(numbers, self.columns, self.source.max_samples)
             return self._frame(X * np.array(self.signs) if mirrored else X, message, label)
         for value, field in zip(values, self.fields, strict=True):
-            if type(value) is bytes and self.source.format == "msgpack" and not field.listed:
+            if type(value) is bytes and self.source.format == "msgpack" and field.turn is None and not field.listed:
                 columns.append(value)
             elif type(value) is list:
                 rows = list(map(field.numbers, value))

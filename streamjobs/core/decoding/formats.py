@@ -74,7 +74,7 @@ def parser(
 def _mirrored(source: SourceSection, dim: int, mirror: MirrorSection, otherwise: Parse) -> Parse:
     """Parses a sample of plain fields in half of the time, and leaves all others to `otherwise`."""
     paths = Paths.of(source, mirror)
-    special = source.may_miss or source.categories_of or source.time_format is not None or source.numbers == "lenient"
+    special = source.may_miss or source.coded or source.time_format is not None or source.numbers == "lenient"
     if special or paths.side is None or not all(path.flat and not NO_STRUCT.search(path.top) for path in paths.all):
         return otherwise
     fields: list[tuple[Any, ...]] = [(f"f{i}", float | bool) for i in range(dim)]
@@ -128,7 +128,7 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
         or source.format not in ("json", "msgpack")
         or source.sensors
         or mirror is not None
-        or source.categories_of
+        or source.coded
         or source.time_format is not None
     ):
         return None

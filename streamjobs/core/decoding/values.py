@@ -1,4 +1,4 @@
-"""One value of a field to numbers: categories, texts that are numbers, and numbers that may be missing, which are NaN."""
+"""One value of a field to numbers: categories, angles, texts that are numbers, missing numbers, which are NaN."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,16 @@ def field_values(
 class FieldValues:
     """One of [source] fields, or the one that holds x: its values to numbers."""
 
-    __slots__ = ("categories", "lenient", "listed", "may_miss", "name", "unseen", "width")
+    __slots__ = ("categories", "codes", "lenient", "listed", "may_miss", "most", "name", "turn", "unseen", "width")
 
     def __init__(self, name: str, source: SourceSection, policy: str, listed: Sequence[str | int | bool] | None) -> None:
         """listed: categories of the field."""
         self.name, self.may_miss, self.lenient = name, policy != "dlq", source.numbers == "lenient"
         self.listed, one_hot = listed is not None, source.categories_as == "one_hot"
-        self.width = len(listed) if listed is not None and one_hot else 1
+        self.turn, self.most = (source.angles or {}).get(name), source.max_abs
+        codes = source.missing_values or ()
+        self.codes = codes.get(name, ()) if isinstance(codes, dict) else codes
+        self.width = len(listed) if listed is not None and one_hot else 1 if self.turn is None else 2
         self.categories: dict[tuple[bool, str | int | bool], list[float]] = {}
         for place, one in enumerate(listed or ()):
             row = [float(place == other) for other in range(len(listed or ()))] if one_hot else [float(place)]
@@ -43,7 +46,8 @@ class FieldValues:
         if self.may_miss and (value is None or value is ABSENT):
             return [NAN] * self.width
         if not self.listed:
-            return [self.number(value)]
+            number = self.number(value)
+            return [number] if self.turn is None else self._on_circle(number, self.turn)
         row = self.categories.get((kind is bool, value)) if kind in (str, int, bool) else None
         if row is None and kind in (str, int, bool):
             row = self.unseen
@@ -52,6 +56,15 @@ class FieldValues:
             what = f"expected one of the {len(self.categories)} categories in field {self.name!r}, got {got}"
             raise Problem(reason_for(value), what)
         return row
+
+    def _on_circle(self, number: float, turn: float) -> list[float]:
+        """Cosine and sine; a number that is too large, or none, is judged later, as any other."""
+        if number in self.codes:
+            return [NAN, NAN]
+        if not abs(number) <= self.most:
+            return [number, number]
+        angle = math.tau * (number / turn)
+        return [math.cos(angle), math.sin(angle)]
 
     def number(self, value: Any) -> float:
         """Raises Problem."""

@@ -16,6 +16,9 @@ OFTEN = 0.01  # least share of rows at 0, of a field that cannot be below
 VARIES = 0.1  # least range of most of a counter's rates, over the usual one: a clock has less
 MOST_KEYS = 2 / 3  # of the keys, that show it
 SAME = 0.999  # smallest correlation of a field that follows another
+TURNS = 360.0, 2 * np.pi  # a whole turn, from 0 or around it
+WRAPS, MOST_MOVE, ONE_WAY = 5, 0.25, 0.9  # of an angle: least; most of a turn of usual steps; most of them in one direction
+SEAM, NAMED_SEAM = 95, 99  # percentile of the other steps that wraps do not exceed; of a column with an angle's name
 WAYS = "rises", "falls", "rises and starts over"
 DAY, DAYS, OF_DAY = 86_400.0, 3, 0.25  # least whole days of a daily cycle; least share of a day's variance
 FEW_DAYS = 14  # in more, no random walk of 400 repeated a day's wave by chance
@@ -84,6 +87,30 @@ def rates_of(times: Array, readings: Array) -> Array | None:
     rates[there[1:][known]] = np.where(steps < 0, readings[there[1:]], steps)[known] / pauses[known]
     low, middle, high = np.nanpercentile(rates, (5, 50, 95))
     return rates if high - low > VARIES * middle else None
+
+
+def turn_of(of_keys: Iterable[Array], named: bool) -> float | None:
+    """How much a whole turn of an angle is: its values wrap, by steps that are usual for it, in both directions.
+
+    named: the column has an angle's name. A counter or a clock moves in one direction, and a switch jumps farther than it
+    moves elsewhere: neither is an angle.
+    """
+    there = [values[np.isfinite(values)] for values in of_keys]
+    low, high = min(one.min(initial=np.inf) for one in there), max(one.max(initial=-np.inf) for one in there)
+    steps = np.concatenate([np.diff(one) for one in there])
+    for turn in TURNS:
+        start = 0.0 if low >= 0 else -turn / 2
+        if low < start or high > start + turn:
+            continue
+        around = (steps + turn / 2) % turn - turn / 2
+        wraps, moves = np.abs(steps) > turn / 2, np.abs(around[around != 0])
+        usual = np.abs(steps[~wraps & (steps != 0)])
+        if np.count_nonzero(wraps) < WRAPS or len(usual) < STEPS or np.percentile(moves, 90) > MOST_MOVE * turn:
+            continue
+        near = np.median(np.abs(around[wraps])) <= np.percentile(usual, NAMED_SEAM if named else SEAM)
+        if near and 1 - ONE_WAY <= (around > 0).sum() / len(moves) <= ONE_WAY:
+            return turn
+    return None
 
 
 def is_daily(times: Array, values: Array) -> bool:

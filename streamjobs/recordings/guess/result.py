@@ -96,6 +96,7 @@ class Guess(NamedTuple):
     largest: float = 0.0  # absolute value of a number of x
     codes: Mapping[str, Sequence[float]] = {}  # fields with numbers that stand for a missing one, and these
     counters: Sequence[str] = ()  # fields that are readings of meters, of which x has the rise
+    angles: Mapping[str, float] = {}  # fields that wrap around, and how much a whole turn is
     counts: Sequence[str] = ()  # fields that are never below 0, and often there
     lenient: Sequence[str] = ()  # the time and fields that are numbers as texts
     categories: Mapping[str, Sequence[str]] = {}  # columns of texts that may predict the label, with their texts

@@ -22,6 +22,7 @@ def source_contradictions(source: SourceSection) -> Problems:
     yield from _missing(source)
     yield from _categories(source)
     yield from _counters(source)
+    yield from _angles(source)
     fields = source.fields
     known = [*(field for _, field in source.columns), *filter(None, [source.label])]
     for name in source.renamed or ():
@@ -49,7 +50,7 @@ def source_contradictions(source: SourceSection) -> Problems:
             yield "source.fields", f"fields must differ; {name!r} is named {times} times."
     columns = len(source.columns)
     if source.dim is not None and source.dim != columns:
-        what = "fields" if columns == len(fields) else "columns that fields and categories give"
+        what = "fields" if columns == len(fields) else "columns that fields give"
         yield "source.dim", f"dim must be the number of {what} ({columns}), or absent; got {source.dim}."
 
 
@@ -109,6 +110,16 @@ def _counters(source: SourceSection) -> Problems:
         yield place, "counters needs samples in order, and lateness allows others; remove lateness."
 
 
+def _angles(source: SourceSection) -> Problems:
+    place, fields = "source.angles", source.fields
+    if source.angles and (fields is None or source.format == "raw"):
+        yield place, "angles names fields, so x must be made up of named fields, in json or msgpack; set fields."
+        return
+    for name in source.angles or ():
+        if fields is not None and (name not in fields or name in (*source.categories_of, *(source.counters or ()))):
+            yield place, f"angles: {name!r} is not one of fields with plain numbers{suggestion(name, fields)}"
+
+
 def _missing(source: SourceSection) -> Problems:
     fields, table = source.fields, source.missing
     if isinstance(table, dict):
@@ -153,6 +164,8 @@ def window_contradictions(window: WindowSection, source: SourceSection) -> Probl
                 yield place, f"mirror: {column!r} is not one of [source] fields{suggestion(column, fields)}"
             elif column in source.categories_of:
                 yield place, f"mirror: {column!r} holds categories, which have no sign."
+            elif column in (source.angles or ()):
+                yield place, f"mirror: {column!r} is an angle, and its cosine has no sign to change; remove one of the two."
             elif mirror.columns.count(column) > 1:
                 yield place, f"mirror: columns must differ; {column!r} is named {mirror.columns.count(column)} times."
         if mirror.field in (*fields, source.time, source.label):
