@@ -188,16 +188,17 @@ def _print_result(fitted: "Fitted", asked: "Asked", seconds: float) -> None:
 
 def _next(fitted: "Fitted", asked: "Asked") -> str:
     """The command that scores other people as the report does."""
-    from streamjobs.fit.fitting import LABEL_DELAY
+    from streamjobs.fit.fitting import usual_delay
     from streamjobs.job_files import load_job
 
     how = " ".join(filter(None, (fitted.read.key, f"--time {shlex.quote(asked.time)}" if asked.time else "")))
-    if not fitted.read.in_order:
+    settings = load_job(asked.job)
+    if not fitted.read.in_order or settings.source.time is None:  # labels of records without times can't arrive later
         given = " ".join(f"--input {one}" for one in asked.sources)
         return " ".join(filter(None, (f"streamjobs fit {asked.job} {given} --test RECORDINGS", how, "--force")))
     words = " ".join(filter(None, (f"streamjobs replay {asked.job} --input RECORDINGS", how, "--score")))
-    labels = load_job(asked.job).labels
-    late = asked.label_delay or ("" if labels.delay or labels.wait else f"{LABEL_DELAY:g}s")
+    stated = settings.labels.delay or settings.labels.wait
+    late = asked.label_delay or ("" if stated else f"{usual_delay(settings, fitted.read):g}s")
     return (f"STREAMJOBS_LABELS__DELAY={late} " if late else "") + words
 
 

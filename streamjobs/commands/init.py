@@ -175,6 +175,7 @@ def _begun(topic: str | None, sample: Path | None, broker: str | None) -> "Writt
 def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", most_rows: int) -> "Guess":
     """Write the job file again, with what its learner and [drift] do on the sample. Gives the guess of what it has."""
     from streamjobs.commands.recordings.job_template import job_file_text
+    from streamjobs.commands.recordings.population_trial import keys_alike
     from streamjobs.commands.recordings.trial import LEAST, is_tried, tried_on
     from streamjobs.recordings.profile import left_out_of, may_leave_out
     from streamjobs.recordings.survey import teaches
@@ -183,6 +184,10 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
         return guessed
     if "time_zone" in guessed.choose:
         note("the times have no zone; the job is tried with UTC, until you set time_zone")
+    if teaches(guessed):
+        population, written = job_file_text(guessed, file, written), written._replace(own=True)
+        _write(file, job_file_text(guessed, file, written))
+        guessed = keys_alike(file, population, sample, guessed)
     if guessed.label is not None and not teaches(guessed):
         guessed, best = _best(file, sample, guessed, written)
         written = written._replace(best=best)
@@ -201,7 +206,7 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
         if not other.waits and other.tried[-1].fits:
             _tell(trial.lines())
             written, trial = sooner, other
-    _write(file, job_file_text(guessed, file, written, trial))
+    _write(file, job_file_text(guessed, file, written._replace(own=False), trial))
     _tell((*trial.lines(), *trial.off))
     return guessed
 

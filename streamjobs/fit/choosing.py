@@ -32,6 +32,7 @@ STRONG = 0.01  # `delta` compared with the job's for a linear head: few people t
 MOST_STATE = 250_000  # bytes of a person with labels; larger candidates are compared, and chosen where none has directions
 CLOSE = 0.01  # of accuracy: the cheapest candidate may be this far below the best
 FILTERS = ("smooth", "hmm")
+SAMPLES = "samples"  # a kind of rows, in a job without windows
 
 
 class Candidate(NamedTuple):
@@ -74,6 +75,8 @@ Columns = dict[tuple[str, int], slice]  # by statistics and the number of convol
 
 def columns_of(kind: str, dim: int, convolutions: int = 0) -> Columns:
     """The columns of each set of numbers in rows of `kind`, of `dim` channels, with convolutions behind them."""
+    if kind == SAMPLES:
+        return {(kind, 0): slice(None)}
     columns: Columns = {("rich", 0): slice(0, statistics.width("rich", dim))}
     if kind == statistics.BOTH:
         columns[kind, 0] = slice(0, statistics.width(kind, dim))
@@ -222,13 +225,16 @@ def tables_of(candidate: Candidate, table: Mapping[str, Any], task: Mapping[str,
         task = {name: value for name, value in task.items() if name != "lasts"}
     if candidate.delta:
         task = {**task, "delta": candidate.delta}
-    window = {**table["window"], "statistics": candidate.statistics}
-    window |= {"convolutions": candidate.convolutions} if candidate.convolutions or "convolutions" in window else {}
+    window: dict[str, Any] = {}
+    if "window" in table:
+        window = {"window": {**table["window"], "statistics": candidate.statistics}}
+        more = candidate.convolutions or "convolutions" in table["window"]
+        window["window"] |= {"convolutions": candidate.convolutions} if more else {}
     few: dict[str, dict[str, Any]] = {"population": {"directions": candidate.directions}} if candidate.directions else {}
     if candidate.map == "linear":
-        return {"window": window, **few, "learner": {"name": "rls", **task, **follows}}
+        return {**window, **few, "learner": {"name": "rls", **task, **follows}}
     also = {"input": True} if candidate.map == "both" else {}
-    return {"window": window, **few, "learner": {**PROTOTYPES, **also}, "head": {"name": "rls", **task, **follows}}
+    return {**window, **few, "learner": {**PROTOTYPES, **also}, "head": {"name": "rls", **task, **follows}}
 
 
 def as_text(choice: Choice) -> str:

@@ -21,7 +21,7 @@ from streamjobs.fit.inputs import Columns, inputs_of
 from streamjobs.fit.learning import BOOST, Convolving, Learned, Recipe, Way, convolved, learned_from
 from streamjobs.fit.progress import Progress
 from streamjobs.fit.reading import Read, read
-from streamjobs.fit.recordings import PAUSE, Recordings, joined, late_windows, shuffled
+from streamjobs.fit.recordings import LATE, PAUSE, Recordings, joined, late_windows, shuffled
 from streamjobs.fit.rejection import Judged, learn_rejection
 from streamjobs.fit.reports import report
 from streamjobs.fit.reports.curve import SIZES, learning_curve
@@ -36,7 +36,7 @@ from streamjobs.settings.types import many, seconds
 from streamjobs.stages.smoothing import Smoothing, Transitions
 
 SEED = 0  # of the order in which recordings teach, and of who is left out
-LABEL_DELAY = 20.0  # seconds, where neither the command nor the job states it
+LABEL_DELAY = 20.0  # seconds, of windows, where neither the command nor the job states it
 MOST_SAID = 5  # people
 MOST_LEFT_OUT = 50  # people, one after the other, where the command states no number
 
@@ -101,19 +101,19 @@ def fit_job(
     """
     composition, output, picture, stated = ready(asked)
     settings = composition.settings
-    assert settings.window is not None
-    recipe, model = recipe_of(composition), settings.learner.name
+    recipe, numbers = recipe_of(composition), len(composition.columns)
+    ways = report.ways_of(recipe, settings.learner.name, numbers)
     with Progress() as progress:
         data_read, late = windows or read_recordings(asked, settings, say, doubt, progress)
         refuse_too_little(data_read.data)
         new = _read_new(asked, settings, data_read.data, say, doubt, progress)
         say(described(recipe))
-        statistics = composition.columns[: len(composition.columns) - settings.window.convolutions]
+        statistics = composition.columns[: numbers - (settings.window.convolutions if settings.window is not None else 0)]
         for line in report.doubts(data_read, recipe, statistics):
             doubt(line)
         evaluated = None
         if asked.report:
-            evaluated = _evaluate(data_read.data, report.ways_of(recipe, model), asked, late, progress)
+            evaluated = _evaluate(data_read.data, ways, asked, late, progress)
         progress.stage("learning from everybody")
         data, convolutions = convolved(data_read.data, np.ones(len(data_read.data.X), bool), recipe.convolving)
         learned = _from_everybody(data, recipe)
@@ -125,7 +125,7 @@ def fit_job(
         watched = _watch(data, composition, progress)
         tested = None
         if new is not None:
-            tested = _test(data_read.data, new, report.ways_of(recipe_of(composition), model), asked, late, progress)
+            tested = _test(data_read.data, new, ways, asked, late, progress)
         progress.stage("learning from everybody")
         population = population_of(data, composition, recipe, learned)._replace(convolutions=convolutions)
         if judged is not None:
@@ -149,11 +149,8 @@ def read_recordings(
     asked: Asked, settings: Settings, say: Callable[[str], None], doubt: Callable[[str], None], progress: Progress
 ) -> tuple[Read, int]:
     """The windows of the inputs, and how many windows late labels arrive; raises ConfigError for too little."""
-    assert settings.window is not None
     pause = PAUSE if asked.pause is None else _duration("--pause", asked.pause)
-    delay = settings.labels.delay or LABEL_DELAY
-    delay = delay if asked.label_delay is None else _duration("--label-delay", asked.label_delay)
-    late = late_windows(delay, settings.window.hop or settings.window.length)
+    delay = settings.labels.delay if asked.label_delay is None else _duration("--label-delay", asked.label_delay)
     if asked.recording is not None and asked.pause is not None:
         raise ConfigError("--recording and --pause both tell recordings apart; give one of them.")
     columns = Columns(asked.key, asked.time, asked.recording, asked.pause is not None, asked.how)
@@ -170,14 +167,19 @@ def read_recordings(
         by_file=inputs.by_file,
         progress=lambda tally: progress.at(tally.samples),
     )
-    more, numbers = settings.window.convolutions, found.data.X.shape[1]
-    if more:  # in the place of the samples
-        numbers += more - round(settings.window.length * settings.window.rate) * (settings.source.width or 0)
+    window, numbers = settings.window, found.data.X.shape[1]
+    if window is not None and window.convolutions:  # in the place of the samples
+        numbers += window.convolutions - round(window.length * window.rate) * (settings.source.width or 0)
     for line in report.described(found, numbers):
         say(line)
     for line in found.doubts:
         doubt(line)
-    return found._replace(key=inputs.key), late
+    return found._replace(key=inputs.key), late_windows(delay or usual_delay(settings, found), found.hop)
+
+
+def usual_delay(settings: Settings, read: Read) -> float:
+    """Seconds until a label arrives, if they are not stated: without windows those of LATE rows."""
+    return LABEL_DELAY if settings.window is not None else LATE * read.hop
 
 
 def _read_new(
@@ -212,8 +214,6 @@ def _composition(asked: Asked) -> tuple[Composition, Path, bool]:
     composition = composition_from(table, os.environ, str(asked.job))
     settings = composition.settings
     assert settings.population is not None
-    if settings.window is None:
-        raise ConfigError(f"{asked.job}: fit needs a [window], because activities are recognised in windows of samples.")
     if settings.source.label is None and settings.source.format != "raw":
         raise _no_label(asked.job)
     return composition, output or Path(settings.population.file), stated

@@ -40,6 +40,7 @@ def propose(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
     dim, (least, most) = before.dim, statistics.CONVOLVED
     more = choosing.CONVOLUTIONS if before.windows and least <= before.windows.nominal <= most else 0
     kind = statistics.BOTH if dim >= statistics.least_channels(statistics.BOTH) else "rich"
+    kind = kind if before.windows else choosing.SAMPLES
     whole = {name: part for name, part in table.items() if name not in ("head", "drift")}
     whole |= choosing.tables_of(Candidate(kind, "prototypes", "hmm", more), table, kept)
     whole["population"] = {name: value for name, value in table["population"].items() if name != "directions"}

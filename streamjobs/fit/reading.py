@@ -43,6 +43,7 @@ class Read(NamedTuple):
     apart: str  # how recordings were separated
     key: str = ""  # option with which other commands read these people; empty if they need none
     in_order: bool = True  # of time are nearly all windows of each person, as a worker needs them
+    hop: float = 1.0  # seconds from one window to the next; of a job without windows, the usual time between two rows
 
 
 class _Rows:
@@ -85,7 +86,6 @@ def read(
     `pause` seconds between two windows. A recording always ends where the label changes. Raises ConfigError if nothing can
     be learned from the windows.
     """
-    assert settings.window is not None
     rows, replay = _Rows(), Replay(Job.from_composition(derived(_passing_through(settings)), schema=schema))
     for source in sources:
         replay.run(source, rows.take, progress)
@@ -93,11 +93,14 @@ def read(
     labelled = [i for i, label in enumerate(rows.labels) if label is not None]
     usable = [i for i in labelled if np.isfinite(rows.X[i]).all()]
     _require_labelled_windows(rows, tally, settings, labelled)
+    window, hop = settings.window, _pause(rows)
+    if window is not None:
+        hop = window.hop or window.length
     if column is not None or by_file:
         apart, places = "by file" if column is None else f"by column {column!r}", _by_column(rows, usable)
     else:
         apart = f"by pauses of more than {pause:g} s"
-        places = _by_pauses(rows, usable, settings.window.length, pause)
+        places = _by_pauses(rows, usable, hop if window is None else window.length, pause)
     declared = _of_head(settings, "classes")
     return Read(
         _numbered(rows, usable, places, list(declared) if declared else None)._replace(unlabelled=_unlabelled(rows, usable)),
@@ -110,7 +113,18 @@ def read(
         rows.refusal,
         f"{apart} and by changes of the label",
         in_order=_in_order(rows),
+        hop=hop,
     )
+
+
+def _pause(rows: _Rows) -> float:
+    """Seconds, the median between two rows of a person."""
+    newest, pauses = dict[str, float](), []
+    for key, end in zip(rows.keys, rows.ends, strict=True):
+        pauses.append(end - newest.get(key, end))
+        newest[key] = end
+    later = [pause for pause in pauses if pause > 0]
+    return float(np.median(later)) if later else 1.0
 
 
 def _in_order(rows: _Rows) -> bool:
@@ -149,8 +163,6 @@ def _of_head(settings: Settings, name: str) -> Any:
 
 def _require_labelled_windows(rows: _Rows, tally: Tally, settings: Settings, labelled: list[int]) -> None:
     """Raises ConfigError without windows, or without a window with a label."""
-    window = settings.window
-    assert window is not None
     if tally.dead_lettered.get("too_many_classes"):
         raise ConfigError(
             f"--input: field {settings.source.label!r} has more than {_most_classes(settings)} different labels; is it the "
@@ -161,9 +173,12 @@ def _require_labelled_windows(rows: _Rows, tally: Tally, settings: Settings, lab
     if not rows.labels:
         why = [f"{count:,} {reason}" for reason, count in (tally.dead_lettered + tally.skipped).items()]
         first = f" The first record refused: {rows.refusal}" if rows.refusal else ""
+        window, what, where = settings.window, "row", "[source]"
+        if window is not None:
+            what, where = f"window of {window.length:g} s at {window.rate:g} Hz", "[window] rate and [source] time"
         raise ConfigError(
-            f"--input: {tally.samples:,} samples of {tally.records:,} records gave no window of {window.length:g} s at "
-            f"{window.rate:g} Hz ({', '.join(why) or 'too few samples'}); check [window] rate and [source] time.{first}"
+            f"--input: {tally.samples:,} samples of {tally.records:,} records gave no {what} "
+            f"({', '.join(why) or 'too few samples'}); check {where}.{first}"
         )
     if not labelled:
         late = (

@@ -24,10 +24,11 @@ PEOPLE = 5  # from so many on `streamjobs fit` can tell what a population is wor
 
 
 def teaches(guessed: Guess) -> bool:
-    """Whether the sample can teach a population: enough people with labels of two classes or more, in windows."""
-    if guessed.people < PEOPLE or guessed.classes == 1:
+    """Whether the sample can teach a population: enough people with labels of two classes or more, in their records."""
+    if guessed.people < PEOPLE or guessed.classes == 1 or guessed.alone:
         return False
-    return windowed(guessed.rate) and "fields" not in guessed.choose
+    in_rows = guessed.wait is None and not guessed.counters  # which `streamjobs fit` does not read
+    return (windowed(guessed.rate) or in_rows) and "fields" not in guessed.choose
 
 
 def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:

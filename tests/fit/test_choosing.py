@@ -112,6 +112,21 @@ def test_the_written_job_is_the_job_with_the_best_and_can_be_fitted(tmp_path, ca
     assert command(*fit) == 2 and not chosen.exists()  # the population is there
 
 
+def test_rows_without_windows_are_compared_by_map_and_filter_alone(tmp_path, capsys, monkeypatch):
+    """With more directions than numbers: the controls, which have no map, see the numbers themselves."""
+    monkeypatch.setattr(choosing, "PROTOTYPES", choosing.PROTOTYPES | {"budget": 40})
+    monkeypatch.setattr(choosing, "FEW", (12, 6))
+    text = JOB.replace('[window]\nlength = "2s"\nhop = "1s"\nrate = 10.0\n', "")
+    recordings, path = as_csv(tmp_path / "people.csv", list(rows())[::4]), job_file(tmp_path, text)
+    chosen = tmp_path / "chosen.toml"
+    assert command("fit", path, "--input", recordings, "--choose", chosen, "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert {one["statistics"] for one in said["chosen"]["candidates"]} == {"samples"}
+    assert {one["map"] for one in said["chosen"]["candidates"]} == {"linear", "prototypes", "both"}
+    assert said["chosen"]["best"]["directions"] > 3 and "linear, gated" in said["report"]["ways"]
+    assert "window" not in tomllib.loads(chosen.read_text()) and job_of(chosen).population is not None
+
+
 def test_directions_come_into_the_population_of_the_written_job_and_leave_it(tmp_path):
     path = job_file(tmp_path, JOB)
     table, before = tomllib.loads(path.read_text()), tomllib.loads(path.read_text())

@@ -194,6 +194,19 @@ def test_the_command_that_comes_next_works_as_it_is_printed(tmp_path, table, cap
     assert "A new person" in said and "labels 20 windows late" in said
 
 
+def test_records_without_times_are_scored_by_fit_because_no_label_can_be_late(tmp_path, table, capsys):
+    timeless = [{name: row[name] for name in row if name != "ts"} for row in table]
+    text = JOB.replace('time = "ts"\n', "").replace('[window]\nlength = "2s"\nhop = "1s"\nrate = 10.0\n', "")
+    assert fit(tmp_path, timeless, "--no-report", text=text) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Next, "))
+    _, *call = shlex.split(line.partition(": ")[2])
+    assert "--test" in call
+    assert command(*(str(tmp_path / "in.jsonl") if word == "RECORDINGS" else word for word in call)) == 0
+    assert "people of --test, 3 shuffles: 6 people, 3 activities, 14400 windows, labels 20 windows late" in (
+        capsys.readouterr().out
+    )
+
+
 def test_a_job_of_init_without_a_label_is_asked_for_the_label_and_not_for_an_output(tmp_path, table, capsys):
     text = JOB.replace('[population]\nfile = "{file}"\n', "")
     without = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("label = "))
@@ -256,11 +269,11 @@ REFUSED = {
         "gave no window of 2 s at 10 Hz",
     ),
     "a wrong duration": (lambda table: table, ("--label-delay", "late"), JOB, "--label-delay must be a duration"),
-    "no window": (
-        lambda table: table,
+    "no row": (
+        lambda table: [{**row, "ax": None} for row in table],
         (),
         JOB.replace('[window]\nlength = "2s"\nhop = "1s"\nrate = 10.0\n', ""),
-        "fit needs a [window]",
+        "gave no row (",
     ),
     "no label in the job": (
         lambda table: table,

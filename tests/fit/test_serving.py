@@ -23,8 +23,10 @@ CONVOLVED = LINEAR.replace("rate = 10.0", "rate = 10.0\nconvolutions = 12")
 DIRECTED = LINEAR.replace('file = "{file}"', 'file = "{file}"\ndirections = 5')
 FILTER = LINEAR.replace("smooth = 0.3", 'filter = "hmm"')
 
+SAMPLES = LINEAR.replace('[window]\nlength = "2s"\nhop = "1s"\nrate = 10.0\n', "")  # rows are features already
 
-@pytest.mark.parametrize("text", first_fast([FILTER, DIRECTED, CONVOLVED, JOB, LINEAR, BOTH]))
+
+@pytest.mark.parametrize("text", first_fast([FILTER, SAMPLES, DIRECTED, CONVOLVED, JOB, LINEAR, BOTH]))
 def test_the_worker_decides_as_the_report_does(tmp_path, text):
     """The label of a window comes with it here, which the protocol calls 0 windows late."""
     table = list(rows())
@@ -53,12 +55,13 @@ def test_the_worker_decides_as_the_report_does(tmp_path, text):
         recipe = replace(recipe, filter=population.transitions)
     if population.convolutions is not None:
         data = data._replace(X=population.convolutions.rows(data.X))
-    assert data.X.shape[1] == job.width == 24 + 12 * (text is CONVOLVED)
+    assert data.X.shape[1] == job.width == (3 if text is SAMPLES else 24 + 12 * (text is CONVOLVED))
     codes = np.array([population.names.index(data.names[c]) for c in data.activity])
     stream = Stream(data.X, codes, data.recording, late=0)
     found = decided(recipe, "gated", learned, stream, features(learned, recipe, stream.X))
     assert [value["predicted_class"] for value in predictions] == [population.names[c] for c in found.chosen]
-    assert len(predictions) == 6 * 39 and predictions[0]["predicted_class"] == predictions[0]["true_class"]
+    assert len(predictions) == 6 * (400 if text is SAMPLES else 39)
+    assert text is SAMPLES or predictions[0]["predicted_class"] == predictions[0]["true_class"]
     assert len({value["predicted_class"] for value in predictions}) == 3
     if text is FILTER:
         chances = found.scores[np.arange(len(found.chosen)), found.chosen]

@@ -2,6 +2,7 @@
 
 import shlex
 
+import numpy as np
 import pytest
 
 from streamjobs.job_files import read_table
@@ -121,3 +122,38 @@ def test_trials_with_times_that_begin_anew_are_recordings_and_the_next_command_r
     assert "in 30 recordings" in said
     line = next(line for line in said.splitlines() if line.startswith("Next"))
     assert line.endswith(f"fit {found.file} --input {recordings} --test RECORDINGS --key person --time time --force")
+
+
+def features(path, apart, people=6, seed=3):
+    """Rows of six features at three activities, one after the other, without times; apart: of people, in deviations."""
+    random = np.random.default_rng(seed)
+    centres = random.normal(size=(3, 6)) * 1.5
+    lines = ["subject,f0,f1,f2,f3,f4,f5,activity"]
+    for person in range(people):
+        offset = random.normal(size=6) * apart
+        for part in range(9):
+            rows = centres[part % 3] + offset + random.normal(size=(25, 6))
+            lines += [f"s{person},{','.join(f'{value:.4f}' for value in row)},a{part % 3}" for row in rows]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_labelled_features_of_people_lead_to_a_population_without_windows(tmp_path, printed, capsys):
+    recordings = features(tmp_path / "features.csv", apart=0.2)
+    found = printed(recordings)
+    table = read_table(found.file)
+    assert "window" not in table and table["population"] == {"file": "population.state", "directions": 128}
+    assert table["learner"]["name"] == "random_prototypes" and table["learner"]["input"] and table["head"]["filter"] == "hmm"
+    assert table["drift"]["watch"] == "columns"  # as in a job without a population
+    _, _, fit = found.out.strip().rpartition("Next: streamjobs ")
+    assert fit == f"fit {found.file} --input {recordings} --key subject"
+    assert command(*shlex.split(fit)) == 0
+    assert "Advice: Run the job: it is right in" in capsys.readouterr().out
+    assert command("replay", found.file, "--input", recordings, "--key", "subject", "--score") == 0
+
+
+def test_features_of_keys_that_differ_more_than_their_labels_give_each_key_a_model(tmp_path, printed):
+    found = printed(features(tmp_path / "features.csv", apart=10.0))
+    table = read_table(found.file)
+    assert "population" not in table and "streamjobs replay" in found.out
+    assert found.says("with what the other keys teach") and found.says("trying learners on the sample")

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 USUAL_NAME = "job"  # of a job file, which says nothing about the job
 USUAL_CLASSES = 16  # [head] max_classes without the setting
-ROOM = 4  # classes of a person, in addition to the population's
 SPARE = 1.25  # times the time, and the rows, that labels of the sample took
 USUAL_WAITING = 1000  # rows of a key that wait without the setting
 WINDOW_ROWS = 20  # of a proposed window, where samples are rows of their own
@@ -39,6 +38,7 @@ class Written(NamedTuple):
     best: "Best | None" = None  # learner of a number, on the sample
     registry: str | None = None  # address of the registry with the records' schemas
     after_schema_id: bool = False  # values follow the id of a schema
+    own: bool = False  # each key learns alone, to try [drift] before the population's file exists
 
 
 TEMPLATE = """\
@@ -83,11 +83,13 @@ REGISTRY = """
 [registry]
 url = {url}  # of the records' schemas; credentials are settings too, 'streamjobs schema' describes them
 """
-OF_KEYS = """\
+SCALING = """\
 [scaling]
 method = "standard"  # running mean and variance of every key
 clip = 5.0  # a single outlier does not move the model
 
+"""
+OF_ROWS = """\
 {learner}
 
 [drift]
@@ -132,7 +134,7 @@ def job_file_text(
     guessed: "Guess", file: Path, written: Written, trial: "Trial | None" = None, starter: "Starter | None" = None
 ) -> str:
     """The template, filled with what was guessed from a sample, or with `result.EXAMPLE`."""
-    from streamjobs.commands.recordings.population_template import DIRECTIONS, OF_POPULATION, OF_STARTER, convolutions
+    from streamjobs.commands.recordings.population_template import DRIFT_OF_POPULATION, OF_STARTER, of_population
     from streamjobs.recordings import survey
     from streamjobs.recordings.guess import result
 
@@ -146,7 +148,8 @@ def job_file_text(
     daily = written.daily and not isinstance(watch, str) and 0.0 < (guessed.pause or 0.0) * OF_DAY <= DAY
     alone = _alone(guessed) if written.alone and watch != "columns" else USUAL_LIMIT
     watch = trial.tried[-1].watch if trial is not None and trial.tried else watch
-    taught = guessed if survey.teaches(guessed) else None
+    taught = guessed if survey.teaches(guessed) and not written.own else None
+    people = "" if taught is None else of_population(taught)
     stem = written.name if file.stem == USUAL_NAME else file.stem
     return TEMPLATE.format(
         file=one_line(file.name),
@@ -161,29 +164,28 @@ def job_file_text(
         registry="" if written.registry is None else REGISTRY.format(url=quoted(written.registry)),
         window=_window_of(starter)
         if starter is not None
-        else _window(guessed.rate or 50.0, windowed, guessed) + ("" if taught is None else _statistics(taught)),
+        else _window(guessed.rate or 50.0, windowed, guessed) + (_statistics(taught) if taught and windowed else ""),
         model=OF_STARTER.format(made_from=starter.made_from, file=quoted(f"{starter.name}.state"), classes=USUAL_CLASSES)
         if starter is not None
-        else OF_POPULATION.format(
-            count=taught.people,
-            directions=DIRECTIONS if convolutions(taught) else "",
-            room="" if taught.classes > survey.MOST_UNSTATED else "# ",
-            classes=taught.classes + ROOM,
-        )
-        if taught is not None
-        else OF_KEYS.format(
+        else people + DRIFT_OF_POPULATION
+        if people and windowed
+        else OF_ROWS.format(
             after=(OF_PEOPLE if windowed else "")
             if labelled
             else _sensors(guessed, trial) + ("" if windowed else _ahead(guessed)),
             per_time='; or by time, such as "1/day"' if windowed else "",
-            learner=OF_BEST.format(line=one_line(best.line), section=toml({"learner": dict(best.section)}).rstrip())
-            if (best := written.best) is not None and best.section is not None
-            else OF_KERNEL.format(
-                role="head" if labelled else "track",
-                rank=rank,
-                budget=rank + max(5, rank // 2),
-                bandwidth=round(width**0.5, 1),
-                head=_head(guessed) if labelled else '# [head]\n# name = "rls"  # learns labels on the features',
+            learner=people
+            or SCALING
+            + (
+                OF_BEST.format(line=one_line(best.line), section=toml({"learner": dict(best.section)}).rstrip())
+                if (best := written.best) is not None and best.section is not None
+                else OF_KERNEL.format(
+                    role="head" if labelled else "track",
+                    rank=rank,
+                    budget=rank + max(5, rank // 2),
+                    bandwidth=round(width**0.5, 1),
+                    head=_head(guessed) if labelled else '# [head]\n# name = "rls"  # learns labels on the features',
+                )
             ),
             tried="".join(f"# {one_line(line)}\n" for line in trial.lines()) if trial is not None else "",
             watch=json.dumps(watch),

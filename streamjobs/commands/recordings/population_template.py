@@ -18,13 +18,23 @@ file = "population.state"{directions}
 [scaling]
 clip = 5.0  # in standard deviations of the population
 
-[learner]  # 'streamjobs fit --choose' compares this with other statistics, maps and filters on your recordings
-name = "rls"  # a linear head: the population's at first, adapted to a key by its labels where that helps
+{map}name = "rls"  # a linear head: the population's at first, adapted to a key by its labels where that helps
 unlabelled = 0.0  # share of what labels taught that counts for activities which a key has not labelled yet
 filter = "hmm"  # scores are probabilities, because what a person does mostly goes on
 # lasts = "60s"  # an activity, on average; absent: as in the recordings
 {room}max_classes = {classes}  # room for activities that people label and the population does not have; absent: dead letters
-# reject = 0.05  # windows unlike all known activities are unknown, and at most this share of the known ones; absent: none
+# reject = 0.05  # rows unlike all known activities are unknown, and at most this share of the known ones; absent: none"""
+LINEAR = "[learner]  # 'streamjobs fit --choose' compares this with other statistics, maps and filters on your recordings\n"
+PROTOTYPES = """\
+[learner]  # 'streamjobs fit --choose' compares this with other maps and filters on your recordings
+name = "random_prototypes"  # similarities to rows of the population
+budget = 300
+input = true  # the head also sees the numbers of the row
+
+[head]
+"""
+
+DRIFT_OF_POPULATION = """
 
 # [drift]  # alarms when people change what they do; 'streamjobs fit' learns the limit from the same recordings
 # watch = "columns"
@@ -44,8 +54,24 @@ filter = "hmm"  # scores are probabilities, because what a person does mostly go
 # lasts = "10m"  # an activity, on average; absent: as in the population's recordings
 # max_classes = {classes}  # room for activities that people label and the population does not have; absent: dead letters"""
 
-DIRECTIONS = "\ndirections = 200  # combinations of a window's numbers that a head learns on: smaller states"
+ROOM = 4  # classes of a person, in addition to the population's
+DIRECTIONS = "\ndirections = {}  # combinations of a row's numbers that a head learns on: smaller states"
 CONVOLUTIONS = "\nconvolutions = 200  # further numbers of a window, which 'fit' learns to make of its samples; 0: none"
+
+
+def of_population(guessed: "Guess") -> str:
+    """[population], [scaling], and [learner] with [head]."""
+    from streamjobs.recordings import survey
+    from streamjobs.recordings.guess.result import windowed
+
+    few = 200 if convolutions(guessed) else 128 if not windowed(guessed.rate) else 0
+    return OF_POPULATION.format(
+        count=guessed.people,
+        directions=DIRECTIONS.format(few) if few else "",
+        map=LINEAR if windowed(guessed.rate) else PROTOTYPES,
+        room="" if guessed.classes > survey.MOST_UNSTATED else "# ",
+        classes=guessed.classes + ROOM,
+    )
 
 
 def convolutions(guessed: "Guess") -> str:

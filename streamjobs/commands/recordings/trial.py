@@ -142,9 +142,10 @@ class Trial(NamedTuple):
 
 def is_tried(guessed: "Guess") -> bool:
     """Whether the job that `init` writes can be tried on its sample, and has a [drift]."""
+    from streamjobs.recordings.guess.result import windowed
     from streamjobs.recordings.survey import teaches
 
-    return not {"fields", "time_format"} & set(guessed.choose) and not teaches(guessed)
+    return not {"fields", "time_format"} & set(guessed.choose) and not (windowed(guessed.rate) and teaches(guessed))
 
 
 def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again: str = "") -> Trial:

@@ -76,9 +76,9 @@ class Evaluated(NamedTuple):
         )
 
 
-def ways_of(recipe: Recipe, model: str) -> list[Way]:
-    """The ways to serve a new person: the job's first, then those it is compared with."""
-    plain = replace(recipe, map=None, input=False)
+def ways_of(recipe: Recipe, model: str, numbers: int) -> list[Way]:
+    """The ways to serve a new person: the job's first, then those it is compared with. numbers: of a window, as scaled."""
+    plain = replace(recipe, map=None, input=False, directions=recipe.directions if recipe.directions < numbers else 0)
     ways = [Way(f"{model}, gated: this job", recipe), Way(f"{model}, frozen head", recipe, "frozen")]
     if recipe.map is not None:
         ways += [Way("linear, gated", plain), Way("linear, frozen head", plain, "frozen")]

@@ -90,6 +90,7 @@ class Guess(NamedTuple):
     gaps: Gaps = Gaps()
     time_format: str | None = None  # where it is not ISO 8601
     people: int = 0  # different keys with a label in the whole sample: `survey`
+    alone: bool = False  # labels of other keys teach a key less than its own
     pause: float | None = None  # seconds between two samples of a key, the median
     key_from: str | None = None  # file: the names of the sample's files are the keys
     mirror: Mirror | None = None  # of a sensor that is worn on either side: `survey`
