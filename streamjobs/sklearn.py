@@ -37,19 +37,11 @@ except ImportError as missing:
 
 from algorithms.common.protocol import Array, Learner, Outputs
 from algorithms.online import Online
-from streamjobs.estimators.catalogue import (
-    Entry,
-    Extra,
-    entries,
-    is_probability,
-    make_class,
-    make_learner,
-    probabilities,
-)
+from streamjobs.estimators import catalogue
 from streamjobs.stages.class_counts import targets_of
 
 SEED = "random_state"
-EXTRAS = {SEED: Extra(0, "int or RandomState", "Decides what the learner draws, where it draws.")}
+EXTRAS = {SEED: catalogue.Extra(0, "int or RandomState", "Decides what the learner draws, where it draws.")}
 LARGEST_SEED = 2**31 - 1
 
 
@@ -69,10 +61,10 @@ class StreamEstimator(BaseEstimator):  # type: ignore[misc]
         All that has been learned, a copy.
     """
 
-    _entry: Entry
+    _entry: catalogue.Entry
 
     def _learner(self) -> Learner:
-        return make_learner(self._entry, self.get_params(deep=False))
+        return catalogue.make_learner(self._entry, self.get_params(deep=False))
 
     def _begin(self, columns: int, targets: int) -> None:
         seed = self.random_state if SEED in vars(self) else getattr(self, "seed", 0)
@@ -241,11 +233,11 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
         scores = self.scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    @available_if(lambda self: is_probability(self._learner()))  # type: ignore[untyped-decorator]
+    @available_if(lambda self: catalogue.is_probability(self._learner()))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probabilities (n, classes), in the order of `classes_`; of learners with a logistic loss."""
         scores = self.scores(X)
-        return probabilities(self._online.learner, scores)
+        return catalogue.probabilities(self._online.learner, scores)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class (n,) with the largest score."""
@@ -287,7 +279,7 @@ KINDS: Mapping[str, tuple[type[StreamEstimator], str]] = {
 
 ATTRIBUTES = (StreamEstimator.__doc__ or "").partition("itself.\n")[2].rstrip() + "\n"
 ESTIMATORS: dict[str, type[StreamEstimator]] = {
-    entry.title: make_class(entry, *KINDS[entry.task], EXTRAS, ATTRIBUTES) for entry in entries()
+    entry.title: catalogue.make_class(entry, *KINDS[entry.task], EXTRAS, ATTRIBUTES) for entry in catalogue.entries()
 }
 globals().update(ESTIMATORS)
 __all__ = ["ESTIMATORS", *ESTIMATORS]  # noqa: PLE0604 - names of classes

@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, compile_loops, job_of, moment, note, say, show, table
-from streamjobs.commands.recordings.options import (
-    FILES,
-    Decimal,
-    KeyFrom,
-    KeyIs,
-    Separator,
-    Start,
-    has_key,
-    how_of,
-    with_rate,
-)
+from streamjobs.commands.recordings import options
 from streamjobs.errors import ConfigError, NothingLearned, SetupError
 from streamjobs.settings.types import UNIT_NAMES, many, readable
 
@@ -42,13 +32,13 @@ def check(
             "--online", help="Also check the broker: topics, partition counts, rights, and the newest 100 records."
         ),
     ] = False,
-    sample: Annotated[Path | None, typer.Option(help=f"Decode the first rows as a worker would. {FILES}.")] = None,
+    sample: Annotated[Path | None, typer.Option(help=f"Decode the first rows as a worker would. {options.FILES}.")] = None,
     key: Annotated[str | None, typer.Option(help="Column of --sample with the key.")] = None,
-    key_from: KeyFrom = None,
-    key_is: KeyIs = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    start: Start = None,
+    key_from: options.KeyFrom = None,
+    key_is: options.KeyIs = None,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    start: options.Start = None,
     time_column: Annotated[
         str | None, typer.Option("--time", help="Column of --sample with the records' timestamps; absent: event time.")
     ] = None,
@@ -75,7 +65,9 @@ def check(
     advice = [*notes(job.settings), *readable, *exposed(broker, metrics, registry)]
     result: dict[str, Any] = {"job": str(job_file), "advice": advice, **_predicted(job, keys)}
     if sample is not None:
-        result["sample"] = _sampled(job, sample, key, time_column, how_of(separator, decimal, key_from, key_is, start))
+        result["sample"] = _sampled(
+            job, sample, key, time_column, options.how_of(separator, decimal, key_from, key_is, start)
+        )
         advice += filter(None, [result["sample"].pop("unlike")])
         advice += _unread_times(job, sample, time_column, result["sample"])
     if online:
@@ -161,8 +153,8 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
     from streamjobs.replay.first_rows import first_rows
     from streamjobs.replay.warm_up import days_to_alarm, rows_to_alarm
 
-    how, settings = with_rate(how, job.settings), job.settings
-    if not has_key(key, settings, how):
+    how, settings = options.with_rate(how, job.settings), job.settings
+    if not options.has_key(key, settings, how):
         raise ConfigError("--sample needs --key, the name of the column with the key (or --key-from, --key-is).")
     records = list(islice(records_of(path, settings.source, key, time, settings.side, how=how), SAMPLED))
     if not records:

@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, compile_loops, job_of, note, say, show, write_private
-from streamjobs.commands.recordings.options import (
-    FILES,
-    Decimal,
-    KeyFrom,
-    KeyIs,
-    Separator,
-    Start,
-    has_key,
-    how_of,
-    milliseconds,
-    with_rate,
-)
+from streamjobs.commands.recordings import options
 from streamjobs.errors import ConfigError, NothingLearned
 from streamjobs.settings.types import AUTO, many
 
@@ -46,11 +35,11 @@ def replay(
     job_file: JobFile,
     source: Annotated[
         str,
-        typer.Option("--input", help=f"{FILES}; 'topic' for the job's input topic, or topic:NAME."),
+        typer.Option("--input", help=f"{options.FILES}; 'topic' for the job's input topic, or topic:NAME."),
     ],
     key: Annotated[str | None, typer.Option(help="Column of the file with the key; absent: [source] key.")] = None,
-    key_from: KeyFrom = None,
-    key_is: KeyIs = None,
+    key_from: options.KeyFrom = None,
+    key_is: options.KeyIs = None,
     time_column: Annotated[
         str | None,
         typer.Option(
@@ -58,9 +47,9 @@ def replay(
             help="Column of the file with the records' timestamps, ISO 8601 or in [source] time_unit; absent: event time.",
         ),
     ] = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    start: Start = None,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    start: options.Start = None,
     begin: Annotated[
         str | None,
         typer.Option("--from", help="Replay a topic from this time: 2026-11-21T12:00 (UTC), or seconds since 1970."),
@@ -104,7 +93,7 @@ def replay(
         raise ConfigError(
             f"{job_file}: --pool learns a start for new keys, but this job has one in [population]; use 'streamjobs fit'."
         )
-    how = how_of(separator, decimal, key_from, key_is, start)
+    how = options.how_of(separator, decimal, key_from, key_is, start)
     records = records_to_replay(job, source, key, time_column, begin, end, how)
     expected = None
     if expect is not None:
@@ -204,13 +193,13 @@ def records_to_replay(
     from streamjobs.kafka.reader import topic_records
     from streamjobs.recordings.files import records_of
 
-    how, settings = with_rate(how or how_of(), job.settings), job.settings
+    how, settings = options.with_rate(how or options.how_of(), job.settings), job.settings
     if (name := topic_of(job, source)) is not None:
-        times = milliseconds("--from", begin), milliseconds("--to", end)
+        times = options.milliseconds("--from", begin), options.milliseconds("--to", end)
         return topic_records(settings.broker, name, *times, max_bytes=settings.source.max_bytes)
     if begin is not None or end is not None:
         raise ConfigError("--from and --to work for topics only; cut the file before you replay it.")
-    if not has_key(key, settings, how):
+    if not options.has_key(key, settings, how):
         raise ConfigError("--input of a file needs --key, the name of the column with the key (or --key-from, --key-is).")
     return records_of(Path(source), settings.source, key, time_column, settings.side, how=how)
 

@@ -10,14 +10,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from aiokafka import errors
 from aiokafka.conn import AIOKafkaConnection
-from aiokafka.errors import (
-    IllegalSaslStateError,
-    KafkaConnectionError,
-    KafkaError,
-    SaslAuthenticationFailed,
-    UnsupportedSaslMechanismError,
-)
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka import timeouts
@@ -53,7 +47,7 @@ def verify(
             break
         try:
             accepted.append(Verified(server, _verify_server(server, credentials)))
-        except (OSError, KafkaError, TimeoutError) as error:
+        except (OSError, errors.KafkaError, TimeoutError) as error:
             if (sentence := refusal(broker, server, error)) is not None:
                 refusals.append(sentence)
     if refusals and (every or not accepted):
@@ -66,7 +60,7 @@ def _verify_server(server: str, credentials: Mapping[str, Any]) -> float | None:
     for _ in range(RETRIES):
         try:
             return asyncio.run(_connect(server, credentials))
-        except (ConnectionResetError, KafkaConnectionError) as error:
+        except (ConnectionResetError, errors.KafkaConnectionError) as error:
             if isinstance(error.__cause__, ssl.SSLError):
                 raise  # with a reason
         time.sleep(RETRY_AFTER)
@@ -90,19 +84,19 @@ async def _connect(server: str, credentials: Mapping[str, Any]) -> float | None:
 
 def refusal(broker: BrokerSection, server: str, error: BaseException) -> str | None:
     """One sentence where the error is about trust or credentials, or about the wrong protocol; None otherwise."""
-    if isinstance(error, KafkaError) and isinstance(error.__cause__, ssl.SSLError):
+    if isinstance(error, errors.KafkaError) and isinstance(error.__cause__, ssl.SSLError):
         error = error.__cause__  # an alert that came after the handshake
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"broker {server}: {_untrusted(broker, server.rpartition(':')[0], error)}"
     if isinstance(error, ssl.SSLError):
         return f"broker {server}: {_failed_tls(broker, error)}"
-    if isinstance(error, (SaslAuthenticationFailed, IllegalSaslStateError)):
+    if isinstance(error, (errors.SaslAuthenticationFailed, errors.IllegalSaslStateError)):
         return f"broker {server}: {_refused_credentials(broker, error)}"
-    if isinstance(error, UnsupportedSaslMechanismError):
+    if isinstance(error, errors.UnsupportedSaslMechanismError):
         return f"broker {server}: does not offer mechanism {broker.sasl}; set another [broker] mechanism."
     if isinstance(error, ConnectionResetError) and broker.reached != "plaintext":
         return f"broker {server}: closed the connection during the TLS handshake; correct [broker] protocol or the port."
-    if isinstance(error, KafkaError):
+    if isinstance(error, errors.KafkaError):
         expected = "TLS: set [broker] ca_file, or protocol" if broker.reached == "plaintext" else "another [broker] protocol"
         return f"broker {server}: closed the connection at the first request; it may expect {expected}."
     return None
@@ -141,7 +135,7 @@ def _failed_tls(broker: BrokerSection, error: ssl.SSLError) -> str:
     return f"does not speak TLS at this port ({reason}); correct the port, or [broker] protocol."
 
 
-def _refused_credentials(broker: BrokerSection, error: KafkaError) -> str:
+def _refused_credentials(broker: BrokerSection, error: errors.KafkaError) -> str:
     if broker.sasl != "OAUTHBEARER":
         return (
             f"refused user {broker.username!r} with {broker.sasl}: unknown user or wrong password; correct [broker] "

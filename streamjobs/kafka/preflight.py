@@ -15,22 +15,10 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from streamjobs.core.interface import JobLike
 from streamjobs.core.messages import Unread
 from streamjobs.errors import SetupError, StreamjobsError
-from streamjobs.kafka import client, groups, layout, timeouts, topics
+from streamjobs.kafka import client, groups, layout, timeouts, topic_id, topics
 from streamjobs.kafka.authorization import missing_rights
 from streamjobs.kafka.certificates import days_left
 from streamjobs.kafka.reader import topic_records
-from streamjobs.kafka.topic_id import (
-    MISSING,
-    Origin,
-    another_input,
-    changelog_of,
-    decided_time_unit,
-    life_of,
-    progress_of,
-    recreated_changelog,
-    text_of_sections,
-    topic_ids,
-)
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 from streamjobs.settings.types import AUTO, many
@@ -53,7 +41,7 @@ class InputTopic(NamedTuple):
 
     partitions: int
     ends: dict[int, int]  # the offset each partition ended at
-    origin: Origin
+    origin: topic_id.Origin
     growth: layout.Growth | None = None  # with `drain`
     unsent: str | None = None  # a topic of features that exists and gets none any more
     left: int = -1  # offsets that the group has not passed; -1 for a group without offsets
@@ -88,10 +76,10 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
         layout.require_laid_out(source, pending, counts[source])
     laid_out_for = counts[source] if pending is None else pending.before
     of_input = _of_input(settings, commits)
-    life = life_of(one.metadata for one in of_input.values())
+    life = topic_id.life_of(one.metadata for one in of_input.values())
     unit, of_settings = _time_unit(settings, commits), _hash_of(settings, job)
     origin = origin._replace(partitions=laid_out_for, time_unit=unit, life=life, settings=of_settings)
-    origin = origin._replace(sections=text_of_sections(job.sections), fields=_hash_of_columns(settings))
+    origin = origin._replace(sections=topic_id.text_of_sections(job.sections), fields=_hash_of_columns(settings))
     unsent, ends = topics.unsent_features(settings, job.sinks, counts), _ends(admin, settings, counts[source])
     left = sum(ends.values()) - sum(one.offset for one in of_input.values()) if of_input else -1
     return InputTopic(counts[source], ends, origin, pending, unsent, left, topics.limits(settings, job.sinks, admin))
@@ -139,7 +127,7 @@ def _time_unit(settings: Settings, commits: Commits) -> str:
     if settings.source.time_unit != AUTO:
         return ""
     of_input = _of_input(settings, commits).values()
-    return decided_time_unit(settings.source.topic, [one.metadata for one in of_input])
+    return topic_id.decided_time_unit(settings.source.topic, [one.metadata for one in of_input])
 
 
 def kept_time_unit(settings: Settings) -> str:
@@ -153,7 +141,7 @@ def kept_life(settings: Settings) -> str:
     admin, counts = topics.connect(settings.broker, [settings.source.topic])
     with suppress(SetupError):
         commits = _commits(settings, admin) if settings.source.topic in counts else {}
-        return life_of(one.metadata for one in _of_input(settings, commits).values())
+        return topic_id.life_of(one.metadata for one in _of_input(settings, commits).values())
     return ""
 
 
@@ -188,19 +176,23 @@ def _of_another_input(settings: Settings, admin: Any, counts: dict[str, int]) ->
     return []
 
 
-def origin_of(settings: Settings, admin: Any) -> Origin:
+def origin_of(settings: Settings, admin: Any) -> topic_id.Origin:
     """The topics that the job's states belong to, as they are now. Asks again for a while: a node may be behind."""
     source, changelog = settings.source.topic, topics.changelog(settings)
     started = time.monotonic()
     while True:
-        ids = topic_ids(admin, [source, changelog])
-        if set(ids.values()).isdisjoint(("", MISSING)) or time.monotonic() - started > IDS_WITHIN or topics.is_mock(admin):
-            known = {name: "" if one == MISSING else one for name, one in ids.items()}
-            return Origin(source, known[source], known[changelog])
+        ids = topic_id.topic_ids(admin, [source, changelog])
+        if (
+            set(ids.values()).isdisjoint(("", topic_id.MISSING))
+            or time.monotonic() - started > IDS_WITHIN
+            or topics.is_mock(admin)
+        ):
+            known = {name: "" if one == topic_id.MISSING else one for name, one in ids.items()}
+            return topic_id.Origin(source, known[source], known[changelog])
         time.sleep(RETRY_EVERY)
 
 
-def changelog_problems(settings: Settings, present: Origin, commits: Commits | None = None) -> list[str]:
+def changelog_problems(settings: Settings, present: topic_id.Origin, commits: Commits | None = None) -> list[str]:
     """A sentence if the group's offsets show that the changelog was recreated, or belongs to another input's states.
 
     commits: None = ask for them. Raises SetupError if the broker does not tell.
@@ -208,16 +200,16 @@ def changelog_problems(settings: Settings, present: Origin, commits: Commits | N
     if not present.changelog_id:
         return []
     known = _all_commits(settings) if commits is None else commits
-    changelogs = {place: changelog_of(one.metadata) for place, one in known.items()}
+    changelogs = {place: topic_id.changelog_of(one.metadata) for place, one in known.items()}
     for (topic, _), changelog in changelogs.items():
         if topic == present.topic and changelog not in ("", present.changelog_id):
-            return [recreated_changelog(topics.changelog(settings), changelog, present.changelog_id)]
+            return [topic_id.recreated_changelog(topics.changelog(settings), changelog, present.changelog_id)]
     for (topic, number), changelog in changelogs.items():
         # A commit of offset 0 is that of a start which learned nothing; states that it left all the same name their input.
         if topic != present.topic and changelog == present.changelog_id and known[topic, number].offset > 0:
             if not _have_learned_from(settings, topic, present.topic):
                 break
-            return [another_input(settings.job.name, topic, present.topic)]
+            return [topic_id.another_input(settings.job.name, topic, present.topic)]
     return []
 
 
@@ -246,7 +238,7 @@ def passed(settings: Settings) -> tuple[int | None, int]:
     admin, counts = topics.connect(settings.broker, [settings.source.topic])
     commits = _of_input(settings, _commits(settings, admin))
     ends = _ends(admin, settings, counts[settings.source.topic])
-    return (sum(progress_of(*one) for one in commits.values()) if commits else None), sum(ends.values())
+    return (sum(topic_id.progress_of(*one) for one in commits.values()) if commits else None), sum(ends.values())
 
 
 def _of_input(settings: Settings, commits: Commits) -> dict[int, layout.Commit]:

@@ -14,21 +14,7 @@ from streamjobs.recordings.arrays import Array
 from streamjobs.recordings.codes import codes_of
 from streamjobs.recordings.columns import absent, plain_name
 from streamjobs.recordings.files import SECONDS, rows_of
-from streamjobs.recordings.guess.courses import (
-    LEAST,
-    MOST_KEYS,
-    WAYS,
-    is_daily,
-    is_name,
-    is_still,
-    most,
-    never_negative,
-    rates_of,
-    same,
-    trend,
-    turn_of,
-    unit_of,
-)
+from streamjobs.recordings.guess import courses
 from streamjobs.recordings.guess.result import Gaps, Guess, windowed
 from streamjobs.recordings.guess.rows import APART, DECIDES, NEVER, pauses_apart, stands_still
 from streamjobs.recordings.guess.x import quoted_names
@@ -109,7 +95,7 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
         for name, way in found.trending.items()
     }
     remarks = [*guessed.remarks, *_said_of(found.codes)]
-    if found.most_rows >= LEAST:  # of more rows than those by which the remark was made
+    if found.most_rows >= courses.LEAST:  # of more rows than those by which the remark was made
         remarks = [one for one in remarks if NEVER not in one]
     if found.apart is not None and not any(APART in one for one in remarks):
         remarks.append(found.apart)
@@ -174,29 +160,31 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     second = SECONDS[guessed.time_unit] if guessed.time is not None and not guessed.written else 1.0
     counters = _as_rates(fields, of_keys, second) if may_count(guessed) else []
     angles = _as_sines(fields, counters, of_keys) if may_count(guessed) else {}
-    keys = [key for key in of_keys if len(key) >= LEAST]
+    keys = [key for key in of_keys if len(key) >= courses.LEAST]
     numbers = [key[:, 1:] for key in keys]
-    still = [n for n in range(len(fields)) if numbers and all(is_still(key[:, n]) for key in numbers)]
+    still = [n for n in range(len(fields)) if numbers and all(courses.is_still(key[:, n]) for key in numbers)]
     moving = [n for n in range(len(fields)) if n not in still]
     trending: dict[str, str] = {}
     for n in moving:
-        ways = Counter(trend(key[:, n]) for key in numbers)
-        way = next((way for way in WAYS if ways[way] >= max(MOST_KEYS * len(keys), 1)), None)
+        ways = Counter(courses.trend(key[:, n]) for key in numbers)
+        way = next((way for way in courses.WAYS if ways[way] >= max(courses.MOST_KEYS * len(keys), 1)), None)
         if way is not None:
             trending[fields[n]] = way
     steady = [n for n in moving if fields[n] not in trending]
-    cycles = [n for n in steady if most(is_daily(second * key[:, 0], key[:, 1 + n]) for key in keys)]
+    cycles = [n for n in steady if courses.most(courses.is_daily(second * key[:, 0], key[:, 1 + n]) for key in keys)]
     following: dict[str, str] = {}
-    units = [unit_of(key) for key in numbers]
+    units = [courses.unit_of(key) for key in numbers]
     for place, n in enumerate(steady):
-        votes = [same(key, unit, steady[:place], n) for key, unit in zip(numbers, units, strict=True)]
-        first = next((m for m, *shown in zip(steady[:place], *votes, strict=True) if most(shown)), None)
+        votes = [courses.same(key, unit, steady[:place], n) for key, unit in zip(numbers, units, strict=True)]
+        first = next((m for m, *shown in zip(steady[:place], *votes, strict=True) if courses.most(shown)), None)
         if first is not None and fields[first] not in following:
             following[fields[n]] = fields[first]
-    counts = [fields[n] for n in moving if numbers and never_negative(np.concatenate([key[:, n] for key in numbers]))]
-    names = [name for n, name in enumerate(fields) if is_name([key[:, 1 + n] for key in of_keys])]
+    counts = [
+        fields[n] for n in moving if numbers and courses.never_negative(np.concatenate([key[:, n] for key in numbers]))
+    ]
+    names = [name for n, name in enumerate(fields) if courses.is_name([key[:, 1 + n] for key in of_keys])]
     never, daily = [fields[n] for n in still if fields[n] not in names], [fields[n] for n in cycles]
-    pauses = {who: _pause(key[:, 0]) for who, key in kept.items() if len(key) >= LEAST}
+    pauses = {who: _pause(key[:, 0]) for who, key in kept.items() if len(key) >= courses.LEAST}
     apart = pauses_apart(pauses, second) if windowed(guessed.rate) else None
     usual = [pause for pause in pauses.values() if pause]
     waiting = math.ceil((late or 0.0) / min(usual)) if usual else 0
@@ -236,11 +224,11 @@ def may_count(guessed: Guess) -> bool:
 
 def _as_rates(fields: Sequence[str], of_keys: Iterable[Array], second: float) -> list[str]:
     """The fields with readings that only rise, or start over, at a pace that varies; they are rates a second afterwards."""
-    keys = [key for key in of_keys if len(key) >= LEAST]
+    keys = [key for key in of_keys if len(key) >= courses.LEAST]
     counters = []
     for n, name in enumerate(fields, 1):
-        rates = [rates_of(second * key[:, 0], key[:, n]) for key in keys]
-        if most(one is not None for one in rates):
+        rates = [courses.rates_of(second * key[:, 0], key[:, n]) for key in keys]
+        if courses.most(one is not None for one in rates):
             counters.append(name)
             for key, rate in zip(keys, rates, strict=True):
                 key[:, n] = np.nan if rate is None else rate
@@ -249,9 +237,13 @@ def _as_rates(fields: Sequence[str], of_keys: Iterable[Array], second: float) ->
 
 def _as_sines(fields: Sequence[str], counters: Sequence[str], of_keys: Iterable[Array]) -> dict[str, float]:
     """The fields with angles, and how much a whole turn is; they are sines afterwards."""
-    keys, angles = [key for key in of_keys if len(key) >= LEAST], {}
+    keys, angles = [key for key in of_keys if len(key) >= courses.LEAST], {}
     for n, name in enumerate(fields, 1):
-        if keys and name not in counters and (turn := turn_of([key[:, n] for key in keys], bool(ANGLE.search(name)))):
+        if (
+            keys
+            and name not in counters
+            and (turn := courses.turn_of([key[:, n] for key in keys], bool(ANGLE.search(name))))
+        ):
             angles[name] = turn
             for key in keys:
                 key[:, n] = np.sin(2 * np.pi / turn * key[:, n])

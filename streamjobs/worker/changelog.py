@@ -11,14 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from aiokafka import AIOKafkaProducer
-from aiokafka.errors import (
-    InvalidTransactionTimeout,
-    KafkaError,
-    KafkaTimeoutError,
-    MessageSizeTooLargeError,
-    ProducerClosed,
-)
+from aiokafka import AIOKafkaProducer, errors
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from streamjobs.kafka.topic_id import Origin
@@ -77,9 +70,9 @@ class Changelog:
             await self._producer.start()
             await self._producer.begin_transaction()
             self._committed = time.monotonic()
-        except KafkaError as error:
+        except errors.KafkaError as error:
             what = "Check that this worker may use the job's transactional ids."
-            if isinstance(error, InvalidTransactionTimeout):
+            if isinstance(error, errors.InvalidTransactionTimeout):
                 what = f"Raise the broker's transaction.max.timeout.ms to {1000 * TRANSACTION_TIMEOUT:.0f} or more."
             raise DeliveryError(
                 f"topic {self.topic}[{self.partition}]: cannot open the changelog for writing ({reason(error)}). {what}"
@@ -147,19 +140,19 @@ class Changelog:
             yield
         except FENCED as error:
             raise FencedError(self._taken_over(type(error).__name__)) from error
-        except MessageSizeTooLargeError as error:
+        except errors.MessageSizeTooLargeError as error:
             largest = max(len(data or b"") for _, data in snapshots)
             raise DeliveryError(
                 f"topic {self.topic}[{self.partition}]: the broker refused snapshots of up to {largest} bytes as too "
                 "large. Raise the topic's max.message.bytes, or lower budget, rank or dimension, then start again."
             ) from error
-        except KafkaTimeoutError as error:
+        except errors.KafkaTimeoutError as error:
             raise DeliveryError(
                 f"topic {self.topic}[{self.partition}]: the broker did not accept snapshots within {BATCH_TTL:.0f} s "
                 f"({reason(error)}): it has no leader for the topic, it is too slow, or this worker is. Their input is not "
                 "acknowledged and is read again at the next start."
             ) from error
-        except KafkaError as error:
+        except errors.KafkaError as error:
             if has_expired(error):
                 raise DeliveryError(f"topic {self.topic}[{self.partition}]: {EXPIRED}") from error
             raise DeliveryError(
@@ -191,7 +184,7 @@ async def close_transactional(producer: Any) -> None:
     with suppress(Exception):
         if producer._txn_manager.is_in_transaction():
             # Nothing more of it may be sent. Aborting would wait, for ever where a topic was deleted.
-            producer._message_accumulator.fail_all(ProducerClosed())
+            producer._message_accumulator.fail_all(errors.ProducerClosed())
             producer._txn_manager._pending_txn_partitions.clear()
             await asyncio.wait_for(producer.abort_transaction(), CLOSE_WITHIN)
     with suppress(Exception):

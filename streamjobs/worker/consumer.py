@@ -27,18 +27,10 @@ from mode.threads import QueuedMethod
 
 from streamjobs.core.state import snapshot
 from streamjobs.errors import SetupError, SnapshotError, StreamjobsError
+from streamjobs.kafka import topic_id
 from streamjobs.kafka.layout import Commit, growth, require_laid_out, require_same_count
 from streamjobs.kafka.patches.connections import UnknownTopic
-from streamjobs.kafka.topic_id import (
-    Origin,
-    changelog_of,
-    clock_of,
-    decided_time_unit,
-    progress_of,
-    require_same_fields,
-    require_same_input,
-    sections_of,
-)
+from streamjobs.kafka.topic_id import progress_of
 from streamjobs.worker.backpressure import MAX_RECORDS, Hold
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.failures import DeliveryError
@@ -211,7 +203,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         require_same_count(self.app.source, count, max(numbers, default=-1) + 1)
         if self._delivery.origin.time_unit:
             marks = [commit.metadata for commit in commits.values()]
-            decided_time_unit(self.app.source, marks, self._delivery.origin.time_unit)
+            topic_id.decided_time_unit(self.app.source, marks, self._delivery.origin.time_unit)
         if not self.app.waiting:
             require_laid_out(self.app.source, growth(commits, count), count)
         partitions = sorted(tp for tp in self._source(self.assignment()) if tp.partition not in self.app.waiting)
@@ -225,10 +217,10 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         overtaken: dict[TP, int] = {}  # by the first offset, because retention deleted records before it
         stateless: dict[int, int] = {}  # partitions with committed offsets and without states
         for tp, partition in zip(partitions, wanted, strict=True):
-            require_same_input(self.app.conf.id, self._delivery.origin, self._learned_from(tp.partition))
+            topic_id.require_same_input(self.app.conf.id, self._delivery.origin, self._learned_from(tp.partition))
             committed, metadata = commits.get(tp.partition, (None, ""))
             self._progress[tp.partition] = progress_of(committed, metadata) if committed is not None else 0
-            self._delivery.moments[tp.partition] = clock_of(metadata)
+            self._delivery.moments[tp.partition] = topic_id.clock_of(metadata)
             if committed is None:
                 starts[tp] = uncommitted[tp] = first[partition]
                 if self._delivery.store.reached(tp.partition) is not None:
@@ -240,9 +232,9 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                     f"{ends[partition]}; it was deleted or recreated. Give the job a new [job] name, or restore the topic."
                 )
             if self._has_nameless_states(tp.partition):
-                require_same_fields(tp, metadata, self._delivery.origin.fields)
+                topic_id.require_same_fields(tp, metadata, self._delivery.origin.fields)
             log_new_settings(tp, metadata, self._delivery.origin.settings, (committed, upto))
-            self._delivery.former[tp.partition] = sections_of(metadata) if committed < upto else ""
+            self._delivery.former[tp.partition] = topic_id.sections_of(metadata) if committed < upto else ""
             if committed < first[partition]:
                 self._count_deleted(tp, committed, first[partition])
                 overtaken[tp] = first[partition]
@@ -264,10 +256,10 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             if not known.get(number):
                 log_stateless(TP(self.app.source, number), offset)
 
-    def _learned_from(self, partition: int) -> Origin:
+    def _learned_from(self, partition: int) -> topic_id.Origin:
         """The input that the local store's states have learned from. Stores of older releases do not know its name."""
         store = self._delivery.store
-        known = Origin.of(store.marks(partition))
+        known = topic_id.Origin.of(store.marks(partition))
         if known.topic or known.input_id == self._delivery.origin.input_id:
             return known
         for _, data in store.scan(partition, None, 1):
@@ -286,7 +278,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     async def committed_changelogs(self, partitions: Collection[int]) -> dict[int, str]:
         """The ids of the changelog that the group's offsets of these partitions were committed with, where known."""
         commits = await self._thread.call_thread(self._thread.commits_of_group, self.app.source, partitions)
-        return {number: changelog_of(commit.metadata) for number, commit in commits.items()}
+        return {number: topic_id.changelog_of(commit.metadata) for number, commit in commits.items()}
 
     async def seek_wait(self, partitions: Mapping[TP, int]) -> None:
         async with self._fetching:

@@ -17,21 +17,13 @@ from typing import Any
 import structlog
 
 from streamjobs.errors import SetupError
-from streamjobs.kafka import topics
+from streamjobs.kafka import topic_id, topics
 from streamjobs.kafka.handshake import refusal
 from streamjobs.kafka.layout import require_same_count
 from streamjobs.kafka.patches.connections import LastAnswer, Refusals, UnknownTopic
 from streamjobs.kafka.patches.instances import TakenInstance
 from streamjobs.kafka.preflight import lacking
-from streamjobs.kafka.topic_id import (
-    MISSING,
-    Origin,
-    deleted_input,
-    deleted_output,
-    present_ids,
-    require_same_changelog,
-    require_same_input,
-)
+from streamjobs.kafka.topic_id import present_ids
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import NO_ORIGIN
 from streamjobs.worker.failures import REFUSED, DeliveryError
@@ -58,7 +50,7 @@ class Watchdog:
         metrics: Any,
         *,
         patience: float | None = None,
-        origin: Origin = NO_ORIGIN,
+        origin: topic_id.Origin = NO_ORIGIN,
         partitions: int = 0,
     ) -> None:
         rebalance = 2 * settings.broker.session_timeout
@@ -170,17 +162,17 @@ class Watchdog:
     def _require_same_topics(self, ids: Mapping[str, str], gone_since: float) -> None:
         """Raises SetupError if they differ, or if one has been missing since `gone_since` (time.monotonic()) or earlier."""
         now, source, changelog = time.monotonic(), self._origin.topic, self._changelog
-        self._missing = {name: self._missing.get(name, now) for name, one in ids.items() if one == MISSING}
+        self._missing = {name: self._missing.get(name, now) for name, one in ids.items() if one == topic_id.MISSING}
         gone = {name for name, since in self._missing.items() if since < gone_since}
         if source in gone:
-            raise SetupError(deleted_input(source))
+            raise SetupError(topic_id.deleted_input(source))
         if source not in self._missing:
-            require_same_input(self._job, Origin(source, ids[source]), self._origin)
+            topic_id.require_same_input(self._job, topic_id.Origin(source, ids[source]), self._origin)
         if changelog in gone or changelog not in self._missing:
-            require_same_changelog(changelog, self._origin.changelog_id, ids[changelog])
+            topic_id.require_same_changelog(changelog, self._origin.changelog_id, ids[changelog])
         for role, name in self._delivery.topics.items():
             if name in gone:
-                raise SetupError(deleted_output(name, role))
+                raise SetupError(topic_id.deleted_output(name, role))
 
     async def cause_of(self, failure: BaseException) -> BaseException:
         """What a worker's failure comes from: a topic that was deleted or recreated, a right, or the failure itself.

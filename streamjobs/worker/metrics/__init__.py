@@ -14,15 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    GCCollector,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-)
+import prometheus_client
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.samples import Exemplar
 
@@ -59,10 +51,10 @@ class Metrics:
         watches: Iterable[str] = (),
     ) -> None:
         # Otherwise a sixth of all series are times of creation, which the first scrape of a series shows too.
-        disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        GCCollector(registry=self.registry)
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = prometheus_client.CollectorRegistry()
+        prometheus_client.ProcessCollector(registry=self.registry)
+        prometheus_client.GCCollector(registry=self.registry)
         self.last_commit = 0.0  # seconds since 1970, 0: none yet
         self.started = time.time()
         self.remaining = 0  # changelog records still to be read
@@ -122,10 +114,10 @@ class Metrics:
             self.registry.register(histogram)
             return histogram
         if metric.kind == "counter":
-            return Counter(name, metric.help, metric.labels, registry=self.registry)
+            return prometheus_client.Counter(name, metric.help, metric.labels, registry=self.registry)
         if metric.kind == "gauge":
-            return Gauge(name, metric.help, metric.labels, registry=self.registry)
-        return Histogram(name, metric.help, metric.labels, registry=self.registry, buckets=metric.buckets)
+            return prometheus_client.Gauge(name, metric.help, metric.labels, registry=self.registry)
+        return prometheus_client.Histogram(name, metric.help, metric.labels, registry=self.registry, buckets=metric.buckets)
 
     def expect_forecasts(self, columns: Sequence[str], ahead: Sequence[int], coverage: Sequence[float]) -> None:
         """Of a job with forecasts: their columns, rows ahead and coverage. The counters begin at 0."""
