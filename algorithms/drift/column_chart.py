@@ -12,9 +12,10 @@ be a rhythm) and correlations of neighbouring columns are as before; else the ne
 `moved` holds the next scale while an alarm is open, when no column is to be named.
 """
 
+from collections import namedtuple
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -127,25 +128,7 @@ class ColumnChart(Detector):
         _loop(tuple(work), slots, X, learn, out.features, *numbers, self.learn, self.least, self.hold, self.shares)
 
 
-class Work(NamedTuple):
-    """Arrays of a workspace by name, each with a leading slot axis."""
-
-    mean: Array
-    moments: Array
-    smooth: Array
-    moved: Array
-    reference: Array
-    marks: Array
-    sums: Array
-    scores: Array
-    levels: Array
-    learned: Array
-    watched: Array
-    opened: Array
-    seed: Array
-    seen: Array
-    counts: Array
-    whitener: Array
+Work = cast(Any, namedtuple("Work", (*ColumnChartState._fields, "counts", "whitener")))  # a workspace's arrays by name
 
 
 @compiled

@@ -9,14 +9,15 @@ not. "Before" is the mean up to the last row at which the statistic was 0, "afte
 `standardise = true, min_rows = 30, delta = 0.005, threshold = 50`.
 """
 
+from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array
+from algorithms.common.protocol import LEARN_EXTRACTOR
 from algorithms.drift import standardised
 from algorithms.drift.detector import OneNumber
 from algorithms.drift.report import report
@@ -34,17 +35,8 @@ class PageHinkleyState(NamedTuple):
     after_rows: int
 
 
-class ScaledPageHinkleyState(NamedTuple):
-    """With `standardise`: means in deviations."""
-
-    seen: int
-    since: int
-    mean: float
-    statistic: float
-    before: float
-    after: float
-    after_rows: int
-    scale: Array  # (3,) mean, variance and rows of the watched number
+# With `standardise`, means in deviations. scale (3,): mean, variance and rows of the watched number.
+ScaledPageHinkleyState = cast(Any, namedtuple("ScaledPageHinkleyState", (*PageHinkleyState._fields, "scale")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,10 @@ T^2, because what has no level has no normal one. Where none wanders, the averag
 T^2: it rises where spread or correlation change.
 """
 
+from collections import namedtuple
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -148,27 +149,8 @@ class ReferenceChart(Detector):
         _loop(tuple(work), slots, X, learn, out.features, *numbers, self.rows)
 
 
-class Work(NamedTuple):
-    """Arrays of a workspace by name, each with a leading slot axis."""
-
-    kept: Array
-    mean: Array
-    moments: Array
-    earlier: Array
-    used: Array
-    smooth: Array
-    length: Array
-    limits: Array
-    usual: Array
-    blocks: Array
-    since: Array
-    step: Array
-    whitened: Array
-    learned: Array
-    opened: Array
-    counts: Array
-    of_means: Array
-    of_rows: Array
+# A workspace's arrays by name.
+Work = cast(Any, namedtuple("Work", (*ReferenceChartState._fields, "counts", "of_means", "of_rows")))
 
 
 @compiled

@@ -19,9 +19,10 @@ of this that counts, in the votes too.
 """
 
 import math
+from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -127,21 +128,7 @@ class GatedRls(CovarianceHead):
         _loop(tuple(work), slots, X, Y, learn, out, basis, *settings)
 
 
-class Work(NamedTuple):
-    """Arrays of a workspace by name, each with a leading slot axis."""
-
-    weights: Array
-    bias: Array
-    frozen: Array
-    frozen_bias: Array
-    held: Array
-    held_bias: Array
-    P: Array
-    votes: Array
-    latest: Array
-    labels: Array
-    seen: Array
-    counts: Array
+Work = cast(Any, namedtuple("Work", (*GatedRlsState._fields, "counts")))  # a workspace's arrays by name
 
 
 @compiled

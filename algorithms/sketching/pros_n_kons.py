@@ -13,9 +13,10 @@ residual without it; a row with a target joins before it is predicted: the map i
 Departs from the source: a budget; when it is full no sample joins. The hinge loss, which has no curvature of its own.
 """
 
+from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -43,18 +44,9 @@ class ProsNKonsState(NamedTuple):
     seed: int  # of the draws
 
 
-class Fields(NamedTuple):
-    """A workspace's arrays by name: the state's fields, the counts, the caches."""
-
-    dictionary: Array
-    chances: Array
-    w: Array
-    inverse: Array
-    seen: Array
-    seed: Array
-    counts: Array
-    map: Array  # (slots, m, m) features = kernel row times it
-    leverage: Array  # (slots, m, m) S (S'KS + gamma I)^-1 S'
+# A workspace's arrays by name. map (slots, m, m): features = kernel row times it; leverage (slots, m, m):
+# S (S'KS + gamma I)^-1 S'.
+Fields = cast(Any, namedtuple("Fields", (*ProsNKonsState._fields, "counts", "map", "leverage")))
 
 
 class Rule(NamedTuple):
@@ -140,7 +132,7 @@ class ProsNKons(Learner):
                 self._map(fields, slot, m)
             fields.counts[slot] = m, m, m, m * (m + 1) // 2
 
-    def _map(self, fields: Fields, slot: int, m: int) -> bool:
+    def _map(self, fields: Any, slot: int, m: int) -> bool:
         """The caches of m stored samples; False and nothing done where they are out of range."""
         fields.map[slot], fields.leverage[slot] = 0.0, 0.0
         if m == 0:

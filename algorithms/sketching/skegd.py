@@ -22,9 +22,10 @@ gradient experts below max(|w_T0|, max |phi| / ridge) on one map; the passive-ag
 A map that cannot be computed (kernel values out of range) is not taken: the old one stays, of the buffer the oldest leaves.
 """
 
+from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -69,26 +70,8 @@ class SkegdState(NamedTuple):
     seed: int  # of the draws
 
 
-class Fields(NamedTuple):
-    """A workspace's arrays by name: the state's fields, the counts, the cache."""
-
-    support: Array
-    weights: Array
-    entered: Array
-    columns: Array
-    signs: Array
-    landmarks: Array
-    landmark_slots: Array
-    map: Array
-    sketch_pp: Array
-    sketch_pm: Array
-    w: Array
-    experts: Array
-    penalties: Array
-    seen: Array
-    seed: Array
-    counts: Array
-    gram: Array  # (slots, landmarks, landmarks) kernel matrix of the landmarks
+# A workspace's arrays by name. gram (slots, landmarks, landmarks): kernel matrix of the landmarks.
+Fields = cast(Any, namedtuple("Fields", (*SkegdState._fields, "counts", "gram")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +232,7 @@ class Skegd(Learner):
                 self._begin(fields, slot, X[n], out, n)
             begin = n if again else n + 1
 
-    def _begin(self, fields: Fields, slot: int, x: Array, out: Outputs, n: int) -> None:
+    def _begin(self, fields: Any, slot: int, x: Array, out: Outputs, n: int) -> None:
         """T_0: the first map, and the buffer's function on it."""
         s_p_size, s_m, rank = self.sizes
         support, weights, seed = fields.support[slot], fields.weights[slot], int(fields.seed[slot])
@@ -275,7 +258,7 @@ class Skegd(Learner):
         fields.counts[slot, ENTERED] = self.budget
         fields.counts[slot, ENTERED.stop :] = (s_m, s_m, s_m, s_p_size, s_p_size, rank, rank)
 
-    def _enter(self, fields: Fields, slot: int, x: Array, out: Outputs, n: int) -> None:
+    def _enter(self, fields: Any, slot: int, x: Array, out: Outputs, n: int) -> None:
         """An update round: x enters the sketch, and the experts follow to the new map."""
         size = self.sizes[0]
         entered, columns, signs = fields.entered[slot], fields.columns[slot], fields.signs[slot]

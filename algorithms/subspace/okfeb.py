@@ -12,9 +12,10 @@ the subspace misses altogether, and that lie together, it is seeded again from t
 victim's part to the others, and `projected_older` takes no victim among the newest two fifths of the budget.
 """
 
+from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -176,22 +177,8 @@ class Okfeb(Learner):
         _loop(work.arrays, slots, X, learn, tuple(out), tuple(basis), self.kernel.code, tuple(self.rules))
 
 
-class Work(NamedTuple):
-    """Arrays of a workspace by name, each with a leading slot axis."""
-
-    support: Array
-    factor: Array
-    age: Array
-    recent: Array
-    far: Array
-    curvature: Array
-    seed: Array
-    seen: Array
-    counts: Array
-    solver: Array
-    rotation: Array
-    inner: Array
-    root: Array
+# A workspace's arrays by name.
+Work = cast(Any, namedtuple("Work", (*OkfebState._fields, "counts", "solver", "rotation", "inner", "root")))
 
 
 @compiled

@@ -1,7 +1,7 @@
 """A job's rows over recordings, each predicted before its label is learned, with their errors and those of controls."""
 
 import math
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -149,15 +149,12 @@ def known(rows: Sequence[Row], delay: float) -> list[tuple[Row, tuple[Any, Any]]
 
 def parts(rows: Sequence[Row], share: float) -> tuple[list[Row], list[Row]]:
     """The first rows of each key, and the rest."""
-    count: dict[str, int] = {}
-    for row in rows:
-        count[row.key] = count.get(row.key, 0) + 1
-    at: dict[str, int] = {}
+    count, at = Counter(row.key for row in rows), Counter[str]()
     first: list[Row] = []
     rest: list[Row] = []
     for row in rows:
-        number = at[row.key] = at.get(row.key, 0) + 1
-        (first if number <= share * count[row.key] else rest).append(row)
+        at[row.key] += 1
+        (first if at[row.key] <= share * count[row.key] else rest).append(row)
     return first, rest
 
 

@@ -94,20 +94,17 @@ def tune(
     return Tuned(job.task, tuner.trials, controls, tuner.labels, finished)
 
 
+@dataclasses.dataclass
 class _Tuner:
-    def __init__(
-        self,
-        made: Callable[[Mapping[str, Any]], Composition],
-        records: Sequence[Stored],
-        share: float,
-        until: float,
-        most: int,
-        tell: Callable[[int, str], None],
-    ) -> None:
-        self.made, self.records, self.share, self.until, self.most, self.tell = made, records, share, until, most, tell
-        self.trials: list[Trial] = []
-        self.rows: list[Row] = []  # of the first trial
-        self.labels = (0, 0)
+    made: Callable[[Mapping[str, Any]], Composition]
+    records: Sequence[Stored]
+    share: float
+    until: float
+    most: int
+    tell: Callable[[int, str], None]
+    trials: list[Trial] = dataclasses.field(default_factory=list)
+    rows: list[Row] = dataclasses.field(default_factory=list)  # of the first trial
+    labels: tuple[int, int] = (0, 0)
 
     def search(self, whose: str, table: dict[str, Any], job: Composition) -> bool:
         """One setting after the other, each with the best values so far of the others; False where the time was up."""

@@ -1,7 +1,7 @@
 """Writes outputs as JSON lines, a file per sink: {"key", "id", "timestamp", "value"}, and for dead letters the error."""
 
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO
 
 import msgspec
@@ -26,17 +26,18 @@ def line_of(output: Output) -> bytes:
     return _encode(line)
 
 
-class Writer:
+class Writer(ExitStack):
     """Writes files `<folder>/<sink>.jsonl`, one for every sink of the job; with folder None it writes nothing."""
 
     def __init__(self, folder: Path | None, sinks: list[str]) -> None:
+        super().__init__()
         self.files: dict[str, BinaryIO] = {}
         if folder is None:
             return
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for sink in sinks:
-                self.files[sink] = (folder / f"{sink}.jsonl").open("wb")
+                self.files[sink] = self.enter_context((folder / f"{sink}.jsonl").open("wb"))
         except OSError as error:
             raise ConfigError(f"--output-dir {folder}: cannot be written ({error.strerror}).") from None
 
@@ -44,10 +45,3 @@ class Writer:
         file = self.files.get(output.sink)
         if file is not None:
             file.write(line_of(output) + b"\n")
-
-    def __enter__(self) -> "Writer":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for file in self.files.values():
-            file.close()

@@ -6,9 +6,10 @@ that cannot be filled, because none came before or because it is too old, is lef
 Cost of a sample: O(dim).  State: 4 dim + 2 numbers.
 """
 
+from collections import namedtuple
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -97,16 +98,7 @@ class Fill(JobStage):
         return filled
 
 
-class Work(NamedTuple):
-    """Arrays of a workspace by name, each with a leading slot axis."""
-
-    last: Array
-    since: Array
-    mean: Array
-    seen: Array
-    filled: Array
-    in_rows: Array
-    counts: Array
+Work = cast(Any, namedtuple("Work", (*FillState._fields, "counts")))  # a workspace's arrays by name
 
 
 @compiled

@@ -16,9 +16,10 @@ A row's label is the majority of its labelled samples (the lowest code at ties),
 """
 
 import math
+from collections import namedtuple
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -190,17 +191,7 @@ class Windows(JobStage):
         return features
 
 
-class Work(NamedTuple):
-    """Arrays of a workspace by name, each with a leading slot axis."""
-
-    times: Array
-    X: Array
-    L: Array
-    learns: Array
-    origin: Array
-    window: Array
-    newest: Array
-    counts: Array
+Work = cast(Any, namedtuple("Work", (*WindowsState._fields, "counts")))  # a workspace's arrays by name
 
 
 @compiled_in_place
