@@ -4,10 +4,11 @@ The four differ in which rows enter the dictionary and whether the map follows. 
 class as its base. With head = "none" (as in a chain) it only gives features; otherwise it predicts with its head.
 """
 
+from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Output
 from algorithms.common.rls import carry_covariance
 from algorithms.common.workspace import Slot, Workspace, packed
 from algorithms.spectral.loop import HEADS, LABELLED, NOVEL, Rules, rows_until
-from algorithms.spectral.map import SAMPLES, WAITING, WEIGHTS, Fields, admit, pairs, rebuild, restore, values_on
+from algorithms.spectral.map import SAMPLES, WAITING, WEIGHTS, admit, pairs, rebuild, restore, values_on
 
 LARGEST_NOVELTY = 1e150  # from here on the square of a distance leaves the floating-point range
 
@@ -35,6 +36,11 @@ class FamilyState(NamedTuple):
     P: Array  # (rank (rank + 1) / 2,) lower triangle by rows, of a head that has one
     novelty: float  # the present threshold
     seen: int  # rows so far
+
+
+# A workspace's arrays by name. map (slots, room, rank): Psi'; spectrum (slots, rank): Lambda; gram (slots, room, room):
+# K, where the solver needs it at every admission.
+Fields = cast(Any, namedtuple("Fields", (*FamilyState._fields, "counts", "map", "spectrum", "gram")))
 
 
 class SpectralFilter(Learner, abstract=True):
@@ -219,7 +225,7 @@ class SpectralFilter(Learner, abstract=True):
             if now.map_first and now.head > 0:
                 self._teach(fields, slot, X[n : n + 1], Y[n : n + 1], learn[n : n + 1] & LEARN_HEAD, now)
 
-    def _begin(self, fields: Fields, slot: int, now: Rules) -> None:
+    def _begin(self, fields: Any, slot: int, now: Rules) -> None:
         """The first map from the rows that waited, which the head then learns in order."""
         first = int(fields.counts[slot, WAITING][0])
         X, Y, marks = (array[slot, :first].copy() for array in (fields.waiting, fields.wanted, fields.marks))
@@ -241,7 +247,7 @@ class SpectralFilter(Learner, abstract=True):
         Y[marks & LABELLED == 0] = np.nan
         self._teach(fields, slot, X, Y, np.full(first, LEARN_HEAD, np.int8), now)
 
-    def _teach(self, fields: Fields, slot: int, X: Array, Y: Array, learn: Array, now: Rules) -> None:
+    def _teach(self, fields: Any, slot: int, X: Array, Y: Array, learn: Array, now: Rules) -> None:
         """Rows for the head alone, by the present map."""
         out = self.outputs(len(X), X.shape[1], Y.shape[1])
         slots = np.full(len(X), slot, np.int64)

@@ -39,7 +39,7 @@ class Rules(NamedTuple):
 def rows_until(begin, fields, slots, X, Y, learn, out, code, rules):
     """Rows from `begin` on; gives the row of a key that needs its first map or a new one, or else the number of rows.
 
-    fields: of `map.Fields`. Of the row that stops, the head learns nothing where the map comes first.
+    fields: of `family.Fields`. Of the row that stops, the head learns nothing where the map comes first.
     """
     dictionaries, all_used, all_waiting, all_marks = fields.dictionary, fields.used, fields.waiting, fields.marks
     all_weights, all_P, seen, counts, maps = fields.weights, fields.P, fields.seen, fields.counts, fields.map

@@ -4,7 +4,7 @@ Letters: K = gram matrix of the dictionary, V, Lambda = its leading eigenpairs, 
 holds Psi' with a row per stored sample, and the eigenvalues; a direction that is rounding noise has zeros there and gives 0.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,28 +21,6 @@ UNLIKE = 1e300  # larger squared distances do not measure likeness
 LOST = 1e-12  # an eigenvalue this small relative to the first is rounding noise
 LONGEST = 2.0  # of an eigenvector's numbers: its length is 1, but for rounding
 
-
-class Fields(NamedTuple):
-    """A workspace's arrays by name: the state's fields, the counts, the caches."""
-
-    dictionary: Array
-    values: Array
-    used: Array
-    waiting: Array
-    wanted: Array
-    marks: Array
-    weights: Array
-    vectors: Array
-    eigenvalues: Array
-    P: Array
-    novelty: Array
-    seen: Array
-    counts: Array
-    map: Array  # (slots, room, rank) Psi'
-    spectrum: Array  # (slots, rank) Lambda
-    gram: Array  # (slots, room, room) where the solver needs it at every admission
-
-
 # Where a slot's counts say how many rows which fields hold, in the order of `stored`.
 SAMPLES, WAITING, WEIGHTS, PAIRS = slice(0, 3), slice(3, 6), 6, slice(7, 9)
 
@@ -53,13 +31,13 @@ def gram_of(kernel: Kernel, dictionary: Array) -> Array | None:
     return K if np.abs(K).max() < FAR and K.any() else None
 
 
-def set_map(fields: Fields, slot: int, learner: Any, m: int, values: Array, V: Array) -> None:
+def set_map(fields: Any, slot: int, learner: Any, m: int, values: Array, V: Array) -> None:
     """Psi' and Lambda of the first m samples from eigenpairs."""
     fields.map[slot, :m], fields.spectrum[slot] = map_of(values, V, learner.rank)
     store(fields, slot, learner, values, V)
 
 
-def store(fields: Fields, slot: int, learner: Any, values: Array, V: Array) -> None:
+def store(fields: Any, slot: int, learner: Any, values: Array, V: Array) -> None:
     """Eigenpairs into the state, where the solver goes on from them."""
     kept = learner.moves and learner.solver != "eigh"
     if kept:
@@ -76,7 +54,7 @@ def map_of(values: Array, V: Array, rank: int) -> tuple[Array, Array]:
     return rows, spectrum
 
 
-def rebuild(fields: Fields, slot: int, learner: Any, m: int) -> bool:
+def rebuild(fields: Any, slot: int, learner: Any, m: int) -> bool:
     """The eigenpairs and the map of the first m samples of the dictionary from scratch; False where out of range."""
     K = gram_of(learner.kernel, fields.dictionary[slot, :m])
     if K is None:
@@ -87,7 +65,7 @@ def rebuild(fields: Fields, slot: int, learner: Any, m: int) -> bool:
     return True
 
 
-def restore(fields: Fields, slot: int, learner: Any, m: int) -> bool:
+def restore(fields: Any, slot: int, learner: Any, m: int) -> bool:
     """The map of a loaded state: from its eigenpairs where there are such and they fit, else from scratch."""
     numbers, q = fields.counts[slot, PAIRS].tolist()
     if not learner.moves or learner.solver == "eigh" or q != pairs(learner, m) or numbers != m * q:
@@ -112,14 +90,14 @@ def pairs(learner: Any, m: int) -> int:
     return min(m, int(learner.rank))
 
 
-def values_on(fields: Fields, slot: int, m: int) -> Array:
+def values_on(fields: Any, slot: int, m: int) -> Array:
     """The head's predictions on the dictionary, V sqrt(Lambda) w (38)."""
     with np.errstate(over="ignore", invalid="ignore"):  # weights far out
         values: Array = (fields.map[slot, :m] * fields.spectrum[slot]) @ fields.weights[slot]
     return values
 
 
-def admit(fields: Fields, slot: int, learner: Any, x: Array, z: Array) -> Array | None:
+def admit(fields: Any, slot: int, learner: Any, x: Array, z: Array) -> Array | None:
     """x enters the dictionary, others may leave, and the head follows: w' = T w, T = Psi' [V sqrt(Lambda); z'].
 
     Gives T, or None where it is out of range: then nothing has changed.
