@@ -99,10 +99,11 @@ class Figures:
         if tally.unlike:
             yield tally.unlike
         if summary["wrong"] is not None and summary["wrong"] > controls.get("wrong_last_label", summary["wrong"]):
+            later = "; to see what the model recognises by itself, let labels come later ([labels] delay)"
             yield (
                 f"the model is wrong more often than a repeat of the key's last label ({summary['wrong']:,} and "
                 f"{controls['wrong_last_label']:,} of {controls['judged']:,}). If every row has a label, repeating it is "
-                "hard to beat; to see what the model recognises by itself, let labels come later ([labels] delay)."
+                f"hard to beat{later if self.job.settings.source.time is not None else ''}."
             )
         if summary["rmse"] is not None and summary["rmse"] > controls.get("rmse_last_label", summary["rmse"]):
             yield (

@@ -56,6 +56,9 @@ def test_errors_stand_beside_those_of_the_last_label_and_a_worse_model_is_named(
     text = capsys.readouterr()
     assert "without a model, on 398 of them: 8 wrong by repeating the key's last label, " in text.out
     assert "warning: the model is wrong more often than a repeat of the key's last label" in text.err
+    assert "let labels come later ([labels] delay)." in text.err
+    assert 'time = "ts"\n' in CLASSES and replayed(tmp_path, CLASSES.replace('time = "ts"\n', ""), 200) == 0
+    assert "repeating it is hard to beat.\n" in capsys.readouterr().err  # [labels] delay needs [source] time
     assert replayed(tmp_path, NUMBERS, 200) == 0
     text = capsys.readouterr()
     assert "root mean square error 0.1 by repeating the key's last label" in text.out
