@@ -10,9 +10,10 @@ one leaves. Two-sided: a fall of the mean is a change too (after < before tells)
 about 1, such as an LS error. Needs many rows to see a small change.
 """
 
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -36,12 +37,8 @@ class AdwinState(NamedTuple):
     seen: int  # rows so far
 
 
-class ScaledAdwinState(NamedTuple):
-    """With `standardise`: buckets in deviations."""
-
-    buckets: Array
-    seen: int
-    scale: Array  # (3,) mean, variance and rows of the watched number
+# With `standardise`, buckets in deviations. scale (3,): mean, variance and rows of the watched number.
+ScaledAdwinState = cast(Any, namedtuple("ScaledAdwinState", (*AdwinState._fields, "scale")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,10 @@ is kept, as the beginning of the new past.
 One-sided: a rise is drift. The watched numbers are 0 or more; `floor` keeps an idle sensor's errors of almost 0 quiet.
 """
 
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -32,12 +33,8 @@ class WindowRatioState(NamedTuple):
     seen: int  # rows so far
 
 
-class ScaledWindowRatioState(NamedTuple):
-    """With `standardise`: numbers in deviations."""
-
-    recent: Array
-    seen: int
-    scale: Array  # (3,) mean, variance and rows of the watched number
+# With `standardise`, numbers in deviations. scale (3,): mean, variance and rows of the watched number.
+ScaledWindowRatioState = cast(Any, namedtuple("ScaledWindowRatioState", (*WindowRatioState._fields, "scale")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
