@@ -93,19 +93,9 @@ class Taken:
 
     def since(self, before: "Taken") -> "Taken":
         """What has come since these counts, with the letters as they are."""
-        return Taken(
-            self.records - before.records,
-            self.redelivered - before.redelivered,
-            self.samples - before.samples,
-            self.rows - before.rows,
-            self.dead_lettered - before.dead_lettered,
-            self.skipped - before.skipped,
-            self.sensor_gaps - before.sensor_gaps,
-            self.lacking - before.lacking,
-            self.outside - before.outside,
-            self.first_letter,
-            self.latest_letter,
-        )
+        names = "records", "redelivered", "samples", "rows", "dead_lettered", "skipped", "sensor_gaps", "lacking", "outside"
+        counts: dict[str, Any] = {name: getattr(self, name) - getattr(before, name) for name in names}
+        return Taken(**counts, first_letter=self.first_letter, latest_letter=self.latest_letter)
 
     def much_skipped(self) -> Iterator[Skipped]:
         """Each reason that skipped more than MUCH of the samples, or of the windows."""

@@ -43,17 +43,11 @@ class Tally(Taken):
         errors = [error for of_batch in report.ls_errors for error in of_batch.tolist()]
         self.ls_errors += len(errors)
         self.ls_error_sum += sum(errors)
-        self.labels += report.labels
-        self.wrong += report.wrong
+        for name in ("labels", "wrong", "measured", "squared", "unknown", "filled", "targets_clipped", "drift_events"):
+            setattr(self, name, getattr(self, name) + getattr(report, name))
         for rows in report.batches:
             for said, label in zip(rows.predicted or (), rows.labels or (), strict=False):
                 self.unpredicted += said is None and label is not None
-        self.measured += report.measured
-        self.squared += report.squared
-        self.unknown += report.unknown
-        self.filled += report.filled
-        self.targets_clipped += report.targets_clipped
-        self.drift_events += report.drift_events
         for name, figures in report.forecasts.items():
             before = self.forecasts.get(name, [0.0] * len(figures))
             self.forecasts[name] = [a + b for a, b in zip(before, figures, strict=True)]

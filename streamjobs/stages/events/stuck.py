@@ -14,9 +14,10 @@ A key has one alarm at a time: it begins with the first column that is stuck, an
 Cost of a sample: O(columns).  State: 11 numbers a column, and 8.
 """
 
+from collections import namedtuple
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -56,25 +57,8 @@ class StuckState(NamedTuple):
     before: int  # samples of the key before these
 
 
-class StateWithoutRests(NamedTuple):
-    """The fields of a `StuckState` before columns could rest."""
-
-    value: Array
-    run: Array
-    begun: Array
-    limit: Array
-    runs: Array
-    seen: Array
-    named: Array
-    stood: Array
-    samples: int
-    first: float
-    alarms: int
-    opened: int
-    raised: float
-    since: float
-    rows: int
-    before: int
+_BEFORE_RESTS = [name for name in StuckState._fields if name not in ("rest", "rests", "zeros")]
+StateWithoutRests = cast(Any, namedtuple("StateWithoutRests", _BEFORE_RESTS))  # as it was before columns could rest
 
 
 class Stuck(NamedTuple):
