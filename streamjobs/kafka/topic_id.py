@@ -40,6 +40,7 @@ CLOCK = "clock="  # the same, before event time and clock of the partition at th
 REPORTED = "reported="  # the same, before what alarms have reported up to PROGRESS; releases without it read CLOCK alone
 SECTIONS = "sections="  # the same, before the sections of the job that has sent outputs up to PROGRESS
 FIELDS = "fields="  # the same, before a hash of the columns' names in their order
+EPOCH = "leader-epoch="  # the same, before the leader epoch up to which the log has what was read
 LIFE_BYTES = 4
 RESTORE = (
     "Stop all workers, then run 'streamjobs state restore JOB --from-local' where their [state] directories are; without "
@@ -97,16 +98,18 @@ class Origin(NamedTuple):
         )
         return " ".join(filter(None, known))
 
-    def metadata_of(self, offset: int, progress: int, clock: str = "") -> str:
+    def metadata_of(self, offset: int, progress: int, clock: str = "", epoch: int | None = None) -> str:
         """Of a committed offset; with the progress, see `worker.pace`, where it is beyond the offset.
 
         clock: event time and clock at the offset, and what alarms have reported, as `core.live.silence` writes them.
+        epoch: of the leader, see `patches.epochs`.
         """
         of_clock, reported = clock.split(",")[:2], clock.split(",")[2:]
         words = [
             self.metadata,
             CLOCK + ",".join(of_clock) if clock else "",
             REPORTED + ",".join(reported) if reported else "",
+            f"{EPOCH}{epoch}" if epoch is not None else "",
         ]
         if progress > offset:
             words += [f"{PROGRESS}{progress}", SECTIONS + self.sections if self.sections else ""]
@@ -212,6 +215,16 @@ def progress_of(offset: int, metadata: str | None) -> int:
     return max(offset, int(word)) if word.isdecimal() else offset
 
 
+def epoch_of(metadata: str | None) -> int | None:
+    """The leader epoch in the metadata of a committed offset.
+
+    >>> epoch_of("progress=9 leader-epoch=4"), epoch_of("progress=9")
+    (4, None)
+    """
+    word = _word(metadata, EPOCH)
+    return int(word) if word.isdecimal() else None
+
+
 def clock_of(metadata: str | None) -> str:
     """As it was given to `metadata_of`; "" where an older release or a tool committed the offset.
 
@@ -269,6 +282,16 @@ def deleted_input(topic: str) -> str:
         f"topic {topic} (input): it was deleted while this worker read it. The states and the outputs are kept. "
         "Restore the topic, or create it with 'streamjobs topics create JOB' and run 'streamjobs state forget-offsets JOB'; "
         "then start again."
+    )
+
+
+def replaced_records(place: tuple[str, int], begin: int, end: int) -> str:
+    """The sentence for records that this job has read and that the broker has lost since. begin, end: their offsets."""
+    return (
+        f"topic {place[0]}[{place[1]}]: the broker has lost the records from offset {begin} on, which this job has read "
+        f"up to {end}: a node without them became leader (unclean.leader.election.enable). Other records get these offsets, "
+        "and would count as already applied. The states and the outputs are kept. Restore the topic, or give the job a new "
+        "[job] name."
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer, errors
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
+from streamjobs.kafka.patches.batches import LeaderEpochs
 from streamjobs.kafka.topic_id import Origin
 from streamjobs.kafka.topics import BATCH_BYTES, writer_of
 from streamjobs.worker.failures import EXPIRED, FENCED, DeliveryError, FencedError, has_expired, reason
@@ -111,7 +112,8 @@ class Changelog:
         """
         with self._translated_errors():
             place = TopicPartition(self.origin.topic, self.partition)
-            committed = {place: OffsetAndMetadata(offset, self.origin.metadata_of(offset, progress, moment))}
+            text = self.origin.metadata_of(offset, progress, moment, LeaderEpochs.safe.get(place))
+            committed = {place: OffsetAndMetadata(offset, text)}
             await self._producer.send_offsets_to_transaction(committed, self.name)
 
     async def keep_alive(self) -> None:

@@ -29,11 +29,12 @@ from streamjobs.core.state import snapshot
 from streamjobs.errors import SetupError, SnapshotError, StreamjobsError
 from streamjobs.kafka import topic_id
 from streamjobs.kafka.layout import Commit, growth, require_laid_out, require_same_count
+from streamjobs.kafka.patches.batches import LeaderEpochs
 from streamjobs.kafka.patches.connections import UnknownTopic
 from streamjobs.kafka.topic_id import progress_of
 from streamjobs.worker.backpressure import MAX_RECORDS, Hold
 from streamjobs.worker.delivery import Delivery
-from streamjobs.worker.failures import DeliveryError
+from streamjobs.worker.failures import DeliveryError, RecordsReplaced
 from streamjobs.worker.logs import log_deleted, log_new_settings, log_stateless, log_uncommitted
 from streamjobs.worker.partition import FetchedRecords
 
@@ -41,6 +42,7 @@ log = structlog.get_logger("streamjobs")
 
 FETCH_BYTES = 16 << 20  # at most, of one fetch over all its partitions
 WAIT = 0.25  # seconds one call waits for records, or for backpressure to end
+ASK_AGAIN = 8  # times, WAIT apart, while a partition's new leader does not say what it has
 BARRIER_POLL = 0.02  # seconds between two looks at the barrier
 
 
@@ -101,7 +103,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         own, origin_of = self.app.delivery.origin, self.app.delivery.former.origin_of
         commits = {}
         for tp, offset in offsets.items():
-            metadata = origin_of(tp.partition, own).metadata_of(offset, progress, moment)
+            metadata = origin_of(tp.partition, own).metadata_of(offset, progress, moment, LeaderEpochs.safe.get(tp))
             commits[TopicPartition(*tp)] = OffsetAndMetadata(offset, metadata)
         try:
             await self._ensure_consumer().commit(commits)
@@ -114,6 +116,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         wanted = [TopicPartition(topic, number) for number in partitions]
         found = await self._ensure_consumer()._coordinator.fetch_committed_offsets(wanted)
         return {tp.partition: Commit(one.offset, one.metadata or "") for tp, one in found.items() if one.offset >= 0}
+
+    async def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """See `patches.epochs`."""
+        from streamjobs.kafka.patches.epochs import ends_of_epochs
+
+        return await ends_of_epochs(self._ensure_consumer()._client, epochs)
 
     async def pause_fetching(self, partitions: set[TP]) -> None:
         """Never fetch these assigned partitions here: the changelog's, which recovery reads with its own consumer."""
@@ -212,6 +220,11 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         wanted = [TopicPartition(*tp) for tp in partitions]
         first = await thread.call_thread(consumer.beginning_offsets, wanted)
         ends = await thread.call_thread(consumer.end_offsets, wanted)
+        epochs = {
+            place: topic_id.epoch_of(commits[place.partition].metadata) for place in wanted if place.partition in commits
+        }
+        LeaderEpochs.safe = {place: epoch for place, epoch in epochs.items() if epoch is not None}
+        kept = await thread.call_thread(thread.ends_of_epochs, LeaderEpochs.safe) if LeaderEpochs.safe else {}
         starts: dict[TP, int] = {}
         uncommitted: dict[TP, int] = {}
         overtaken: dict[TP, int] = {}  # by the first offset, because retention deleted records before it
@@ -226,7 +239,10 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                 if self._delivery.store.reached(tp.partition) is not None:
                     log_uncommitted(tp)
                 continue
-            if (upto := self._progress[tp.partition]) > ends[partition]:
+            upto = self._progress[tp.partition]
+            if 0 <= kept.get(partition, -1) < upto:
+                raise SetupError(topic_id.replaced_records(tp, kept[partition], upto))
+            if upto > ends[partition]:
                 raise SetupError(
                     f"topic {tp.topic}[{tp.partition}]: this job has read up to offset {upto}, but the topic ends at "
                     f"{ends[partition]}; it was deleted or recreated. Give the job a new [job] name, or restore the topic."
@@ -315,10 +331,29 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             fetched: dict[TP, Any] = await super()._getmany(active, min(timeout, WAIT))
             self._update_fetched_to(active, fetched)
             for tp, records in fetched.items():
+                if records:
+                    await self._require_read_records(tp, records[0].offset)
                 await self._log_skipped(tp, records)
                 if records:
                     delivery.offer(tp.partition, FetchedRecords(records, epoch))
             return fetched
+
+    async def _require_read_records(self, tp: TP, begin: int) -> None:
+        """Fail where the log lacks what was read before. Asked only behind a new leader, or where aiokafka went back."""
+        epoch = int.from_bytes(LeaderEpochs.newest.get(tp, b"\xff"), "big", signed=True)
+        expected, safe = self._expected.get(tp, 0), LeaderEpochs.safe.get(tp, -1)
+        if epoch <= safe and begin >= expected:
+            return
+        place, end = TopicPartition(*tp), None
+        for _ in range(ASK_AGAIN if safe >= 0 else 0):
+            end = (await self._thread.call_thread(self._thread.ends_of_epochs, {place: safe})).get(place)
+            if end is not None:
+                break
+            await asyncio.sleep(WAIT)
+        if end is not None and 0 <= end < expected:
+            return self._delivery.fail(RecordsReplaced(topic_id.replaced_records(tp, end, expected)))
+        if epoch >= 0:
+            LeaderEpochs.safe[tp] = max(epoch, safe)
 
     def _update_fetched_to(self, source: set[TP], fetched: Mapping[TP, Any]) -> None:
         """Positions do not move until the next fetch."""

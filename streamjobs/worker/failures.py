@@ -36,6 +36,12 @@ class FencedError(DeliveryError):
     """Another worker has taken the partition over; what this one still held of it was not written and does not count."""
 
 
+class RecordsReplaced(DeliveryError):
+    """The input has other records at offsets that were read before."""
+
+    exit_code = 3
+
+
 class TimeoutAtStop(DeliveryError):
     """The last checkpoint did not finish in time."""
 

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import chain, islice
-from typing import Any
+from typing import Any, ClassVar
 
 from aiokafka.consumer import fetcher
 from aiokafka.consumer.fetcher import Fetcher, FetchResult, PartitionRecords
@@ -28,6 +28,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from streamjobs.core.messages import Stored, Unread
 from streamjobs.kafka.patches.decompression import DecompressionError, budget
 
+EPOCH_AT = 12  # place of the epoch of the leader that took a batch, up to MAGIC_AT
 LENGTH_AT = 8  # place of a batch's length, which counts from byte 12 on
 MAGIC_AT = 16
 HEAD = struct.Struct(">qiibIhiqqqhii")  # of a batch of the present format, magic 2
@@ -40,6 +41,13 @@ PORTION = 16 << 20  # bytes: once a fetch has decompressed to more, its next bat
 _stored = partial(tuple.__new__, Stored)  # of a tuple of its fields; faster than Stored(...)
 _unpack_records = PartitionRecords._unpack_records
 _fetched_records = Fetcher.fetched_records
+
+
+class LeaderEpochs:
+    """By topic and partition. newest: of the batch read last, as it stands there. safe: the log still has what was read."""
+
+    newest: ClassVar[dict[tuple[str, int], bytes]] = {}
+    safe: ClassVar[dict[tuple[str, int], int]] = {}
 
 
 class _LenientBytes(bytearray):
@@ -132,6 +140,8 @@ class FetchedBatches:
             return _InChunks(batch, self.owner)
         begin = self._end
         self._begin = begin
+        if self._data[begin + MAGIC_AT] >= 2:
+            LeaderEpochs.newest[self.owner._tp] = self._data[begin + EPOCH_AT : begin + MAGIC_AT]
         self._end = begin + 12 + int.from_bytes(self._data[begin + LENGTH_AT : begin + LENGTH_AT + 4], "big")
         return _InChunks(self._read.next_batch(), self.owner)
 
