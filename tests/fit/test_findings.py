@@ -83,6 +83,13 @@ def test_the_advice_follows_the_figures(figures, more, bad, said):
     assert text.startswith("Advice: ") and said in text
 
 
+def test_people_who_do_not_teach_each_other_are_advised_to_learn_alone():
+    without = "Remove [population] and what needs it."
+    assert without not in findings.advice(GOOD, POOR, POOR, ["a", "b", "c"], None, 0, POOR)
+    text = findings.advice(POOR, POOR - 0.1, GOOD, ["a", "b", "c"], None, 0, GOOD - 0.01)
+    assert "a head that learns only a person's own labels is right in 94.0%. " + without in text
+
+
 def test_what_adapting_gained_and_cost_is_said_by_person():
     assert findings.adaptation([("a", 0.1), ("b", -0.02)]) == (
         "Labels of the person gain +0.040 on average; most: a +0.100; they cost: b -0.020."

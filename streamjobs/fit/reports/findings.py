@@ -118,9 +118,17 @@ def adaptation(gains: Sequence[tuple[str, float]]) -> str:
     return text + (f"; they cost: {', '.join(lost[-MOST_NAMED:])}." if lost else "; no one loses.")
 
 
-def advice(job: Array, still: Array | None, last: Array, names: Sequence[str], curve: Curve | None, bad: int) -> str:
-    """One paragraph. job, still, last: accuracy of each person by the job, by a head that learns no label, and by the last
-    label; bad: recordings that look mislabelled."""
+def advice(
+    job: Array,
+    still: Array | None,
+    last: Array,
+    names: Sequence[str],
+    curve: Curve | None,
+    bad: int,
+    cold: Array | None = None,
+) -> str:
+    """One paragraph. job, still, last, cold: accuracy of each person by the job, by a head that learns no label, by the last
+    label, and by a head that learns only the person's own; bad: recordings that look mislabelled."""
     mean = float(job.mean())
     said = []
     if last.mean() > mean:
@@ -141,6 +149,11 @@ def advice(job: Array, still: Array | None, last: Array, names: Sequence[str], c
         )
     else:
         said.append(f"run the job: it is right in {mean:.1%}, and repeating the last label in {last.mean():.1%}")
+    if cold is not None and cold.mean() > mean:
+        said.append(
+            f"people differ too much here to teach each other: a head that learns only a person's own labels is right in "
+            f"{cold.mean():.1%}. Remove [population] and what needs it"
+        )
     if bad:
         said.append("look at the recordings that look mislabelled, correct their labels and fit again")
     worst = int(job.argmin())

@@ -21,6 +21,7 @@ from streamjobs.settings.types import many
 
 FIGURES = ("all", "half", "f1", "fresh", "fresh_half")
 LAST, MAJORITY = "last label seen", "majority so far"
+COLD = "linear, cold, population's scale"
 FEW = 5  # people
 CLOSE = 0.005  # a difference of accuracy that does not matter
 CURVES = 4  # ways with a curve of accuracy over time, at most
@@ -83,7 +84,7 @@ def ways_of(recipe: Recipe, model: str, numbers: int) -> list[Way]:
     if recipe.map is not None:
         ways += [Way("linear, gated", plain), Way("linear, frozen head", plain, "frozen")]
     cold = replace(plain, smooth=0.0, filter=None)
-    return [*ways, Way("linear, cold, population's scale", cold, "cold")]
+    return [*ways, Way(COLD, cold, "cold")]
 
 
 def described(read: Read, numbers: int) -> list[str]:
@@ -160,7 +161,8 @@ def summary(evaluated: Evaluated) -> list[str]:
     found = evaluated.suspicious()
     lines += findings.sentences(found, findings.confused(evaluated.counts, evaluated.data.names), evaluated.curve)
     lines += evaluated.more
-    return [*lines, findings.advice(every, still, last, evaluated.names, evaluated.curve, len(found))]
+    cold = evaluated.of(COLD) if COLD in ways else None
+    return [*lines, findings.advice(every, still, last, evaluated.names, evaluated.curve, len(found), cold)]
 
 
 def people_rows(evaluated: Evaluated) -> tuple[list[str], list[list[str | float | int]]]:
