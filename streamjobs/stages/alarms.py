@@ -73,6 +73,7 @@ class Alarms(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Alarms"
+    described = "nothing"  # the detectors describe what changes the meaning of the arrays
     times = ("times",)
 
     watches: int = 1
@@ -82,9 +83,6 @@ class Alarms(JobStage):
         details, none = np.full((self.watches, DETAILS), np.nan), np.zeros(self.watches, np.int64)
         details[:, SILENT] = -1.0
         return AlarmsState(none, details, np.zeros((self.watches, LEVELS, KEPT)), none.copy())
-
-    def description(self) -> None:
-        """No setting changes what the arrays mean that the detectors do not describe."""
 
     def inherit(self, state: AlarmsState) -> None:
         """What was usual for others is not a measure of a new key."""

@@ -28,6 +28,7 @@ class ClassCounts(JobStage):
     """Counts rows and labels of a key, and chooses among the classes that may be predicted."""
 
     persisted_name: ClassVar[str] = "Books"
+    described = "nothing"
     survives = True  # the count of rows; nothing has been labelled for another population's head
 
     classes: int
@@ -35,9 +36,6 @@ class ClassCounts(JobStage):
 
     def begin(self, shape: Shape, seed: int) -> ClassCountsState:
         return ClassCountsState(0, shape.taught, np.zeros(self.classes, np.int64))
-
-    def description(self) -> None:
-        """No setting changes what the arrays mean."""
 
     def warm_up(self, state: ClassCountsState, shape: Shape) -> None:
         work, slot, code = self.holding(state), np.zeros(1, np.int64), unknown((1,))

@@ -51,6 +51,7 @@ class ClipTargets(JobStage):
     """
 
     persisted_name: ClassVar[str] = "ClipTargets"
+    described = "name"  # another `clip` changes nothing in what the arrays mean
     signal = True  # what is usual is the key's own: a new key finds out
     finite = True
 
@@ -62,10 +63,6 @@ class ClipTargets(JobStage):
     def begin(self, shape: Shape, seed: int) -> ClipTargetsState:
         zeros = np.zeros(shape.label_width)
         return ClipTargetsState(zeros, zeros.copy(), zeros.copy(), np.zeros(shape.label_width, np.int64), 0)
-
-    def description(self) -> str:
-        """Another `clip` changes nothing in what the arrays mean."""
-        return f"{self.persisted_name}()"
 
     def warm_up(self, state: ClipTargetsState, shape: Shape) -> None:
         work = self.holding(state)

@@ -28,13 +28,11 @@ class Fallback(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Fallback"
+    described = "nothing"
     class_columns = ("latest",)
 
     def begin(self, shape: Shape, seed: int) -> FallbackState:
         return FallbackState(-1)
-
-    def description(self) -> None:
-        """No setting changes what the arrays mean."""
 
     def warm_up(self, state: FallbackState, shape: Shape) -> None:
         work = self.holding(state)

@@ -52,6 +52,7 @@ class Fill(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Fill"
+    described = "name"  # other policies change nothing in what the arrays mean
     signal = True
     survives = True
     finite = True
@@ -67,10 +68,6 @@ class Fill(JobStage):
     def begin(self, shape: Shape, seed: int) -> FillState:
         dim = shape.dim
         return FillState(np.zeros(dim), np.zeros(dim), np.zeros(dim), np.zeros(dim, np.int64), 0, 0)
-
-    def description(self) -> str:
-        """Other policies change nothing in what the arrays mean."""
-        return f"{self.persisted_name}()"
 
     def warm_up(self, state: FillState, shape: Shape) -> None:
         work, slot = self.holding(state), np.zeros(1, np.int64)

@@ -64,6 +64,7 @@ class Order(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Order"
+    described = "nothing"
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("held_times", "held_X", "held_L"),)
     signal = True
     survives = True
@@ -96,9 +97,6 @@ class Order(JobStage):
 
     def begin(self, shape: Shape, seed: int) -> OrderState:
         return OrderState(-np.inf, np.empty(0), np.empty((0, shape.dim)), np.empty((0, shape.label_width)))
-
-    def description(self) -> None:
-        """No setting changes what the arrays mean."""
 
     def warm_up(self, state: OrderState, shape: Shape) -> None:
         work, slot = self.holding(state), np.zeros(1, np.int64)

@@ -115,6 +115,7 @@ class Transitions(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Transitions"
+    described = "name"
     finite = True
     probabilities: ClassVar[bool] = True  # what it gives in place of scores
 
@@ -125,10 +126,6 @@ class Transitions(JobStage):
     def __post_init__(self) -> None:
         require(self, "sharpness", 0 <= self.sharpness <= 1e3, "0 to 1000")
         require(self, "switch", 0 <= self.switch < 1, "0 or more, below 1")
-
-    def description(self) -> str:
-        """No setting changes what the arrays mean."""
-        return f"{self.persisted_name}()"
 
     @property
     def table(self) -> dict[str, Any]:

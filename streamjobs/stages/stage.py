@@ -8,7 +8,7 @@ change of population (`survives`, `migrate`) and a warm start (`inherit`), how i
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,9 @@ class JobStage(Stage, abstract=True):
     __slots__ = ()
     signal: ClassVar[bool] = False  # keeps a key's place in its signal: no part of a model that is exported
     survives: ClassVar[bool] = False  # a change of population; first or last in a snapshot: see core.state.migration
+    # What of the stage a snapshot's fingerprint stands for: the name alone, or nothing, where no setting changes what the
+    # arrays mean.
+    described: ClassVar[Literal["settings", "name", "nothing"]] = "settings"
     finite: ClassVar[bool] = False  # holds finite numbers alone
     samples: ClassVar[tuple[str, ...]] = ()  # state fields with samples: finite numbers
     times: ClassVar[tuple[str, ...]] = ()  # state fields with event times, seconds since 1970
@@ -77,8 +80,10 @@ class JobStage(Stage, abstract=True):
         raise NotImplementedError
 
     def description(self) -> str | None:
-        """Part of what a snapshot's fingerprint stands for; None where no setting changes what the arrays mean."""
-        return describe(self)
+        """Part of what a snapshot's fingerprint stands for; None for nothing."""
+        if self.described == "settings":
+            return describe(self)
+        return f"{self.persisted_name}()" if self.described == "name" else None
 
     def inherit(self, state: State) -> State | None:
         """What a new key takes over from an exported state; None: it begins fresh."""

@@ -67,6 +67,7 @@ class Bouts(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Bouts"
+    described = "name"
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("times", "codes", "scores"),)
     signal = True
     survives = True
@@ -90,10 +91,6 @@ class Bouts(JobStage):
         runs = np.full(2, -1, np.int64), np.zeros((2, 2)), np.zeros(2), np.zeros((2, 3), np.int64)
         waiting = np.empty(0), np.empty(0, np.int64), np.empty(0)
         return BoutsState(*waiting, *runs, -np.inf, 0, 0, np.zeros(shape.targets))
-
-    def description(self) -> str:
-        """No setting changes what the arrays mean."""
-        return f"{self.persisted_name}()"
 
     def migrate(self, state: BoutsState, fresh: BoutsState, column: Sequence[int]) -> BoutsState:
         seconds = fresh.seconds.copy()

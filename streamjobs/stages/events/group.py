@@ -24,6 +24,7 @@ class Grouped(JobStage):
     """Keys are a group when `share` of all, and 5 or more, alarm within so many seconds; see `core.live.group`."""
 
     persisted_name: ClassVar[str] = "Grouped"
+    described = "name"
     signal = True
     survives = True
     times = ("start",)
@@ -37,10 +38,6 @@ class Grouped(JobStage):
 
     def begin(self, shape: Shape, seed: int) -> Alarmed:
         return Alarmed(-1.0, 0.0)
-
-    def description(self) -> str:
-        """No setting changes what the arrays mean."""
-        return f"{self.persisted_name}()"
 
     def warm_up(self, state: Any, shape: Shape) -> None:
         """Nothing compiles."""

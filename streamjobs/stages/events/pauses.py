@@ -35,15 +35,13 @@ class Pauses(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Pauses"
+    described = "name"
     signal = True
     survives = True
     times = ("newest",)
 
     def begin(self, shape: Shape, seed: int) -> PausesState:
         return PausesState(-np.inf, 0.0)
-
-    def description(self) -> str:
-        return f"{self.persisted_name}()"
 
     def warm_up(self, state: Any, shape: Shape) -> None:
         work = self.holding(state)

@@ -52,6 +52,7 @@ class Rhythm(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Rhythm"
+    described = "name"
 
     zone: tzinfo | None = None  # its summer time moves the days; a state means the same with any, but for an hour
 
@@ -66,9 +67,6 @@ class Rhythm(JobStage):
 
     def inherit(self, state: RhythmState) -> None:
         """The days of others are not those of a new key."""
-
-    def description(self) -> str:
-        return f"{self.persisted_name}()"
 
     def warm_up(self, state: RhythmState, shape: Shape) -> None:
         work, n = self.holding(state), 1

@@ -25,6 +25,7 @@ class SilentKeys(JobStage):
     """A key is silent when it is not heard of for `after` seconds of its partition's clock; see `core.live.silence`."""
 
     persisted_name: ClassVar[str] = "SilentKeys"
+    described = "name"
     signal = True
     survives = True
     times = ("newest", "time")
@@ -36,10 +37,6 @@ class SilentKeys(JobStage):
 
     def begin(self, shape: Shape, seed: int) -> Heard:
         return Heard(-np.inf, -np.inf, 0.0)
-
-    def description(self) -> str:
-        """No setting changes what the arrays mean."""
-        return f"{self.persisted_name}()"
 
     def warm_up(self, state: Any, shape: Shape) -> None:
         """Nothing compiles."""
