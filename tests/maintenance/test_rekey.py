@@ -1,5 +1,10 @@
 """What `rekey` needs, and which offsets it does not go on from."""
 
+import asyncio
+import time
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
@@ -68,3 +73,20 @@ def test_the_copy_keeps_the_producers_times_and_takes_what_the_input_takes() -> 
     (copy,) = [plan for plan in topics.plan(one.settings, one.sinks, 4) if plan.role == "input"]
     assert copy.name == "imu.by-key" and copy.config["message.timestamp.type"] == "CreateTime"
     assert int(copy.config["max.message.bytes"]) > 5 << 20
+
+
+def test_offsets_of_idle_partitions_are_committed_again_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the broker forgets them after 7 days, and the next start copies from the beginning; the producer's id too."""
+    written: list[dict[int, int]] = []
+
+    async def commit(offsets: dict[int, int]) -> None:
+        written.append(offsets)
+
+    writer: Any = SimpleNamespace(commit=commit)
+    one = rekey._Copy(job(rekeyed=True).settings, None, KNOWN, None, writer, {0: 5, 1: 6, 2: 7, 3: 8}, print)
+    monkeypatch.setattr(one, "_read", {0: 9, 1: 6, 2: 7, 3: 8}.__getitem__)
+    asyncio.run(one._commit())
+    one._all_at = time.monotonic() - 3700
+    asyncio.run(one._commit())
+    asyncio.run(one._commit())
+    assert written == [{0: 9}, {0: 9, 1: 6, 2: 7, 3: 8}, {}]

@@ -41,7 +41,7 @@ from streamjobs.maintenance.rekey.in_time_order import InTimeOrder
 from streamjobs.maintenance.rekey.writer import METADATA_EVERY_MS, Topics, Writer
 from streamjobs.schema_registry.lookup import ready_now
 from streamjobs.settings.sections import Settings
-from streamjobs.worker.changelog import CLOSE_WITHIN
+from streamjobs.worker.changelog import CLOSE_WITHIN, KEEP_ALIVE
 from streamjobs.worker.outbox import Fields
 
 TELL_EVERY = 5.0  # seconds between two lines of progress
@@ -202,6 +202,7 @@ class _Copy:
         self._gave: dict[int, float] = {}  # time.monotonic() at which each partition last gave something, or had nothing
         self._pending = 0  # records of the open transaction
         self._since = 0.0  # time.monotonic() of its first one
+        self._all_at = time.monotonic()  # of the last commit of all offsets
         self._schemas, self._keyed = schemas, key_reader(settings.source, schemas)
 
     async def run(self, stop: asyncio.Event, tell: Callable[[Progress], None], once: bool) -> Progress:
@@ -215,7 +216,7 @@ class _Copy:
                 await self._arrived(place.partition, records)
             if records := self._waiting.take(self._unread(ends)):
                 await self._copy(records)
-            if self._pending and self._due():
+            if (self._pending and self._due()) or time.monotonic() - self._all_at > KEEP_ALIVE:
                 await self._commit()
             if once and all(self._position(place.partition) >= end for place, end in ends.items()):
                 break
@@ -336,8 +337,11 @@ class _Copy:
         self.letters += count
 
     async def _commit(self) -> None:
-        moved = {number: self._position(number) for number in range(self.partitions)}
-        changed = {number: offset for number, offset in moved.items() if offset > self.next[number]}
+        moved, now = {number: self._position(number) for number in range(self.partitions)}, time.monotonic()
+        if now - self._all_at > KEEP_ALIVE:  # the broker forgets idle offsets and an idle transactional id after 7 days
+            changed, self._all_at = moved, now
+        else:
+            changed = {number: offset for number, offset in moved.items() if offset > self.next[number]}
         await self.writer.commit(changed)
         self.next |= changed
         self._pending = 0
