@@ -181,8 +181,9 @@ class Encoder:
         counts[1] += int((p < SMALL_P).sum())
         latest, bit = self.live.latest, 1 << number
         latest.detectors |= bit
-        known = latest.warming[slots]
-        latest.warming[slots] = np.where(verdict[:, READY] == 0, known | bit, known & (255 - bit))
+        known, warming = latest.warming[slots], verdict[:, READY] == 0
+        report.ready += len(warming) - int(np.count_nonzero(warming))
+        latest.warming[slots] = np.where(warming, known | bit, known & (255 - bit))
 
 
 def _whole(rows: float) -> int | None:

@@ -201,6 +201,7 @@ class Report:
     drift_events: int = 0
     watch_events: dict[str, int] = field(default_factory=dict)  # of those, by what is watched
     p_values: dict[str, list[int]] = field(default_factory=dict)  # by watch: how many without an open alarm, below SMALL_P
+    ready: int = 0  # rows with a detector that could alarm, of all of these watches together
     control_events: dict[str, int] = field(default_factory=dict)  # alarms of the same detector, by control
     forecasts: dict[str, list[float]] = field(default_factory=dict)  # by column and rows ahead: see `core.events.forecasts`
     ls_errors: list[Array] = field(default_factory=list)  # of rows that have one, an array of each batch

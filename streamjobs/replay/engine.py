@@ -35,6 +35,7 @@ class Tally(Taken):
     filled: int = 0
     targets_clipped: int = 0
     drift_events: int = 0
+    ready: int | None = None  # as in `Report`; None: its detectors do not say
     forecasts: dict[str, list[float]] = field(default_factory=dict)  # as in `Report`
 
     def add(self, report: Report) -> None:
@@ -48,6 +49,8 @@ class Tally(Taken):
         for rows in report.batches:
             for said, label in zip(rows.predicted or (), rows.labels or (), strict=False):
                 self.unpredicted += said is None and label is not None
+        if report.p_values:
+            self.ready = (self.ready or 0) + report.ready
         for name, figures in report.forecasts.items():
             before = self.forecasts.get(name, [0.0] * len(figures))
             self.forecasts[name] = [a + b for a, b in zip(before, figures, strict=True)]

@@ -69,7 +69,9 @@ class Figures:
         if "alarms" in self.job.sinks:
             drift = self.job.settings.drift
             between = stated_by(self.job.composition) if drift is not None and drift.false_alarms is not None else None
-            allowed = None if between is None else tally.rows / between
+            watches = sum(not watch.control for watch in self.job.watches)
+            rows = tally.rows if tally.ready is None else tally.ready / watches
+            allowed = None if between is None else rows / between
             summary["alarms"] = self.rates.summary(self.run.hours) | {"allowed": allowed} | self.run.warming_up()
         if self.minutes is not None:
             summary["minutes"] = self.minutes.summary(self.job, self.run)

@@ -92,6 +92,14 @@ def test_a_pooled_reference_is_that_of_new_keys_and_an_alarm_that_lasts_begins_a
     assert (own["found"], own["false_alarms"]) == (1, 0), "each key by its own first rows"
 
 
+def test_rows_of_warm_up_allow_no_false_alarm(tmp_path: Path, capsys) -> None:
+    job, recording = written(tmp_path)
+    assert command("replay", job, "--input", recording, "--key", "pump", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    warm_up = 328 * found["keys"]
+    assert 0 < found["alarms"]["allowed"] <= (found["rows"] - warm_up) / 1000
+
+
 def test_dead_letters_and_files_without_times_have_no_hours(tmp_path: Path, capsys) -> None:
     job, recording = written(tmp_path)
     rows = recording.read_text().splitlines(keepends=True)
@@ -101,7 +109,7 @@ def test_dead_letters_and_files_without_times_have_no_hours(tmp_path: Path, caps
     assert "0 alarms in 0.1 hours of 2 keys" in capsys.readouterr().out
     job.write_text(JOB.replace('time = "t"\n', ""))
     assert command("replay", job, "--input", recording, "--key-is", "a") == 0
-    assert "alarms in 202 rows of 1 key; false_alarms allows 0.2\n" in capsys.readouterr().out
+    assert "alarms in 202 rows of 1 key; false_alarms allows 0\n" in capsys.readouterr().out, "all are warm-up"
     stated = 'watch = "columns"\nfalse_alarms = "1 per 1000 rows"\ndetector = { name = "column_chart", learn = 200 }\n'
     job.write_text(JOB.replace('time = "t"\n', "").replace(stated, '[sinks]\nalarms = "alarms"\n'))
     assert command("replay", job, "--input", recording, "--key-is", "a") == 0
