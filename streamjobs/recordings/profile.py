@@ -159,7 +159,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     gaps = _gaps(fields, of_keys) if guessed.narrow is None else Gaps()
     second = SECONDS[guessed.time_unit] if guessed.time is not None and not guessed.written else 1.0
     counters = _as_rates(fields, of_keys, second) if may_count(guessed) else []
-    angles = _as_sines(fields, counters, of_keys) if may_count(guessed) else {}
+    angles = _as_sines(fields, counters, of_keys) if may_turn(guessed) else {}
     keys = [key for key in of_keys if len(key) >= courses.LEAST]
     numbers = [key[:, 1:] for key in keys]
     still = [n for n in range(len(fields)) if numbers and all(courses.is_still(key[:, n]) for key in numbers)]
@@ -215,6 +215,11 @@ def _without_codes(fields: Sequence[str], of_keys: Iterable[Array]) -> dict[str,
         column = key[:, 1 + fields.index(name)]
         column[np.isin(column, found)] = np.nan
     return codes
+
+
+def may_turn(guessed: Guess) -> bool:
+    """Whether a job of this guess may read angles: not where windows of movements have labels, which may be mirrored."""
+    return guessed.preset is None and guessed.narrow is None and (guessed.label is None or not windowed(guessed.rate))
 
 
 def may_count(guessed: Guess) -> bool:

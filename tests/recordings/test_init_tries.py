@@ -14,7 +14,9 @@ from scipy.signal import lfilter
 from streamjobs.commands.recordings.trial import Trial, Tried, _usual
 from streamjobs.job_files import job_of, load_job
 from streamjobs.recordings.files import records_of
+from streamjobs.recordings.guess import guess
 from streamjobs.recordings.guess.courses import is_daily
+from streamjobs.recordings.profile import profiled
 from streamjobs.recordings.tables import How
 from streamjobs.replay.engine import Replay
 from tests.commands.jobs import jsonl
@@ -85,16 +87,18 @@ def test_wind_is_an_angle_and_numbers_with_its_range_are_not(tmp_path, printed):
         "dial": np.where(np.arange(rows)[:, None] // 40 % 2, 352.0, 8.0) + rng.uniform(-2, 2, (rows, 3)),
         "pulses": np.cumsum(rng.integers(0, 20, (rows, 3)), axis=0) % 360,
     }
-    found = printed(
-        jsonl(
-            tmp_path / "wind.jsonl",
-            [
-                {"mast": f"m{key}", "ts": START + 60 * row, **{name: float(of[row, key]) for name, of in columns.items()}}
-                for row in range(rows)
-                for key in range(3)
-            ],
-        )
+    sample = jsonl(
+        tmp_path / "wind.jsonl",
+        [
+            {"mast": f"m{key}", "ts": START + 60 * row, **{name: float(of[row, key]) for name, of in columns.items()}}
+            for row in range(rows)
+            for key in range(3)
+        ],
     )
+    guessed = guess(sample)
+    for rate, angles in ((1 / 60, ["wind", "phi"]), (50.0, [])):
+        assert list(profiled(sample, guessed._replace(label="load", rate=rate))[0].angles) == angles
+    found = printed(sample)
     assert found.source["angles"] == {"wind": 360.0, "phi": pytest.approx(2 * np.pi)}
     assert found.says("'wind', 'phi': an angle that wraps around; angles gives x its cosine and sine")
 
