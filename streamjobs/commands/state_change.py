@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from streamjobs.kafka.topic_id import Origin
     from streamjobs.maintenance.copies import Entry
     from streamjobs.maintenance.retention import Holding
+    from streamjobs.settings.sections import Settings
 
 EXAMPLES = 3  # keys that a note names
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
@@ -316,10 +317,10 @@ def _place(job: "Job", key: str, partition: int | None, partitions: Any) -> "tup
 
 
 def forget_offsets(job_file: JobFile) -> None:
-    """Let all states continue with an input topic that was recreated, from its beginning.
+    """Let all states continue with an input topic that was recreated, from its beginning, or that has lost records.
 
-    Models stay as they are. No worker may run. Refused while the input is the same topic: every record would be learned
-    twice. Refused for a topic of another name: states must not mix two topics.
+    Models stay as they are. No worker may run. Refused while the input is the same topic and has all records that were read:
+    each would be learned twice. Refused for a topic of another name: states must not mix two topics.
     """
     from streamjobs.kafka import preflight, topics
     from streamjobs.kafka.layout import marked
@@ -345,7 +346,8 @@ def forget_offsets(job_file: JobFile) -> None:
             "nothing was changed. If the input was recreated, give the job a new [job] name."
         )
     if {one.input_id for one in known.values()} == {present.input_id}:
-        raise ConfigError(f"topic {source}: is the topic that these states have learned from; nothing was changed.")
+        _forget_lost(settings, list(states), read_at, present)
+        return
     todo = [number for number in read_at if number not in known or known[number].input_id != present.input_id]
     changes: dict[int, list[tuple[bytes, bytes | None]]]
     changes = {number: [] for number in todo}  # an interrupted run may have done some
@@ -361,3 +363,33 @@ def forget_offsets(job_file: JobFile) -> None:
     origins = {number: present._replace(partitions=laid_out.get(number, 0)) for number in changes}
     changelog_edit.write(settings, changes, read_at, offsets=dict.fromkeys(changes, 0), origins=origins)
     say(f"{len(entries):,} states go on with topic {source} as it is now, from its beginning")
+
+
+def _forget_lost(settings: "Settings", states: "list[Entry]", read_at: "Mapping[int, int]", present: "Origin") -> None:
+    """Continue behind the records that the input still has, where the broker has lost later ones that were read."""
+    from streamjobs.kafka.layout import marked
+    from streamjobs.kafka.topic_id import life_of_topic
+    from streamjobs.maintenance import changelog_edit, lost
+
+    source, commits = settings.source.topic, changelog_edit.commits(settings, read_at)
+    first = lost.first_lost(settings, commits)
+    if not first:
+        raise ConfigError(
+            f"topic {source}: is the topic that these states have learned from, and has the records that they have read; "
+            "nothing was changed."
+        )
+    changes: dict[int, list[tuple[bytes, bytes | None]]] = {number: [] for number in commits}
+    for entry in states:
+        if entry.partition in first and (data := lost.without_lost(entry, first[entry.partition])) is not None:
+            changes[entry.partition].append((entry.key, data))
+    changed = sum(map(len, changes.values()))
+    for keys in changes.values():
+        keys.extend([] if keys else [changelog_edit.OF_NO_KEY])
+    # The ids of outputs of the records to come must not repeat those of the lost ones, so all partitions have a new life.
+    origin = present._replace(life=life_of_topic(f"{present.input_id} {sorted(first.items())}"))
+    origins = {number: origin._replace(partitions=marked(one.metadata) or 0) for number, one in commits.items()}
+    former = commits | {number: lost.commit_before(end, commits[number]) for number, end in first.items()}
+    offsets = {number: one.offset for number, one in former.items()}
+    changelog_edit.write(settings, changes, read_at, offsets=offsets, origins=origins, former=former)
+    where = ", ".join(f"{source}[{number}] from offset {end}" for number, end in sorted(first.items()))
+    say(f"the job goes on with {where}; {changed:,} states had learned lost records, and keep what these taught")

@@ -74,6 +74,17 @@ def committed(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) 
     return _asked(client, question)
 
 
+def ends_of_epochs(client: Mapping[str, Any], epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """See `patches.epochs`. Raises as `described`."""
+    from streamjobs.kafka.patches import epochs as of_leaders
+
+    async def question(admin: Any) -> dict[TopicPartition, int]:
+        await admin._client.set_topics([place.topic for place in epochs])
+        return await of_leaders.ends_of_epochs(admin._client, epochs)
+
+    return _asked(client, question)
+
+
 def commits(client: Mapping[str, Any], group: str) -> dict[TopicPartition, OffsetAndMetadata]:
     """Everything that the group has committed, of any topic. Raises as `described`."""
     return _asked(client, lambda admin: _all_of(admin, group))

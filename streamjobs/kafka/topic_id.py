@@ -290,8 +290,8 @@ def replaced_records(place: tuple[str, int], begin: int, end: int) -> str:
     return (
         f"topic {place[0]}[{place[1]}]: the broker has lost the records from offset {begin} on, which this job has read "
         f"up to {end}: a node without them became leader (unclean.leader.election.enable). Other records get these offsets, "
-        "and would count as already applied. The states and the outputs are kept. Restore the topic, or give the job a new "
-        "[job] name."
+        "and would count as already applied. The states and the outputs are kept. Stop all workers; then 'streamjobs state "
+        "forget-offsets JOB' continues with the topic as it is, or restore the topic."
     )
 
 
