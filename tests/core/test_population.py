@@ -96,7 +96,10 @@ def test_parts_that_do_not_belong_together_make_no_population(population):
     ("changed", "said"),
     [
         ({"window": {"length": "1s", "hop": "1s", "rate": 10.0}}, r"windows .*hop=0.5.*windows .*hop=1.0"),
-        ({"learner": {"name": "ald", "above": 0.2, "budget": 20}}, r"map Ald.*above=0.2"),
+        (
+            {"learner": {"name": "ald", "above": 0.2, "budget": 20}},
+            r"with map Ald\(above=0.1\); .* has map Ald\(above=0.2\)\.",
+        ),
         ({"learner": {"name": "random_prototypes", "budget": 20}}, r"map Ald.*map RandomPrototypes"),
         ({"scaling": {"clip": 4.0}}, r"scaling .*clip=5.0.*clip=4.0"),
         ({"head": {"name": "rls", "delta": 3.0}}, r"head .*delta=3.0"),
@@ -104,6 +107,10 @@ def test_parts_that_do_not_belong_together_make_no_population(population):
         (
             {"source": {"topic": "imu", "fields": ["ax", "az", "ay"], "time": "ts", "label": "activity"}},
             r"x ax,ay,az.*ax,az,ay",
+        ),
+        (
+            {"source": {"topic": "imu", "fields": ["ax", "ay", "az", "wx"], "time": "ts", "label": "activity"}},
+            r"with x without wx; this job has x with wx\.",
         ),
     ],
 )

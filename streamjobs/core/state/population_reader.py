@@ -21,6 +21,7 @@ from streamjobs.core.state.population import (
     Population,
     Taught,
     checked,
+    learner_table,
 )
 from streamjobs.core.state.snapshot import Reader, flatten, unflatten
 from streamjobs.core.state.valid import StateCheck
@@ -84,15 +85,36 @@ def decode(data: bytes, composition: Composition | None = None, file: str = "") 
         raise SnapshotError(f"the population is damaged although its checksum fits: {problem}.") from problem
 
 
+def _settings_that_differ(before: Learner | None, now: Learner | None) -> tuple[str, str]:
+    """Of the population's and the job's learner as text: all, or of one kind only the settings that differ."""
+    if before is None or now is None or type(before) is not type(now):
+        return tuple("none" if one is None else describe(one) for one in (before, now))  # type: ignore[return-value]
+    tables = learner_table(before), learner_table(now)
+    differ = [name for name in tables[0] if tables[0][name] != tables[1][name]]
+    first, second = (", ".join(f"{name}={table[name]}" for name in differ) for table in tables)
+    return f"{type(now).__name__}({first})", f"{type(now).__name__}({second})"
+
+
+def _names_that_differ(before: str, now: str) -> tuple[str, str]:
+    """Of the columns of x: those that only one of the two has, or all in their order."""
+    first, second = before.split(","), now.split(",")
+    if set(first) == set(second):
+        return before, now
+    own = [[name for name in one if name not in other] for one, other in ((first, second), (second, first))]
+    return tuple(f"with {', '.join(names)}" if names else f"without {', '.join(more)}" for names, more in (own, own[::-1]))  # type: ignore[return-value]
+
+
 def _fitting(header: _Header, composition: Composition, file: str) -> None:
     """Raises ConfigError that names what the job has otherwise than the population had."""
     assert composition.teacher is not None
     theirs, ours = dict(header.facts), dict(composition.facts)
-    for part, learner in header.learners.items():
-        theirs[part] = describe(learner) if learner is not None else "none"
-    for part, learner in (("scaling", composition.scaling), ("map", composition.map), ("head", composition.teacher)):
-        ours[part] = describe(learner) if learner is not None else "none"
-    theirs["width"], ours["width"] = str(header.width), str(composition.width)
+    parts = {"scaling": composition.scaling, "map": composition.map, "head": composition.teacher}
+    for part, before in header.learners.items():
+        theirs[part], ours[part] = _settings_that_differ(before, parts[part])
+    if theirs.get("x") == ours["x"]:
+        theirs["width"], ours["width"] = str(header.width), str(composition.width)
+    else:
+        theirs["x"], ours["x"] = _names_that_differ(theirs.get("x", ""), ours["x"])
     differ = [part for part in {**theirs, **ours} if theirs.get(part) != ours.get(part)]
     if composition.classes is not None and composition.classes != header.names:
         differ.append("classes")
