@@ -97,6 +97,7 @@ def plan(settings: Settings, job_sinks: Mapping[str, str], partitions: int, stat
         "min.cleanable.dirty.ratio": "0.3",
         "delete.retention.ms": str(TOMBSTONES),  # a local store unused for longer is rebuilt
         "max.message.bytes": str(max(KAFKA_MAX_BYTES, state_bytes + HEADER_BYTES)),
+        "unclean.leader.election.enable": "false",  # also where the cluster prefers any leader: states would be lost
     }
     plans.append(TopicPlan(changelog(settings), "state", partitions, compacted))
     return plans
