@@ -14,14 +14,17 @@ KEYS = (
     *("schluessel", "proband", "probandin", "nutzer", "teilnehmer", "fahrzeug", "geraet", "geraete_id", "anlage"),
     *("maschine", "maschinen_id", "sensor", "sensor_id", "id"),
 )
-TIMES = ("time", "timestamp", "ts", "t", "event_time", "datetime")
+TIMES = ("time", "timestamp", "ts", "t", "event_time", "datetime", "zeitpunkt", "zeitstempel", "zeit", "datum")
 LABELS = (
     *("label", "labels", "activity", "class", "target", "y", "exercise", "gait", "gesture", "posture", "behaviour"),
     *("behavior", "aktivitaet", "taetigkeit", "klasse", "uebung"),
 )
 ASIDE = ("seg", "segment", "session", "recording", "trial", "side", "row", "index", "offset", "partition", "seq", "unnamed")
 FAULT_WORDS = {"anomaly", "anomalous", "attack", "changepoint", "failure", "fault", "faulty", "outlier"}  # last in a name
-TIME_WORDS = {"time", "times", "timestamp", "ts", "datetime", "date", "elapsed", "epoch", "uptime"}
+TIME_WORDS = {
+    *("time", "times", "timestamp", "ts", "datetime", "date", "elapsed", "epoch", "uptime"),
+    *("zeit", "zeitpunkt", "zeitstempel", "datum"),
+}
 TIME_UNITS_IN_NAMES = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
     **dict.fromkeys(("ms", "milli", "millis", "milliseconds"), "ms"),

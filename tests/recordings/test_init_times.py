@@ -47,6 +47,13 @@ def test_times_are_read_in_the_format_that_init_writes(tmp_path, printed, form, 
     assert stamps[:2] == [1_761_264_000_000, 1_761_267_600_000]  # 24 October 2025, midnight and 1 h UTC
 
 
+@pytest.mark.parametrize("name", ["Zeitpunkt", "Datum", "zeit"])
+def test_days_of_a_spreadsheet_are_times_under_a_german_name_too(tmp_path, printed, name):
+    columns = {name: hours("excel"), "pump": lambda i: "p1", "flow": random}
+    found = printed(as_csv(tmp_path / "sheet.csv", table(**columns)))
+    assert (found.source["time"], found.source["time_format"], found.source["fields"]) == (name, "excel", ["flow"])
+
+
 def test_a_format_of_days_and_months_that_may_be_either_is_left_to_choose(tmp_path, printed, capsys):
     sample = sheet(tmp_path, "%d/%m/%Y %H:%M", datetime(2025, 10, 5))
     found = printed(sample)
