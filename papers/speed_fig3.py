@@ -7,7 +7,7 @@ hundreds of updates by then, and `ritz` keeps 40 eigenpairs only.
 
 import numpy as np
 
-from algorithms.spectral.map import Fields
+from algorithms.spectral.family import Fields
 from papers import mackey_glass
 from papers.common import line, options, told, verdict
 from papers.filters_common import NOVELTY, made
