@@ -176,7 +176,7 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
     """Write the job file again, with what its learner and [drift] do on the sample. Gives the guess of what it has."""
     from streamjobs.commands.recordings.job_template import job_file_text
     from streamjobs.commands.recordings.population_trial import keys_alike
-    from streamjobs.commands.recordings.trial import LEAST, is_tried, tried_on
+    from streamjobs.commands.recordings.trial import LEAST, is_tried, tried_on, worth_leaving_out
     from streamjobs.recordings.profile import left_out_of, may_leave_out
     from streamjobs.recordings.survey import teaches
 
@@ -193,12 +193,19 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
         written = written._replace(best=best)
         _write(file, job_file_text(guessed, file, written))
     trial = tried_on(file, sample, guessed, most_rows)
+    ways, left = [(guessed, trial)], list[tuple[str, str]]()
     while (unfit := trial.unfit) and may_leave_out(guessed):
         _tell(map(str, trial.tried))
-        note(f"{unfit[0]!r} is left out of fields: {unfit[1]}; put it back if that is what you want to hear of")
+        left.append(unfit)
         guessed = left_out_of(guessed, dict([unfit]))
         _write(file, job_file_text(guessed, file, written))
         trial = tried_on(file, sample, guessed, most_rows, f" without {unfit[0]!r}")
+        ways.append((guessed, trial))
+    guessed, trial = ways[gone := worth_leaving_out(ways)]
+    for name, why in left[:gone]:
+        note(f"{name!r} is left out of fields: {why}; put it back if that is what you want to hear of")
+    if names := [name for name, _ in left[gone:]]:
+        note(f"{', '.join(map(repr, names))} stay in fields: without them a column has as many alarms")
     if written.rows and trial.waits and most_rows >= LEAST:
         sooner = written._replace(rows=0)
         _write(file, job_file_text(guessed, file, sooner))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from streamjobs.commands.recordings.trial import Trial, Tried, _usual
+from streamjobs.commands.recordings.trial import Trial, Tried, _usual, worth_leaving_out
 from streamjobs.job_files import job_of, load_job
 from streamjobs.recordings.files import records_of
 from streamjobs.recordings.guess import guess
@@ -455,6 +455,45 @@ def test_where_every_way_alarms_too_often_init_says_what_to_do():
     _, expected, advice = Trial([tried]).lines()
     assert "expect up to 1 alarm in 225 rows of a key, not 1 in 10,000, as false_alarms states; fewer later" in expected
     assert advice.startswith("[drift] alarms too often: if the sample has no such faults")
+
+
+@pytest.mark.parametrize(
+    ("alarms", "gone"),
+    [
+        ((55, 51, 38), 0),  # faults in all columns
+        ((540, 1), 1),  # a battery
+        ((1000, 600, 4), 2),  # two columns that trend: both
+        ((600, 55, 51, 38), 1),  # a battery beside faults
+    ],
+)
+def test_only_columns_that_make_alarms_rarer_are_left_out(tmp_path, alarms, gone):
+    names = ["a", "b", "c", "d"]
+    guessed = guess(as_csv(tmp_path / "rows.csv", [dict.fromkeys(["key", *names], n) for n in range(20)]), How())
+    own = [Tried("columns", 1, 9000, Counter(k=n), Counter(columns=n), 1.0, Counter()) for n in alarms]
+    ways = [(guessed._replace(fields=names[n:]), Trial([one], own=one)) for n, one in enumerate(own)]
+    assert worth_leaving_out(ways) == gone
+
+
+def test_machines_with_faults_keep_the_columns_that_show_them(tmp_path, printed):
+    """And are not watched by what is still learning, because it is silent meanwhile."""
+    random, rows = np.random.default_rng(3), 1500
+    drift = np.cumsum(random.normal(0, 0.05, (10, rows, 3)), axis=1)
+    values = drift * [1, 0.1, 0.02] + random.normal(size=(10, rows, 3)) * [0.8, 0.2, 0.1]
+    for machine in range(10):
+        for begin in random.integers(200, rows - 60, 3):
+            values[machine, begin : begin + 20] += np.array([4, 0.3, 1.2]) * random.uniform(0.8, 1.3)
+    lines = [
+        {
+            "pump": f"p{machine}",
+            "ts": START + 300 * row,
+            **dict(zip("abc", values[machine, row].round(3).tolist(), strict=True)),
+        }
+        for row in range(rows)
+        for machine in range(10)
+    ]
+    found = printed(jsonl(tmp_path / "pumps.jsonl", lines))
+    assert found.source["fields"] == ["a", "b", "c"] and found.says("stay in fields")
+    assert tomllib.loads(found.text)["drift"]["watch"] != "columns"
 
 
 def test_a_few_keys_with_faults_do_not_decide_what_is_watched():

@@ -38,6 +38,7 @@ MEANS = {
 }
 MOSTLY = 2  # times as many rows of warm-up as others
 OPEN = 0.2  # of the rows, at most, a watch may have an open alarm: of a level that keeps moving it learns again and again
+RARER = 0.5  # of the alarms of a column, at most, once others are left out
 TOO_MANY, MORE = 2.0, 2  # alarms are too many beyond so many times the stated number, and so many more
 
 
@@ -106,6 +107,7 @@ class Trial(NamedTuple):
     why_not: str | None = None  # nothing was tried
     sensors: Sequence[str] = ()  # lines of the job file, from [alarms] on
     off: Sequence[str] = ()  # to print of each of these that raised alarms, or is a comment
+    own: Tried | None = None  # what the file's own [drift] did
 
     @property
     def unfit(self) -> tuple[str, str] | None:
@@ -117,6 +119,11 @@ class Trial(NamedTuple):
             if way.watch in ([*WITHOUT_RHYTHM], "columns") and not way.fits and (loud := way.loud):
                 return loud, f"in the alarms of {way.named[loud]:,} of {many(way.keys, 'key')} of the sample"
         return None
+
+    @property
+    def each(self) -> float:
+        """Alarms of the file's own [drift] in a row, outside the parts with faults; infinite where it was not tried."""
+        return self.own.usual.total() / self.own.rows if self.own is not None else math.inf
 
     @property
     def waits(self) -> bool:
@@ -188,12 +195,27 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
         found.append(_tried(job, way, records))
         if found[-1].fits if found[-1].rows else not daily:
             break
+    own_way = found[0] if found and found[0].rows else None
     found = [one for one in found if one.rows]
     if not found:
         return Trial([], f"no key of the sample has enough rows for watch = {drift.watch!r} to learn what is normal")
-    found.sort(key=lambda one: (one.fits, -one.usual.total()))
+    found.sort(key=lambda one: (one.fits, -one.usual.total() / one.stated))  # by rate: some learn for longer than others
     rows_alone = guessed.label is None and own.settings.window is None
-    return Trial(found, None, *(_sensors(own.settings, records, guessed, found[-1], pauses) if rows_alone else ()))
+    sensors, off = _sensors(own.settings, records, guessed, found[-1], pauses) if rows_alone else ((), ())
+    return Trial(found, None, sensors, off, own_way)
+
+
+def worth_leaving_out(ways: Sequence[tuple["Guess", Trial]]) -> int:
+    """How many of the columns that were left out in turn make alarms rarer, by more than in proportion to their number.
+
+    ways: with all columns first, then without one after the other. Faults are in the alarms of all columns: each column less
+    finds fewer of them. A column that breaks the promise has nearly all alarms.
+    """
+    best = 0
+    for number, (guessed, trial) in enumerate(ways[1:], 1):
+        if trial.each / len(guessed.fields) < RARER * ways[best][1].each / len(ways[best][0].fields):
+            best = number
+    return best
 
 
 def _watches(drift: "DriftSection", tried: Sequence[Tried], several: bool) -> Iterator[tuple[str | Sequence[str], bool]]:
