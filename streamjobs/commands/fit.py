@@ -193,7 +193,8 @@ def _next(fitted: "Fitted", asked: "Asked") -> str:
 
     how = " ".join(filter(None, (fitted.read.key, f"--time {shlex.quote(asked.time)}" if asked.time else "")))
     settings = load_job(asked.job)
-    if not fitted.read.in_order or settings.source.time is None:  # labels of records without times can't arrive later
+    timeless = settings.source.time is None and settings.source.format != "raw"  # so that no label can be late
+    if not fitted.read.in_order or timeless:
         given = " ".join(f"--input {one}" for one in asked.sources)
         return " ".join(filter(None, (f"streamjobs fit {asked.job} {given} --test RECORDINGS", how, "--force")))
     words = " ".join(filter(None, (f"streamjobs replay {asked.job} --input RECORDINGS", how, "--score")))

@@ -6,7 +6,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
 from streamjobs.core.state import snapshot
-from streamjobs.errors import SnapshotError
+from streamjobs.errors import SetupError, SnapshotError
 from streamjobs.kafka import client, groups
 from streamjobs.kafka.layout import Commit
 from streamjobs.kafka.topic_id import PROGRESS, epoch_of, progress_of
@@ -17,7 +17,7 @@ from streamjobs.settings.sections import Settings
 def first_lost(settings: Settings, commits: Mapping[int, Commit]) -> dict[int, int]:
     """partition -> the first offset of the records that the group has read and the broker has lost, see `patches.epochs`.
 
-    Raises SetupError if the broker does not tell.
+    Raises SetupError if the broker does not tell, or a partition has no leader.
     """
     epochs = {number: epoch_of(one.metadata) for number, one in commits.items()}
     asked = {TopicPartition(settings.source.topic, number): one for number, one in epochs.items() if one is not None}
@@ -25,6 +25,10 @@ def first_lost(settings: Settings, commits: Mapping[int, Commit]) -> dict[int, i
         ends = groups.ends_of_epochs(client.for_aiokafka(settings.broker), asked) if asked else {}
     except KafkaError as error:
         raise client.unanswered(settings.broker, error) from None
+    if silent := sorted(place.partition for place in asked.keys() - ends.keys()):  # their epoch would be forgotten too
+        raise SetupError(
+            f"topic {settings.source.topic}{silent}: no leader answers; nothing was changed. Repeat the command later."
+        )
     return {place.partition: end for place, end in ends.items() if 0 <= end < progress_of(*commits[place.partition])}
 
 
