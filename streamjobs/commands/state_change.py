@@ -323,7 +323,6 @@ def forget_offsets(job_file: JobFile) -> None:
     each would be learned twice. Refused for a topic of another name: states must not mix two topics.
     """
     from streamjobs.kafka import preflight, topics
-    from streamjobs.kafka.layout import marked
     from streamjobs.kafka.topic_id import another_input
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.renew import offsets_of, without_offsets
@@ -354,21 +353,13 @@ def forget_offsets(job_file: JobFile) -> None:
     entries = [entry for entry in states if entry.partition in changes]
     for entry in entries:
         changes[entry.partition].append((entry.key, without_offsets(entry.data)))
-    for changed in changes.values():
-        if not changed:
-            changed.append(changelog_edit.OF_NO_KEY)
     commits = changelog_edit.commits(settings, changes)
-    laid_out = {number: marked(one.metadata) or 0 for number, one in commits.items()}
-    present = present.with_new_life()
-    origins = {number: present._replace(partitions=laid_out.get(number, 0)) for number in changes}
-    changelog_edit.write(settings, changes, read_at, offsets=dict.fromkeys(changes, 0), origins=origins)
+    changelog_edit.write_life(settings, changes, read_at, present.with_new_life(), commits)
     say(f"{len(entries):,} states go on with topic {source} as it is now, from its beginning")
 
 
 def _forget_lost(settings: "Settings", states: "list[Entry]", read_at: "Mapping[int, int]", present: "Origin") -> None:
     """Continue behind the records that the input still has, where the broker has lost later ones that were read."""
-    from streamjobs.kafka.layout import marked
-    from streamjobs.kafka.topic_id import life_of_topic
     from streamjobs.maintenance import changelog_edit, lost
 
     source, commits = settings.source.topic, changelog_edit.commits(settings, read_at)
@@ -383,13 +374,8 @@ def _forget_lost(settings: "Settings", states: "list[Entry]", read_at: "Mapping[
         if entry.partition in first and (data := lost.without_lost(entry, first[entry.partition])) is not None:
             changes[entry.partition].append((entry.key, data))
     changed = sum(map(len, changes.values()))
-    for keys in changes.values():
-        keys.extend([] if keys else [changelog_edit.OF_NO_KEY])
-    # The ids of outputs of the records to come must not repeat those of the lost ones, so all partitions have a new life.
-    origin = present._replace(life=life_of_topic(f"{present.input_id} {sorted(first.items())}"))
-    origins = {number: origin._replace(partitions=marked(one.metadata) or 0) for number, one in commits.items()}
+    origin = present.with_new_life(f" {sorted(first.items())}")
     former = commits | {number: lost.commit_before(end, commits[number]) for number, end in first.items()}
-    offsets = {number: one.offset for number, one in former.items()}
-    changelog_edit.write(settings, changes, read_at, offsets=offsets, origins=origins, former=former)
+    changelog_edit.write_life(settings, changes, read_at, origin, commits, former)
     where = ", ".join(f"{source}[{number}] from offset {end}" for number, end in sorted(first.items()))
     say(f"the job goes on with {where}; {changed:,} states had learned lost records, and keep what these taught")

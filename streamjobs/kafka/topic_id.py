@@ -67,9 +67,12 @@ class Origin(NamedTuple):
         named = marks.get("topic", ""), marks.get("source", ""), marks.get("changelog", "")
         return cls(*named, life=marks.get("life", ""))
 
-    def with_new_life(self) -> "Origin":
-        """Of states that have learned nothing from this input: the ids of its outputs do not repeat former ids."""
-        return self._replace(life=life_of_topic(self.input_id))
+    def with_new_life(self, more: str = "") -> "Origin":
+        """Of states that have learned nothing from this input: the ids of its outputs do not repeat former ids.
+
+        more: what tells the life from others of the same input.
+        """
+        return self._replace(life=life_of_topic(self.input_id + more))
 
     @property
     def marks(self) -> dict[str, str | None]:

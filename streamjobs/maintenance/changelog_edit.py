@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, preflight, timeouts, topic_id, topics
-from streamjobs.kafka.layout import Commit
+from streamjobs.kafka.layout import Commit, marked
 from streamjobs.kafka.topic_id import Origin, clock_of, life_of, progress_of
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import TRANSACTION_TIMEOUT, Changelog
@@ -241,6 +241,30 @@ def write(
     quiet()
     commits = {number: _commit_at(offset, former.get(number)) for number, offset in offsets.items()}
     asyncio.run(_write(settings, changes, read_at, commits, origins, piece_bytes))
+
+
+def write_life(
+    settings: Settings,
+    changes: Changes,
+    read_at: Mapping[int, int],
+    origin: Origin,
+    commits: Mapping[int, Commit],
+    former: Mapping[int, Commit] = NOTHING,
+) -> None:
+    """`write` for states that go on with other records than those they know, in a new life of the input in all partitions.
+
+    commits: the group's, which say how many partitions states are laid out for. former: as in `write`, at whose offsets the
+    group goes on; absent: at 0.
+    """
+    laid_out = {number: marked(one.metadata) or 0 for number, one in commits.items()}
+    write(
+        settings,
+        {number: keys or [OF_NO_KEY] for number, keys in changes.items()},
+        read_at,
+        offsets={number: former[number].offset if number in former else 0 for number in changes},
+        origins={number: origin._replace(partitions=laid_out.get(number, 0)) for number in changes},
+        former=former,
+    )
 
 
 def _commit_at(offset: int, former: Commit | None) -> tuple[int, int, str]:
