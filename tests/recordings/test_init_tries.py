@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from streamjobs.commands.recordings.trial import Trial, Tried, _usual, worth_leaving_out
+from streamjobs.commands.recordings.trial import Tried
 from streamjobs.job_files import job_of, load_job
 from streamjobs.recordings.files import records_of
 from streamjobs.recordings.guess import guess
@@ -258,11 +258,6 @@ def test_a_long_sample_is_counted_while_it_is_read(tmp_path, printed, monkeypatc
     assert found.says("200 rows of the sample read ...")
 
 
-def test_rows_of_the_warm_up_are_named():
-    tried = Tried("columns", 15, 60, Counter(), Counter(), 0.006, Counter(), warming=8580)
-    assert "of 15 keys and 60 rows (8,580 more rows of warm-up); false_alarms" in str(tried)
-
-
 def test_rows_count_from_the_first_watch_that_can_alarm(tmp_path, printed):
     """Columns need about 530 rows, innovations 460, and single rows 332: alarms of these are not alarms of the warm-up."""
     found = printed(fleet(7, sensors=3, rows=1000, faults=0).write(tmp_path / "fleet.jsonl"))
@@ -412,22 +407,6 @@ def test_columns_are_not_watched_where_a_level_jumps_all_the_time(tmp_path, prin
     assert tomllib.loads(found.text)["drift"]["watch"] == ["innovations", "rows"]
 
 
-def test_a_watch_does_not_fit_if_its_alarms_are_open_for_a_fifth_of_the_rows():
-    tried = Tried("columns", 1, 6000, Counter(a=2), Counter(), 0.9, Counter(level=1), warming=3000, opened=1700)
-    assert tried.fits and not tried._replace(opened=1900).fits
-    assert "they are open for more than 20% of the rows" in str(tried._replace(opened=1900))
-
-
-def test_alarms_in_most_of_the_keys_that_can_alarm_are_not_faults_however_few_rows_they_have():
-    each = Counter(dict.fromkeys("abcd", 1))
-    tried = Tried("columns", 7, 679, each, Counter(columns=1), 0.014, Counter(heat=4), warming=5321)
-    assert not tried.fits and "close together" not in str(tried) and "columns in them: heat of 4 keys" in str(tried)
-    assert tried._replace(keys=9).fits and tried._replace(keys=3).fits and tried._replace(stated=2.0).fits
-    of_two = tried._replace(keys=2, alarms=Counter(a=2, b=2), usual=Counter())
-    assert of_two.fits and not of_two._replace(daily=True).fits, "weekends are in few parts of the sample"
-    assert of_two._replace(daily=True, alarms=Counter(a=4)).fits and of_two._replace(daily=True, keys=5).fits
-
-
 def test_two_machines_that_rest_on_weekends_are_not_compared_with_days_at_work(tmp_path, printed):
     random, days = np.random.default_rng(5), np.arange(11 * 288) / 288
     works = (days % 7 < 5) & (days % 1 > 0.3) & (days % 1 < 0.75)
@@ -440,38 +419,6 @@ def test_two_machines_that_rest_on_weekends_are_not_compared_with_days_at_work(t
     found = printed(jsonl(tmp_path / "rest.jsonl", rows))
     assert found.says(f"on the sample, watch = {WATCH} with daily = true raised")
     assert "daily" not in tomllib.loads(found.text)["drift"]
-
-
-@pytest.mark.parametrize("daily", [False, True])
-def test_alarms_to_expect_are_named_where_a_trial_has_more_than_stated(daily):
-    most = Tried(json.loads(WATCH), 1, 3126, Counter(a=4), Counter(), 1.0, Counter(), daily=daily, between=3000)
-    assert len([*Trial([most]).lines()]) == 1, "twice the stated number and two more are chance"
-    more = most._replace(alarms=Counter(a=6))
-    assert [*Trial([more]).lines()][1].startswith("if the sample has no faults, expect up to 1 alarm in 521 rows of a key")
-
-
-def test_where_every_way_alarms_too_often_init_says_what_to_do():
-    tried = Tried("columns", 1, 9000, Counter(a=40), Counter(columns=40), 0.9, Counter(level=1), between=10_000)
-    _, expected, advice = Trial([tried]).lines()
-    assert "expect up to 1 alarm in 225 rows of a key, not 1 in 10,000, as false_alarms states; fewer later" in expected
-    assert advice.startswith("[drift] alarms too often: if the sample has no such faults")
-
-
-@pytest.mark.parametrize(
-    ("alarms", "gone"),
-    [
-        ((55, 51, 38), 0),  # faults in all columns
-        ((540, 1), 1),  # a battery
-        ((1000, 600, 4), 2),  # two columns that trend: both
-        ((600, 55, 51, 38), 1),  # a battery beside faults
-    ],
-)
-def test_only_columns_that_make_alarms_rarer_are_left_out(tmp_path, alarms, gone):
-    names = ["a", "b", "c", "d"]
-    guessed = guess(as_csv(tmp_path / "rows.csv", [dict.fromkeys(["key", *names], n) for n in range(20)]), How())
-    own = [Tried("columns", 1, 9000, Counter(k=n), Counter(columns=n), 1.0, Counter()) for n in alarms]
-    ways = [(guessed._replace(fields=names[n:]), Trial([one], own=one)) for n, one in enumerate(own)]
-    assert worth_leaving_out(ways) == gone
 
 
 def test_machines_with_faults_keep_the_columns_that_show_them(tmp_path, printed):
@@ -494,23 +441,6 @@ def test_machines_with_faults_keep_the_columns_that_show_them(tmp_path, printed)
     found = printed(jsonl(tmp_path / "pumps.jsonl", lines))
     assert found.source["fields"] == ["a", "b", "c"] and found.says("stay in fields")
     assert tomllib.loads(found.text)["drift"]["watch"] != "columns"
-
-
-def test_a_few_keys_with_faults_do_not_decide_what_is_watched():
-    def usual(**alarms: int) -> int:
-        raised = [(key, 1234 * n % 2000, "columns") for key, count in alarms.items() for n in range(count)]
-        return _usual(raised, dict.fromkeys("abcdefgh", 2000), keys=8).total()
-
-    assert usual(a=30, b=40, c=5) == 5 and usual(a=30, b=40, c=8) == 8 and usual(a=9, b=9, c=9, d=9) == 16
-
-
-def test_alarms_of_one_key_that_are_close_together_do_not_decide_what_is_watched():
-    def usual(*rows: int) -> Counter[str]:
-        return _usual([("m", row, "rows") for row in rows], {"m": 4000}, keys=1)
-
-    faults = 500, 1010, 1015, 1030, 1320, 2400, 2401, 2650, 3900
-    assert usual(*faults) == {"rows": 1}, "three of the twelve parts may have faults"
-    assert usual(*range(400, 4000, 300)) == {"rows": 8}
 
 
 @pytest.mark.parametrize(("keys", "pause", "between"), [(1, 300, 3_000), (1, 150, 5_760), (1, 1, 10_000), (2, 300, 10_000)])
