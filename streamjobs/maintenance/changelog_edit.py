@@ -253,8 +253,8 @@ def write_life(
 ) -> None:
     """`write` for states that go on with other records than those they know, in a new life of the input in all partitions.
 
-    commits: the group's, which say how many partitions states are laid out for. former: as in `write`, at whose offsets the
-    group goes on; absent: at 0.
+    commits: the group's, which say how many partitions states are laid out for. former: as in `write`; the group goes on
+    at their offsets, or at 0 where there is none.
     """
     laid_out = {number: marked(one.metadata) or 0 for number, one in commits.items()}
     write(
