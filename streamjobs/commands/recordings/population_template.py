@@ -20,10 +20,10 @@ clip = 5.0  # in standard deviations of the population
 
 {map}name = "rls"  # a linear head: the population's at first, adapted to a key by its labels where that helps
 unlabelled = 0.0  # share of what labels taught that counts for activities which a key has not labelled yet
-filter = "hmm"  # scores are probabilities, because what a person does mostly goes on
-# lasts = "60s"  # an activity, on average; absent: as in the recordings
+filter = "hmm"  # scores are probabilities, because what a person does mostly goes on{lasts}
 {room}max_classes = {classes}  # room for activities that people label and the population does not have; absent: dead letters
 # reject = 0.05  # rows unlike all known activities are unknown, and at most this share of the known ones; absent: none"""
+LASTS = '\n# lasts = "60s"  # an activity, on average; absent: as in the recordings'  # of windows: samples have no hop
 LINEAR = "[learner]  # 'streamjobs fit --choose' compares this with other statistics, maps and filters on your recordings\n"
 PROTOTYPES = """\
 [learner]  # 'streamjobs fit --choose' compares this with other maps and filters on your recordings
@@ -69,6 +69,7 @@ def of_population(guessed: "Guess") -> str:
         count=guessed.people,
         directions=DIRECTIONS.format(few) if few else "",
         map=LINEAR if windowed(guessed.rate) else PROTOTYPES,
+        lasts=LASTS if windowed(guessed.rate) else "",
         room="" if guessed.classes > survey.MOST_UNSTATED else "# ",
         classes=guessed.classes + ROOM,
     )
