@@ -2,6 +2,7 @@
 
 import json
 import random
+from datetime import UTC, datetime
 
 import pytest
 
@@ -79,6 +80,16 @@ def test_a_label_with_a_time_of_its_own_is_named_with_what_it_needs(tmp_path, pr
         "'gravity' comes in records of its own; if it is the label", "the 'ts' of its sample", "--label gravity"
     )
     assert "label" not in found.source
+
+
+@pytest.mark.parametrize("iso", [False, True])
+def test_a_column_with_the_times_of_the_samples_is_named(tmp_path, printed, iso):
+    events = [event | ({} if "warm" in event else {"of": event["ts"] - LATE - 7}) for event in found_late()]
+    if iso:
+        utc = lambda time: datetime.fromtimestamp(time, UTC).isoformat()  # noqa: E731
+        events = [event | {name: utc(event[name]) for name in ("ts", "of") if name in event} for event in events]
+    sample = jsonl(tmp_path / "vats.jsonl", events)
+    assert printed(sample).says("give each the 'ts' of its sample (as in 'of'), and --label gravity")
 
 
 def test_two_sensors_with_records_of_their_own_are_no_labels(tmp_path, printed):

@@ -71,17 +71,27 @@ def _repeats(
 
 def apart(rows: Sequence[dict[str, Any]], guessed: Guess) -> Iterator[str]:
     """What to do with the one column that never stands next to a field, in case it is the label of other records."""
-    if guessed.time is None or guessed.label is not None:
+    if guessed.time is None:
         return
     fields = set(guessed.fields)
     there = [{name for name, value in row.items() if not absent(value)} for row in rows]
+    copies = [name for name in guessed.left_out if _copies(rows, there, guessed.time, name)]
+    there = [names.difference(copies) for names in there]
     beside = {name for names in there if (own := names & fields) for name in (names if len(own) > 1 else names - own)}
     alone = [name for name in sorted(set().union(*there) - beside - {guessed.time, guessed.key}) if fields - {name}]
-    if len(alone) == 1:
+    if len(alone) == 1 and guessed.label in (None, alone[0]):
+        copied = f" (as in {copies[0]!r})" if copies else ""
+        then = f", and --label {alone[0]}" if guessed.label is None else ""
         yield (
             f"{alone[0]!r} comes in records of its own; if it is the label of the others, give each the {guessed.time!r} of "
-            f"its sample, and --label {alone[0]}"
+            f"its sample{copied}{then}"
         )
+
+
+def _copies(rows: Sequence[dict[str, Any]], there: Sequence[set[str]], time: str, name: str) -> bool:
+    """Whether each value of this column is the time of a row without the column."""
+    times = {repr(row.get(time)) for row, names in zip(rows, there, strict=True) if name not in names}
+    return all(repr(row[name]) in times for row, names in zip(rows, there, strict=True) if name in names)
 
 
 def unmatched(
