@@ -323,7 +323,7 @@ def differing(written: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def hashes_of_fields(source: "SourceSection") -> str:
-    """Of the columns, the label and the coded categories, which a ':' separates; nothing where a job file has no names."""
+    """Of columns, label, coded categories and turns, which a ':' separates; nothing where a job file has no names."""
     return ":".join("".join(map(_hash, names)) for _, names in _groups(source))
 
 
@@ -344,6 +344,9 @@ def _groups(source: "SourceSection") -> Iterable[tuple[str, Sequence[str]]]:
     if source.categories_as == "codes":
         for name, categories in source.categories_of.items():
             yield f"category of {name}", [repr(one) for one in categories]
+    turns = source.angles or {}
+    for name in (field for field in source.fields or () if field in turns):
+        yield f"turn of {name}", [repr(turns[name])]
 
 
 def _hash(name: str) -> str:
@@ -352,9 +355,11 @@ def _hash(name: str) -> str:
 
 def _other_fields(what: str, names: Sequence[str], written: str) -> str:
     known = {_hash(name): repr(name) for name in names}
+    group, _, of_field = what.partition(" of ")
+    another = f"another {group if of_field else 'field'}"
     was = [written[at : at + CHARACTERS] for at in range(0, len(written), CHARACTERS)]
     differ = [
-        f"{what} {at + 1} was {known.get(one, 'another field')} and is {name!r} now"
+        f"{what} {at + 1} was {known.get(one, another)} and is {name!r} now"
         for at, (one, name) in enumerate(zip(was, names, strict=False))
         if known.get(one) != repr(name)
     ]
