@@ -120,6 +120,7 @@ def replay(
         summary |= late.figures()
     if scores is not None and nothing is None:
         scores.late, scores.samples = tally.skipped["late"], tally.samples
+        scores.add_late(run.late)
         summary["scored"] = scored(scores, output_dir, as_json)
     if expected is not None:
         summary["compared"] = expected.finish()
@@ -136,13 +137,13 @@ def replay(
 
 
 def scores_of(job: "Job") -> "Scores":
-    """What collects rows to score; raises ConfigError for a job without classes, or with labels that come later."""
+    """What collects rows to score; raises ConfigError for a job without classes."""
     from streamjobs.fit.scored import Scores
 
-    if job.task != "classification" or job.settings.labels.wait:
-        raise ConfigError("--score needs a job that predicts classes, and labels that come with their samples.")
-    window = job.settings.window
-    return Scores(job.settings.labels.delay, None if window is None else window.length)
+    if job.task != "classification":
+        raise ConfigError("--score needs a job that predicts classes.")
+    window, labels = job.settings.window, job.settings.labels
+    return Scores(labels.delay, None if window is None else window.length, labels.wait)
 
 
 def scored(scores: "Scores", output_dir: Path | None, as_json: bool) -> dict[str, Any]:

@@ -114,14 +114,16 @@ def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
     needed = [
         *((name, "for [source] fields" if source.fields else "for [source] x") for name in fields),
         (columns.time or source.record_time, "for the time"),
-        (source.label if source.sensors is None else None, "for the label"),
+        (source.label if source.sensors is None and not settings.labels.wait else None, "for the label"),
         (settings.side, "for the side that [window] mirror looks at"),
         (columns.key, "for --key"),
         (columns.recording, "for --recording"),
     ]
     for name, what in needed:
         if name is not None and all(column_path(name).find(row) is ABSENT for row in rows):
-            raise ConfigError(f"{path}: no column {name!r} {what}; the file has {_listed(present)}.")
+            alone = source.label in present and not set(present) & set(fields)
+            why = " Labels in records of their own belong in the file of their samples, where they come." if alone else ""
+            raise ConfigError(f"{path}: no column {name!r} {what}; the file has {_listed(present)}.{why}")
     by_file = recording is None and not columns.by_pauses and len(recordings_of(path, quiet)) > 1
     return Columns(key, columns.time, None if columns.by_pauses else recording, columns.by_pauses, how, by_file)
 

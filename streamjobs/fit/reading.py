@@ -4,6 +4,7 @@ The windows come from a real `advance`, of a job with a learner that returns its
 windows and statistics are exactly a worker's, now and in later releases.
 """
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from streamjobs.fit.recordings import Recordings, Unlabelled, begins
 from streamjobs.recordings.places import natural
 from streamjobs.recordings.survey import MOST_UNSTATED
 from streamjobs.replay.engine import Replay, Tally
+from streamjobs.replay.scoring import Row, with_late
 from streamjobs.settings.composition import derived
 from streamjobs.settings.sections import HeadSection, LearnerSection, ScalingSection, Settings, SinksSection
 
@@ -90,9 +92,11 @@ def read(
     for source in sources:
         replay.run(source, rows.take, progress)
     tally = replay.tally
+    came = zip(rows.keys, rows.ends, itertools.repeat(None), rows.labels)
+    rows.labels = [row.label for row in with_late([Row(*one) for one in came], replay.late)]
     labelled = [i for i, label in enumerate(rows.labels) if label is not None]
     usable = [i for i in labelled if np.isfinite(rows.X[i]).all()]
-    _require_labelled_windows(rows, tally, settings, labelled)
+    _require_labelled_windows(rows, tally, settings, labelled, column)
     window, hop = settings.window, _pause(rows)
     if window is not None:
         hop = window.hop or window.length
@@ -107,8 +111,8 @@ def read(
         tally.samples,
         len(rows.labels) - len(labelled),
         len(labelled) - len(usable),
-        dict(tally.skipped),
-        [one.sentence for one in tally.much_skipped() if one.reason not in USUAL],
+        {reason: count for reason, count in tally.skipped.items() if reason != "unlabelled"},
+        [*(one.sentence for one in tally.much_skipped() if one.reason not in USUAL), *_unmatched(tally, len(replay.late))],
         dict(tally.dead_lettered),
         rows.refusal,
         f"{apart} and by changes of the label",
@@ -127,6 +131,16 @@ def _pause(rows: _Rows) -> float:
     return float(np.median(later)) if later else 1.0
 
 
+def _unmatched(tally: Tally, met: int) -> list[str]:
+    """A sentence where many labels in records of their own met no window."""
+    lost = tally.dead_lettered["unmatched_label"] + tally.skipped["unmatched_label"]
+    if lost <= LATE_SHARE * (lost + met):
+        return []
+    return [
+        f"{lost:,} of {lost + met:,} labels in records of their own met no waiting window: check [labels] wait and within."
+    ]
+
+
 def _in_order(rows: _Rows) -> bool:
     newest, back = dict[str, float](), 0
     for key, end in zip(rows.keys, rows.ends, strict=True):
@@ -137,12 +151,13 @@ def _in_order(rows: _Rows) -> bool:
 
 
 def _passing_through(settings: Settings) -> Settings:
-    """The job up to its windows: features are the unchanged statistics, predictions carry the label."""
+    """The job up to its windows: features are the unchanged statistics, predictions carry the label, or it comes later."""
     head = HeadSection(name="lms", classes=_of_head(settings, "classes"), max_classes=_most_classes(settings))
     return Settings(
         job=settings.job,
         source=settings.source.model_copy(update={"max_key_bytes": KEY_BYTES, "key": None}),  # keys are people by now
         window=settings.window,
+        labels=settings.labels.model_copy(update={"delay": 0.0}),
         scaling=ScalingSection(method="none"),
         learner=LearnerSection(name="scaling", method="none"),  # type: ignore[call-arg]
         head=head,
@@ -161,7 +176,9 @@ def _of_head(settings: Settings, name: str) -> Any:
     return getattr(stated, name, None) or (stated.model_extra or {}).get(name)
 
 
-def _require_labelled_windows(rows: _Rows, tally: Tally, settings: Settings, labelled: list[int]) -> None:
+def _require_labelled_windows(
+    rows: _Rows, tally: Tally, settings: Settings, labelled: list[int], column: str | None
+) -> None:
     """Raises ConfigError without windows, or without a window with a label."""
     if tally.dead_lettered.get("too_many_classes"):
         raise ConfigError(
@@ -181,12 +198,14 @@ def _require_labelled_windows(rows: _Rows, tally: Tally, settings: Settings, lab
             f"({', '.join(why) or 'too few samples'}); check {where}.{first}"
         )
     if not labelled:
-        late = (
-            "Labels in records of their own are not read: join them to their samples first." if settings.labels.wait else ""
-        )
+        first = f" The first record refused: {rows.refusal}" if rows.refusal else ""
+        if tally.dead_lettered["unmatched_label"] and column is not None:
+            first += f" Such a label needs its recording in column {column!r}; or ignore this column with --pause 10s."
+        elif not settings.labels.wait and rows.refusal:
+            first += " If labels come in records of their own, set [labels] wait."
         raise ConfigError(
             f"--input: none of {len(rows.labels):,} windows has a label in field {settings.source.label!r}; "
-            f"a population learns from labelled recordings. {late}".strip()
+            f"a population learns from labelled recordings.{first}"
         )
 
 

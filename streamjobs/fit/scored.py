@@ -9,20 +9,22 @@ there, and where labels are missing between recordings. All others are false.
 import itertools
 import json
 from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
 from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.core.messages import Output
+from streamjobs.core.messages import LateLabel, Output
 from streamjobs.errors import ConfigError
 from streamjobs.fit.evaluation import Runs
 from streamjobs.fit.reading import LATE_SHARE
 from streamjobs.fit.recordings import Recordings, Stream, begins, fresh, late_windows, worth
 from streamjobs.fit.reports.report import LAST, MAJORITY, Evaluated
 from streamjobs.recordings.places import natural
-from streamjobs.replay.scoring import Row, controls
+from streamjobs.replay.scoring import Row, controls, with_late
 
 WITHIN = 10.0  # seconds
 JOB = "this job"
@@ -40,10 +42,14 @@ class Alarmed(NamedTuple):
 class Scores:
     """Collects a replay's predictions and alarms."""
 
-    def __init__(self, delay: float, length: float | None = None) -> None:
-        """delay: seconds until a label is learned; length: of a window; None: rows are samples."""
-        self.delay, self.length = delay, length
-        self.rows: dict[str, list[Row]] = {}  # with a label
+    def __init__(self, delay: float, length: float | None = None, wait: float = 0.0) -> None:
+        """delay: seconds until a label is learned; length: of a window; None: rows are samples.
+
+        wait: seconds that rows wait for labels that come later; then `add_late` before any figure.
+        """
+        self.delay, self.length, self.wait = delay, length, wait
+        self.after = delay  # seconds from a row to its label
+        self.rows: dict[str, list[Row]] = {}  # with a label, or waiting for one
         self.known: dict[str, list[bool]] = {}  # of each, whether it has a prediction to score
         self.alarms: dict[str, list[float]] = {}
         self.unlabelled = self.unknown = 0
@@ -56,17 +62,29 @@ class Scores:
         if output.sink == "predictions":
             row = json.loads(output.value)
             label, unknown = row["true_class"], row.get("unknown", False)
-            if label is None or unknown:
-                self.unlabelled += label is None
-                self.unknown += unknown and label is not None
-            if label is None:
+            if label is None and not self.wait:
+                self.unlabelled += 1
                 return
+            self.unknown += unknown and label is not None
             self.known.setdefault(row["key"], []).append(not unknown)
             self.rows.setdefault(row["key"], []).append(Row(row["key"], row["ts"], row["predicted_class"], label))
         elif output.sink == "alarms":
             alarm = json.loads(output.value)
             if alarm["open"]:
                 self.alarms.setdefault(alarm["key"], []).append(alarm["start"])
+
+    def add_late(self, late: Iterable[LateLabel]) -> None:
+        """All labels that came in records of their own; the median says how late they are."""
+        own, after = defaultdict[str, list[LateLabel]](list), list[float]()
+        for one in late:
+            own[one.key].append(one)
+        for key, rows in self.rows.items():
+            there = [at for at in zip(with_late(rows, own[key]), self.known[key], strict=True) if at[0].label is not None]
+            self.unlabelled += len(rows) - len(there)
+            self.rows[key], self.known[key] = [row for row, _ in there], [known for _, known in there]
+            self.unknown += sum(not known for row, known in there if row.known is not None)
+            after += [row.known[0] - row.time for row, _ in there if row.known is not None]
+        self.after = median(after) if after else self.after
 
     def evaluated(self) -> Evaluated:
         """Raises ConfigError without a row to score."""
@@ -81,7 +99,7 @@ class Scores:
         activity: list[Array] = []
         person: list[Array] = []
         recording: list[Array] = []
-        late = late_windows(self.delay, self.hop)
+        late = late_windows(self.after, self.hop)
         for number, key in enumerate(keys, 1):
             rows, known = self.rows[key], np.array(self.known[key])
             part = np.cumsum(self._begins(rows)) + (int(recording[-1][-1]) if recording else 0)
