@@ -90,7 +90,10 @@ def test_the_command_reports_what_the_rows_say_and_writes_the_page(tmp_path, cap
     assert [one["all"] for one in said["scored"]["people"].values()] == pytest.approx(shares)
     assert said["scored"]["advice"].startswith("Advice: ")
     assert "prefers-color-scheme:dark" in (tmp_path / "out" / "score.html").read_text()
-    regression = TEXT.replace('label = "activity"', 'label = "activity"\n[labels]\nwait = "60s"')
+    waiting = TEXT.replace('label = "activity"', 'label = "activity"\n[labels]\nwait = "60s"')
+    assert command("replay", job_file(tmp_path, waiting), *words) == 0
+    assert json.loads(capsys.readouterr().out)["scored"] == said["scored"]
+    regression = TEXT.replace('[population]\nfile = "{file}"\n', "").replace("smooth = 0.3", 'task = "regression"')
     assert command("replay", job_file(tmp_path, regression), *words) == 2
     assert "--score needs" in capsys.readouterr().err
 
