@@ -50,15 +50,16 @@ def _asked(client: Mapping[str, Any], question: Callable[[Any], Awaitable[T]]) -
 def described(client: Mapping[str, Any], group: str) -> Group:
     """client: settings of aiokafka's clients. Raises aiokafka's KafkaError. Never call it inside an event loop."""
 
-    async def question(admin: Any) -> Group:
-        (answer,) = await admin.describe_consumer_groups([group], include_authorized_operations=True)
-        error, _, _, _, _, members, operations = answer.groups[0]
-        if error:
-            raise for_code(error)(f"group {group}")
-        names = [{"member": one[0], "client": one[1], "host": one[2].removeprefix("/")} for one in members]
-        return Group([_assigned(assignment) for *_, assignment in members], operations, names)
+    return _asked(client, lambda admin: description(admin, group))
 
-    return _asked(client, question)
+
+async def description(admin: Any, group: str) -> Group:
+    (answer,) = await admin.describe_consumer_groups([group], include_authorized_operations=True)
+    error, _, _, _, _, members, operations = answer.groups[0]
+    if error:
+        raise for_code(error)(f"group {group}")
+    names = [{"member": one[0], "client": one[1], "host": one[2].removeprefix("/")} for one in members]
+    return Group([_assigned(assignment) for *_, assignment in members], operations, names)
 
 
 def committed(client: Mapping[str, Any], group: str, partitions: Sequence[Any]) -> dict[int, int]:
@@ -87,7 +88,7 @@ def ends_of_epochs(client: Mapping[str, Any], epochs: Mapping[TopicPartition, in
 
 def commits(client: Mapping[str, Any], group: str) -> dict[TopicPartition, OffsetAndMetadata]:
     """Everything that the group has committed, of any topic. Raises as `described`."""
-    return _asked(client, lambda admin: _all_of(admin, group))
+    return _asked(client, lambda admin: all_commits(admin, group))
 
 
 def readers_of(client: Mapping[str, Any], topic: str) -> list[str]:
@@ -95,12 +96,12 @@ def readers_of(client: Mapping[str, Any], topic: str) -> list[str]:
 
     async def question(admin: Any) -> list[str]:
         names = sorted({name for name, _ in await admin.list_consumer_groups()})
-        return [name for name in names if any(place.topic == topic for place in await _all_of(admin, name))]
+        return [name for name in names if any(place.topic == topic for place in await all_commits(admin, name))]
 
     return _asked(client, question)
 
 
-async def _all_of(admin: Any, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+async def all_commits(admin: Any, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
     coordinator = await admin.find_coordinator(group)
     answer = await admin._send_request(OffsetFetchRequest(group, None), coordinator)
     if answer.error_code:  # `list_consumer_group_offsets` ignores it

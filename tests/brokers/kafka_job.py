@@ -1,12 +1,17 @@
 """A job on a real broker: its job file, its topics and what they hold, the offsets and members of its group."""
 
+import asyncio
 import itertools
 import json
+import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import aiokafka.errors
+from aiokafka.admin import AIOKafkaAdminClient
 from confluent_kafka import (
     Consumer,
     IsolationLevel,
@@ -46,6 +51,43 @@ class Sent(NamedTuple):
     partition: int
     timestamp: int  # milliseconds
     headers: Sequence[tuple[str, bytes]] = ()
+
+
+class _Asking:
+    """A client of aiokafka for questions that are repeated many times a second; a new one after an error."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._admin: Any = None
+
+    def ask(self, question: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Asks again while nodes start or go, for ANSWER seconds; then raises KafkaError."""
+        if self._loop is None:
+            logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+            self._loop = asyncio.new_event_loop()
+            self._loop.set_exception_handler(lambda loop, context: None)  # its connections end with it
+            weakref.finalize(self, self._loop.close)
+        giving_up = time.monotonic() + ANSWER
+        while True:
+            try:
+                return self._loop.run_until_complete(self._ask(question))
+            except aiokafka.errors.KafkaError as error:
+                if not error.retriable or time.monotonic() > giving_up:
+                    raise
+            time.sleep(0.05)
+
+    async def _ask(self, question: Callable[[Any], Awaitable[Any]]) -> Any:
+        self._admin = self._admin or AIOKafkaAdminClient(
+            bootstrap_servers=self._bootstrap, request_timeout_ms=round(1000 * ANSWER)
+        )
+        try:
+            await self._admin.start()  # does nothing the second time
+            return await question(self._admin)
+        except BaseException:
+            admin, self._admin = self._admin, None
+            await admin.close()
+            raise
 
 
 class KafkaJob:
@@ -90,7 +132,7 @@ class KafkaJob:
         self.core = Job.from_settings(self.settings, population=population)
         self.input, self.changelog = self.settings.source.topic, topics.changelog(self.settings)
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        self._asking: Consumer | None = None
+        self._of_group = _Asking(bootstrap)
         if make:
             topics.create(self.settings, partitions=partitions, job_sinks=self.core.sinks, state_bytes=self.core.state_bytes)
 
@@ -124,19 +166,13 @@ class KafkaJob:
 
     def committed(self) -> dict[int, int]:
         """Up to where the outputs of each partition are committed, 0 where nothing is."""
-        if self.settings.state.replay:  # confluent-kafka reads beyond the end of a commit's metadata
-            commits = {
-                place.partition: one
-                for place, one in groups.commits({"bootstrap_servers": self.bootstrap}, self.name).items()
-            }
-            progress = {number: progress_of(one.offset, one.metadata) for number, one in commits.items()}
-            return {number: max(progress.get(number, 0), 0) for number in range(PARTITIONS)}
-        partitions = [TopicPartition(self.input, number) for number in range(PARTITIONS)]
-        if self._asking is None:  # a consumer's request: librdkafka's admin client aborts when a broker dies under it
-            quiet = {"log_level": 0, "enable.auto.commit": False}
-            quiet["isolation.level"] = "read_uncommitted"  # else it waits while a dead worker's transaction is open
-            self._asking = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.name, **quiet})
-        return {tp.partition: max(tp.offset, 0) for tp in committed_by(self._asking, partitions)}
+        commits = {place.partition: one for place, one in self.commits().items() if place.topic == self.input}
+        progress = {number: progress_of(one.offset, one.metadata) for number, one in commits.items()}
+        return {number: max(progress.get(number, 0), 0) for number in range(PARTITIONS)}
+
+    def commits(self) -> dict[Any, Any]:
+        """Everything that the group has committed."""
+        return self._of_group.ask(lambda admin: groups.all_commits(admin, self.name))
 
     def alter(self, topic: str, setting: str, value: str) -> None:
         """Change a setting of a topic and wait until the broker applies it."""
@@ -156,7 +192,7 @@ class KafkaJob:
 
     def members(self) -> list[int]:
         """How many input partitions each member of the group has, most first."""
-        found = groups.described({"bootstrap_servers": self.bootstrap}, self.name)
+        found = self._of_group.ask(lambda admin: groups.description(admin, self.name))
         return sorted((sum(tp.topic == self.input for tp in member) for member in found.members), reverse=True)
 
     def wait_until_done(self, workers: Iterable[Any] = (), within: float = 180.0) -> None:
@@ -279,7 +315,7 @@ def committed_by(consumer: Consumer, places: list[TopicPartition]) -> list[Topic
         time.sleep(0.05)
 
 
-def until(holds: Callable[[], Any], what: str | Callable[[], str], within: float = 30.0, every: float = 0.05) -> float:
+def until(holds: Callable[[], Any], what: str | Callable[[], str], within: float = 30.0, every: float = 0.1) -> float:
     """Wait until `holds()` is true and give the seconds it took; fails with `what` after `within` seconds."""
     begin = time.monotonic()
     while not holds():

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from streamjobs.kafka import groups
 from streamjobs.kafka.topic_id import progress_of
 from tests.brokers.fault_injection import crash_after, program
 from tests.brokers.kafka_job import Sent, until
@@ -50,7 +49,7 @@ def silent(case: Case) -> None:
         worker = case.run_worker("a", static=True)
         case.wait_for_commits(len(case.records) // 10)
         kill(case, worker)
-        commits = groups.commits({"bootstrap_servers": job.bootstrap}, job.name)
+        commits = job.commits()
         spans += [(place.partition, one.offset, progress_of(one.offset, one.metadata)) for place, one in commits.items()]
         if turn % 2:
             shutil.rmtree(worker.state)

@@ -14,8 +14,6 @@ from typing import Any
 
 from streamjobs.core.messages import Stored
 from streamjobs.job_files import job_of
-from streamjobs.kafka import groups
-from streamjobs.kafka.topic_id import progress_of
 from tests.brokers.fault_injection import STEPS, program
 from tests.brokers.kafka_job import PARTITIONS, Sent, new_producer, send, until
 from tests.brokers.workers import RUN, Worker
@@ -35,12 +33,6 @@ class DrawnJob(ClusterJob):
 
     def ends(self, topic: str | None = None, **named: Any) -> dict[int, int]:
         return self.last if topic is None and self.last is not None else super().ends(topic, **named)
-
-    def committed(self) -> dict[int, int]:
-        """Whatever [state] replay the workers have."""
-        found = retried(lambda: groups.commits({"bootstrap_servers": self.bootstrap}, self.name))
-        progress = {place.partition: progress_of(one.offset, one.metadata) for place, one in found.items()}
-        return {number: max(progress.get(number, 0), 0) for number in range(PARTITIONS)}
 
 
 class TransactionalLoad(PacedLoad):

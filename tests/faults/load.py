@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +22,8 @@ AT_PACE = 0.85  # of the records are sent within the seconds a case asks for
 TRICKLE = 300.0  # seconds for the rest of them, unless it is wanted at once
 
 
-def people(seed: int, *, keys: int = KEYS, each: int = EACH, start: float = START) -> list[Sent]:
+@lru_cache(2)
+def people(seed: int, *, keys: int = KEYS, each: int = EACH, start: float = START) -> Sequence[Sent]:
     """Noisy walks with a label at every third sample, in random order of people; person k is in partition k % 4."""
     rnd = np.random.default_rng(seed)
     walks = np.round(np.cumsum(rnd.normal(0, 0.2, (keys, each, 4)), axis=1) * 0.5 + rnd.normal(0, 1, (keys, 1, 4)), 4)
@@ -34,7 +36,7 @@ def people(seed: int, *, keys: int = KEYS, each: int = EACH, start: float = STAR
         if step % 3 == 0:
             body["label"] = "up" if body["x"][0] > 0 else "down"
         records.append(sent(key, body, at))
-    return records
+    return tuple(records)
 
 
 def sent(key: int, body: dict[str, Any], at: float) -> Sent:
@@ -56,7 +58,7 @@ class PacedLoad(threading.Thread):
         self._enough, self._given_up = threading.Event(), threading.Event()
 
     def run(self) -> None:
-        patient = {"message.timeout.ms": 300_000, "linger.ms": 5}
+        patient = {"message.timeout.ms": 300_000, "linger.ms": 100}
         producer = new_producer(self.job.bootstrap, **patient, **self.settings)
         for record in self._paced():
             send(producer, self.job.input, record, self._answered)
