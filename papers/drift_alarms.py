@@ -213,7 +213,7 @@ def over_all_keys(keys: int, rows: int, watch: str | list[str] = "columns") -> l
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             init(file, sample=sample, key="machine", yes=True)
         table = tomllib.loads(file.read_text())
-    table["drift"]["watch"] = watch
+    table["drift"] |= {"watch": watch, "learn": None}
     job = Job(table)
     told = (
         {"machine": key, **dict(zip(names, one[t].tolist(), strict=True))}

@@ -21,11 +21,12 @@ from algorithms.common.protocol import Array
 from algorithms.drift.report import ALARM
 from papers.common import line, options
 from papers.drift_alarms import AT, CHANGING, WITHIN, changed, still
+from streamjobs.commands.recordings.job_template import LEARN
 from streamjobs.notebook.job import Job
 from streamjobs.settings.composition.watches import Watch
 from streamjobs.settings.load import composition_from
 
-FIRST, TRIALS, ROWS, DAY = 200, 4, 20_000, 288
+FIRST, TRIALS, ROWS, DAY = 5000, 4, 20_000, 288
 WATCHES, STATED = ["columns", "innovations", "rows"], "1 per 10000 rows"
 DIMS = (1, 3, 10, 40)
 CHANGES = ("third +1 sd", "third +3 sd", "one +5 sd", "all x 2", "correlation")
@@ -107,7 +108,7 @@ def table(dim: int, watch: str | Sequence[str]) -> dict[str, Any]:
     return {
         "source": {"topic": "rows", "fields": [f"c{n}" for n in range(dim)]},
         "learner": {"name": "okfeb", "role": "track", "rank": 1, "budget": 2},
-        "drift": {"watch": watch, "false_alarms": STATED},
+        "drift": {"watch": watch, "false_alarms": STATED} | ({"learn": LEARN} if watch == WATCHES else {}),
     }
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from streamjobs.recordings.guess.result import Chosen, Guess
 
 SHORT, USUAL = 300, 1000  # rows of a key from which a detector can learn from few, and as usual
+FEW = 1500  # rows of a key, of which a detector with `learn` as usual judges less than half
 BROKER = "kafka://localhost:9092"
 MIXED = (
     "records of a key are up to {seconds} s out of order, because they are in several partitions; [source] lateness = "
@@ -174,7 +175,7 @@ def _begun(topic: str | None, sample: Path | None, broker: str | None) -> "Writt
 
 def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", most_rows: int) -> "Guess":
     """Write the job file again, with what its learner and [drift] do on the sample. Gives the guess of what it has."""
-    from streamjobs.commands.recordings.job_template import job_file_text
+    from streamjobs.commands.recordings.job_template import job_file_text, learning
     from streamjobs.commands.recordings.population_trial import keys_alike
     from streamjobs.commands.recordings.trial import LEAST, is_tried, tried_on, worth_leaving_out
     from streamjobs.recordings.profile import left_out_of, may_leave_out
@@ -213,8 +214,9 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
         if not other.waits and other.tried[-1].fits:
             _tell(trial.lines())
             written, trial = sooner, other
-    _write(file, job_file_text(guessed, file, written._replace(own=False), trial))
-    _tell((*trial.lines(), *trial.off))
+    text, learn = job_file_text(guessed, file, written._replace(own=False), trial), learning(guessed, written)
+    _write(file, text)
+    _tell((*trial.lines(), *trial.off, *([f"[drift] learn: {learn.rpartition('  # ')[2]}"] if learn in text else [])))
     return guessed
 
 
@@ -260,6 +262,7 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
     Also the most rows of a key, and what is written with whether these are few.
     """
     from streamjobs.commands.recordings.topic_sample import behind
+    from streamjobs.commands.recordings.trial import LEAST
     from streamjobs.recordings.profile import moments_of, profiled, profiled_rows
     from streamjobs.recordings.survey import survey
     from streamjobs.recordings.tables import untold
@@ -279,7 +282,8 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
     else:
         return guessed, 0, written
     short = found.most_rows if whole and found.keys > 1 and SHORT <= found.most_rows < USUAL else 0
-    return guessed, found.most_rows, written._replace(rows=short, daily=bool(found.daily), alone=found.keys == 1)
+    few, alone = LEAST <= found.most_rows < FEW, found.keys == 1
+    return guessed, found.most_rows, written._replace(rows=short, few=few, daily=bool(found.daily), alone=alone)
 
 
 def _topic(

@@ -12,40 +12,45 @@ class DriftSection(Section):
         "learner with the LS error to watch: a table with name and settings; absent: the [learner]"
     )
     detector: str | dict[str, Any] | None = optional(
-        "drift detector: its name, or a table with settings; absent: column_chart for columns, conformal for errors "
+        "its name, or a table with settings; absent: column_chart for columns, conformal for errors "
         "(page_hinkley without false_alarms); with reference = 'first ...': reference_chart, reference_level; with "
         "'population': glr_chart"
     )
     false_alarms: str | None = optional(
         "most alarms of a key while nothing changes, on average: '1 per 10000 rows', or with [window] '1/day', "
-        "'6/h'; absent: the detector's own settings decide"
+        "'6/h'; absent: the detector's settings decide"
     )
     reference: FirstRows | None = optional(
-        "'first 400 rows', or 'first 2h' of event time: these rows of each key are normal, then extractor and detector "
-        "stop learning, and an alarm lasts until the values are back; 'population': normal is what resembles the rows "
-        "before, with limits from 'streamjobs fit', for watch = 'columns'; needs false_alarms; absent: both keep learning"
+        "'first 400 rows', or 'first 2h' of event time: these rows are normal, then extractor and detector "
+        "stop learning, and alarms last until values are back; 'population': rows are like the rows before, "
+        "limits: 'streamjobs fit', for watch = 'columns'; needs false_alarms; absent: both keep learning"
     )
     reference_from: Literal["own", "start_from"] = setting(
         "own", "normal rows of a new key; own: its first rows; start_from: the reference in the file of [state] start_from"
     )
     relearn_after: RowsOrTime | None = optional(
         "with reference: how long an alarm lasts, such as '5000 rows' or '7d', before the "
-        "key's next rows become its new reference; absent: only `drift relearn` does"
+        "next rows become the reference; absent: only `drift relearn` does"
     )
     watch: WatchName | list[WatchName] = setting(
         "ls_error",
-        "what the detector watches in each row; columns: its numbers; innovations: errors of a forecast of each number "
-        "from the 16 rows before; rows: single rows with an unusual innovation; loss: the error of the prediction; a "
-        "list: all share false_alarms",
+        "what is watched in each row; columns: its numbers; innovations: errors of a forecast of each number "
+        "from the 16 rows before; rows: single rows with an unusual innovation; loss: the prediction's error; "
+        "lists share false_alarms",
     )
-    daily: bool = setting(False, "watch how far the numbers are from those at the same time on the days before")
+    learn: int | None = optional(
+        "rows that teach column_chart what is normal; absent: 1000, or 300 next to innovations or rows",
+        ge=60,
+        le=100_000,
+    )
+    daily: bool = setting(False, "watch deviations from the same time on the days before")
     beside: list[str | dict[str, Any]] = setting(
         [],
-        "controls, such as last_points: the same detector also watches their LS errors",
+        "controls, such as last_points: the detector also watches their LS errors",
     )
     idle: int = setting(
         10,
-        "most repeats of a sample that are watched; later repeats, and their windows, are not; 0: all are",
+        "most repeats of a sample that are watched; later repeats, and their windows, are not; 0: all",
         ge=0,
         le=1_000_000,
     )
@@ -58,7 +63,7 @@ class DriftSection(Section):
 
 class BoutsSection(Section):
     shortest: Seconds = setting(
-        10.0, "a shorter activity, or pause, is flicker: it joins the bout before it (duration, or seconds)"
+        10.0, "a shorter activity or pause is flicker, and joins the bout before it (duration, or seconds)"
     )
 
 
@@ -66,7 +71,7 @@ class AlarmsSection(Section):
     stuck: bool | Seconds = setting(
         False,
         "alarm when a column that usually changes repeats one number 30 times or more, and 10 times as often as ever "
-        "before; a time, such as '10m': and at least for this time",
+        "before; a time, such as '10m': at least so long",
     )
     silent: Seconds | None = optional(
         "alarm when a key sends nothing new for this time, such as '10m', by its partition's event time; absent: off", gt=0
@@ -78,7 +83,7 @@ class AlarmsSection(Section):
     )
     group_within: Seconds = setting(600.0, "longest time between the alarms of a group (duration, or seconds)", gt=0)
     expected: list[str] = setting(
-        [], "with silent: keys that must send; alarm of a key without any sample for the time `silent`"
+        [], "with silent: keys that must send; alarm of a key without a sample for the time `silent`"
     )
 
     @property
@@ -93,12 +98,12 @@ class ForecastSection(Section):
     fields: list[str] | None = optional("fields, or numbers of windows such as temp_mean; absent: all, or all means")
     ahead: list[int | str] = setting([1], "rows ahead, ascending, or times such as '1h' if rows have equal intervals")
     season: int | str | None = optional("rows or time of a season; 0: none; absent: a day, if it has 4 to 2880 rows")
-    every: Seconds | None = optional("interval of a key's rows (duration, or seconds); absent: [window] hop, or any times")
+    every: Seconds | None = optional("interval of rows (duration, or seconds); absent: [window] hop, or any times")
     learner: str | dict[str, Any] | None = optional(
         "learner that predicts numbers; absent: a mean of eight simple forecasts"
     )
     inputs: list[str] | None = optional("with learner: fields that it sees for each forecast; absent: the forecast field")
-    lags: int | None = optional("with learner: how many latest values of each input it sees; absent: 8", ge=1, le=1000)
+    lags: int | None = optional("with learner: latest values of each input that it sees; absent: 8", ge=1, le=1000)
     coverage: list[float] = setting([0.8, 0.95], "share of values in each interval")
     cautious: bool = setting(False, "forecasts start at the last value")
     not_negative: list[str] | None = optional("fields never below 0: no interval goes below 0")

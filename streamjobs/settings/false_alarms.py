@@ -17,6 +17,7 @@ FORESEEN = ("innovations", "rows")  # watches of what a forecast did not foresee
 WITHOUT_RHYTHM = ("columns", "rows")  # for rows of which a forecast learns slowly, such as rare counts and smooth waves
 OF_ROWS = "row_tail"
 SOON = {"name": OF_COLUMNS, "learn": 300, "shares": True}  # the chart of innovations, and of columns next to them
+HOLD = 500  # rows of an alarm, at most; or `learn`, because a lasting level is normal after it if so many rows were in it
 _PER_ROWS = re.compile(r"^(\d+(?:\.\d+)?) per (\d+) rows$")
 _PER_TIME = re.compile(r"^(\d+(?:\.\d+)?) ?/ ?(min|h|day|week)$")
 
@@ -67,9 +68,12 @@ def _given(drift: DriftSection, watch: str) -> str | dict[str, Any]:
         return STANDING_OF_COLUMNS if watch == "columns" else STANDING
     if watch == "rows":
         return OF_ROWS
+    learn = {} if drift.learn is None else {"learn": drift.learn}
     if watch == "innovations" or (watch == "columns" and set(FORESEEN) & set(drift.watch_names)):
-        return SOON
-    return OF_COLUMNS if watch == "columns" else USUAL if drift.false_alarms is not None else THRESHOLDS
+        return SOON | learn | {"hold": max(HOLD, drift.learn or 0)}
+    if watch == "columns":
+        return {"name": OF_COLUMNS, **learn}
+    return USUAL if drift.false_alarms is not None else THRESHOLDS
 
 
 def detector_of(drift: DriftSection, watch: str, hop: float | None) -> str | dict[str, Any]:

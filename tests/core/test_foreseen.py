@@ -272,6 +272,12 @@ def test_numbers_too_small_for_what_is_kept_raise_no_alarm() -> None:
             {"watch": ["innovations", "columns"], "reference": "first 400 rows"},
             "watch 'innovations' keeps learning what is normal",
         ),
+        (
+            {"watch": "columns", "detector": "conformal", "learn": 600},
+            "learn is for the usual detectors; remove it, or set learn in the detector's table.",
+        ),
+        ({"watch": "columns", "reference": "first 400 rows", "learn": 600}, "reference sets the normal rows; remove learn."),
+        ({"watch": "rows", "learn": 600}, "learn is for watch 'columns' and 'innovations'; remove it."),
     ],
 )
 def test_what_cannot_be_is_refused_with_one_sentence(drift: dict, sentence: str) -> None:
@@ -295,3 +301,25 @@ def test_the_watches_share_the_number_and_the_forecasts() -> None:
     assert innovations.learner_stage == rows.learner_stage != ""
     (alone,) = composition_of(settings(drift={"watch": "columns", "false_alarms": "1 per 10000 rows"}, **PLAIN)).watches
     assert (alone.detector.learn, alone.detector.shares) == (1000, False)
+
+
+def test_rows_to_learn_from_are_part_of_the_charts_and_a_file_without_them_has_states_as_before() -> None:
+    """Keys of an older file go on; another number begins drift detection again, and 300 is what an older file has."""
+
+    def stages(**drift: int) -> dict[str, str]:
+        return dict(job(**drift).described)
+
+    assert stages() == stages(learn=300)
+    changed = {name for name, text in stages(learn=600).items() if text != stages()[name]}
+    assert changed == {"drift", "drift_innovations"}
+    (alone,) = composition_of(settings(drift={"watch": "columns", "learn": 600}, **PLAIN)).watches
+    assert (alone.detector.learn, alone.detector.hold, alone.detector.shares) == (600, 500, False)
+
+
+def test_a_level_that_follows_a_lasting_one_is_found_though_the_charts_learn_from_more_rows() -> None:
+    """With alarms of at most 500 rows, a chart that learns from 600 begins again after each of them, and misses it."""
+    X = np.random.default_rng(9).normal(size=(2600, 2))
+    X[1200:, 0] += 4.0
+    X[2000:, 1] += 4.0
+    starts = [alarm["start"] - START for alarm in told_of(X, learn=600) if alarm["open"] and alarm["watch"] == "columns"]
+    assert len(starts) == 2 and 0 <= starts[0] - 1200 < 30 and 0 <= starts[1] - 2000 < 100, starts

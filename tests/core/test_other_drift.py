@@ -18,6 +18,7 @@ from tests.core.streams import Worker, samples, settings
 
 OKFEB = {"name": "okfeb", "role": "track", "rank": 3, "budget": 5}
 CHART = {"name": "column_chart", "learn": 20, "least": 5, "hold": 20}
+THREE = {"watch": ["columns", "innovations", "rows"], "false_alarms": "1 per 1000 rows"}
 DRIFTS: dict[str, dict[str, Any] | None] = {
     "none": None,
     "thresholds": {},
@@ -26,6 +27,8 @@ DRIFTS: dict[str, dict[str, Any] | None] = {
     "stated": {"extractor": OKFEB, "false_alarms": "1 per 1000 rows"},
     "columns": {"watch": "columns", "false_alarms": "1 per 100 rows", "detector": CHART},
     "several": {"watch": ["columns", "ls_error"], "extractor": OKFEB, "false_alarms": "1 per 1000 rows"},
+    "foreseen": THREE,
+    "foreseen from more": THREE | {"learn": 600},
     "reference": {"watch": "columns", "reference": "first 60 rows", "false_alarms": "1 per 1000 rows"},
     "reference of errors": {"extractor": OKFEB, "reference": "first 120 rows", "false_alarms": "1 per 1000 rows"},
 }

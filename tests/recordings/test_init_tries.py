@@ -195,6 +195,20 @@ def test_where_a_watch_alarms_too_often_init_tries_without_it(tmp_path, printed,
     assert tomllib.loads(found.text)["drift"]["watch"] == chosen
 
 
+@pytest.mark.parametrize(("rows", "learn"), [(200, 600), (1400, None), (1600, 600)])
+def test_charts_learn_from_600_rows_unless_the_sample_would_be_half_warm_up(tmp_path, printed, monkeypatch, rows, learn):
+    tried = lambda job, way, records: Tried(way.drift.watch, 2, 9000, Counter(), Counter(), 0.9, Counter())  # noqa: E731
+    monkeypatch.setattr("streamjobs.commands.recordings.trial._tried", tried)
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(2 * rows)))
+    assert tomllib.loads(found.text)["drift"].get("learn") == learn
+    when = "before row 729 of a key, 61h"  # of 300 s
+    assert when in found.text and found.says(
+        f"[drift] learn: {'600 rows' if learn else 'the sample is short: 300 rows'} teach", when
+    )
+    job = job_of(found.file)
+    assert [watch.detector.learn for watch in job.watches[:2]] == [learn or 300] * 2
+
+
 def test_a_column_that_most_keys_alarm_on_is_left_out_and_the_fault_beside_it_is_found(tmp_path, printed):
     """Tanks that are used up and refilled: no trend over the whole sample, and no fault."""
     random, rows, keys = np.random.default_rng(31), 1400, 8
@@ -399,9 +413,9 @@ def test_the_line_of_drift_has_what_it_would_have_done(tmp_path, printed):
 
 
 def test_columns_are_not_watched_where_a_level_jumps_all_the_time(tmp_path, printed):
-    """To levels that it never had; jumps between the same ones are normal after some alarms."""
+    """To levels that it never had; jumps between the same ones, or of 60 rows each, are normal after some alarms."""
     levels = np.cumsum(np.random.default_rng(4).normal(size=80) * 9)
-    made = columns(8000, level=lambda i: levels[i // 120] + 0.1 * np.cos(7.0 * i))
+    made = columns(8000, level=lambda i: levels[i // 800] + 0.1 * np.cos(7.0 * i))
     found = printed(jsonl(tmp_path / "a.jsonl", made))
     assert found.says(f"watch = {WATCH} raised", "columns in them: level of 2 keys")
     assert tomllib.loads(found.text)["drift"]["watch"] == ["innovations", "rows"]

@@ -33,6 +33,7 @@ class Written(NamedTuple):
     partitions: int = 0  # of a topic with records without keys
     name: str = "job"  # of the job, where its file has the usual name
     rows: int = 0  # of a key in a sample that is too short for the usual detector
+    few: bool = False  # of a key in the sample, for LEARN
     daily: bool = False  # a number has a daily cycle
     alone: bool = False  # the sample has one key
     best: "Best | None" = None  # learner of a number, on the sample
@@ -94,7 +95,7 @@ OF_ROWS = """\
 
 [drift]
 {tried}watch = {watch}  # columns | innovations | rows | ls_error | loss: numbers of a row, what a forecast missed, errors
-{daily}{detector}false_alarms = "1 per {between} rows"  # most that a key may have while nothing changes{many}{per_time}
+{daily}{learn}{detector}false_alarms = "1 per {between} rows"  # most of a key while nothing changes{many}{per_time}
 # reference = "first 2h"  # normal permanently, such as for a machine; absent: a change that lasts becomes normal{after}"""
 
 OF_KERNEL = """\
@@ -117,6 +118,8 @@ SHORT = """\
 # The sample has {rows} rows of a key. With thousands, remove detector and watch ["columns", "innovations", "rows"]
 detector = {{ name = "column_chart", learn = {learn}, smoothing = 0.5, shares = true }}  # alarms after {learn} + 128 rows
 """
+LEARN, BLOCKS = 600, 128  # rows that teach what is normal, where the sample allows it; rows after them before any alarm
+FEWER = "300 alarm sooner and find fewer small changes"
 DAILY = "daily = true  # deviations from the same time on the days before; the first alarms are on the third day\n"
 DAY, OF_DAY = 86_400.0, 96  # seconds; least rows of a day: with 24 it finds less on series of seeds 1 to 4
 LEAST_LEARN, LEARN_FROM = 60, 4  # rows, or this part of a key's, that teach the scale; chosen on fleets of seeds 1 to 3
@@ -145,9 +148,10 @@ def job_file_text(
     rank = max(2, min(20, width))
     short = written.rows if not (windowed or labelled) else 0
     watch: str | Sequence[str] = "columns" if windowed or labelled or short else ["columns", "innovations", "rows"]
+    taken = trial.tried[-1] if trial is not None and trial.tried else None
     daily = written.daily and not isinstance(watch, str) and 0.0 < (guessed.pause or 0.0) * OF_DAY <= DAY
     alone = _alone(guessed) if written.alone and watch != "columns" else USUAL_LIMIT
-    watch = trial.tried[-1].watch if trial is not None and trial.tried else watch
+    watch = taken.watch if taken is not None else watch
     taught = guessed if survey.teaches(guessed) and not written.own else None
     people = "" if taught is None else of_population(taught)
     stem = written.name if file.stem == USUAL_NAME else file.stem
@@ -189,7 +193,8 @@ def job_file_text(
             ),
             tried="".join(f"# {one_line(line)}\n" for line in trial.lines()) if trial is not None else "",
             watch=json.dumps(watch),
-            daily=DAILY if (trial.tried[-1].daily if trial is not None and trial.tried else daily) else "",
+            daily=DAILY if (taken.daily if taken is not None else daily) else "",
+            learn="" if isinstance(watch, str) else f"{learning(guessed, written)}\n",
             detector=SHORT.format(learn=max(LEAST_LEARN, short // LEARN_FROM), rows=short)
             if short and watch == "columns"
             else "",
@@ -197,6 +202,16 @@ def job_file_text(
             many="; with many keys, state fewer" if alone < USUAL_LIMIT else "",
         ),
     )
+
+
+def learning(guessed: "Guess", written: Written) -> str:
+    """The line with the rows that a list of watches learns from."""
+    rows = LEARN + BLOCKS
+    when = f"row {rows + 1} of a key" + (f", {_span(rows * guessed.pause)}" if guessed.pause else "")
+    if written.few:
+        why = f"the sample is short: 300 rows teach what is normal; {LEARN} find more small changes, none before {when}"
+        return f"# learn = {LEARN}  # {why}"
+    return f"learn = {LEARN}  # {LEARN} rows teach what is normal; no new level is found before {when}; {FEWER}"
 
 
 def _labels(guessed: "Guess") -> str:

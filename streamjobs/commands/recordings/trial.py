@@ -185,7 +185,8 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
     for watch, daily in _watches(drift, found, may_leave_out(guessed)):
         one = drift
         if (watch, daily) != (drift.watch, drift.daily):
-            one = DriftSection(watch=watch, false_alarms=drift.false_alarms, idle=drift.idle)  # type: ignore[arg-type]
+            learn = None if isinstance(watch, str) else drift.learn
+            one = DriftSection(watch=watch, false_alarms=drift.false_alarms, idle=drift.idle, learn=learn)  # type: ignore[arg-type]
         way = alarm_rates.Way("", one, True)
         try:
             settings = alarm_rates.watching(own.settings, way).model_copy(update={"sinks": sinks})
@@ -295,7 +296,9 @@ def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, obje
     assert settings.drift is not None
     own = best.watch == settings.drift.watch
     drift = settings.drift.model_copy(
-        update={"watch": best.watch, "daily": best.daily} | ({} if own else {"detector": None})
+        update={"watch": best.watch, "daily": best.daily}
+        | ({} if own else {"detector": None})
+        | ({"learn": None} if isinstance(best.watch, str) else {})
     )
     changed = settings.model_copy(update={"drift": drift, "alarms": AlarmsSection.model_validate(asked)})
     raised: dict[str, list[str]] = {name: [] for name in MEANS}

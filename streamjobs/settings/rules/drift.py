@@ -38,6 +38,8 @@ def drift_contradictions(
             "drift.daily",
             "daily is for watch 'columns', 'innovations' and 'rows' without a reference; remove daily, or change these.",
         )
+    if drift.learn is not None:
+        yield from _learn(drift)
     if drift.reference is not None and (foreseen := next(iter(set(FORESEEN) & set(drift.watch_names)), None)):
         yield "drift.watch", f"watch {foreseen!r} keeps learning what is normal; remove reference, or watch 'columns'."
     elif drift.reference == POPULATION:
@@ -71,6 +73,16 @@ def drift_contradictions(
             yield from _without_ls_error("beside", name, control)
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield "drift.beside", f"the controls in 'beside' must differ; {name!r} is named {names.count(name)} times."
+
+
+def _learn(drift: DriftSection) -> Problems:
+    """`learn` next to a setting that has these rows, or without a chart."""
+    if drift.detector is not None:
+        yield "drift.learn", "learn is for the usual detectors; remove it, or set learn in the detector's table."
+    elif drift.reference is not None:
+        yield "drift.learn", "reference sets the normal rows; remove learn."
+    elif not {"columns", "innovations"} & set(drift.watch_names):
+        yield "drift.learn", "learn is for watch 'columns' and 'innovations'; remove it."
 
 
 def one_number_contradictions(drift: DriftSection, learners: Mapping[str, Learner]) -> Problems:
