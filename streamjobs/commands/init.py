@@ -261,8 +261,8 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
 
     Also the most rows of a key, and what is written with whether these are few.
     """
-    from streamjobs.commands.recordings.topic_sample import behind
     from streamjobs.commands.recordings.trial import LEAST
+    from streamjobs.recordings.clocks import LATENESS, behind
     from streamjobs.recordings.profile import moments_of, profiled, profiled_rows
     from streamjobs.recordings.survey import survey
     from streamjobs.recordings.tables import untold
@@ -278,7 +278,8 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
         if sample.topic.mixed and guessed.key is not None and guessed.time is not None:
             keys, times = map(column_path(guessed.key).find, sample.topic.rows), map(moments_of(guessed), sample.topic.rows)
             if seconds := math.ceil(behind(keys, times)):
-                guessed = guessed._replace(remarks=[*guessed.remarks, MIXED.format(seconds=seconds)])
+                remarks = [one for one in guessed.remarks if LATENESS not in one]
+                guessed = guessed._replace(remarks=[*remarks, MIXED.format(seconds=seconds)])
     else:
         return guessed, 0, written
     short = found.most_rows if whole and found.keys > 1 and SHORT <= found.most_rows < USUAL else 0

@@ -2,14 +2,16 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from streamjobs.recordings.columns import Column, absent, unit_of_name
 from streamjobs.recordings.files import SECONDS
-from streamjobs.settings.types import UNIT_NAMES
+from streamjobs.settings.types import UNIT_NAMES, many
 
 FROM, TO = 946_684_800.0, 4_102_444_800.0  # the years 2000 to 2099; a time in between counts from 1970
+LEAST_FALLS, OFTEN = 5, 0.01  # rows that are earlier than the row of their key before them, least and of all
+LATENESS = "[source] lateness"
 UPTIME = 1e8  # least number that may count ms, us or ns from a start: as seconds, 3 years
 PAUSES = 10  # least between samples, to tell a rate
 SLOW, LEAST_PAUSES, ENOUGH = 3.0, 5, 50  # times the usual pause, of a slow key; pauses of a key, least and most
@@ -53,6 +55,55 @@ def usual_pause(rows: Sequence[dict[str, Any]], owners: Sequence[Any], time: str
     return pauses[len(pauses) // 2] if len(pauses) >= PAUSES else None
 
 
+def in_order(
+    rows: Sequence[dict[str, Any]], owners: Sequence[Any], time: str, second: float
+) -> tuple[list[str], Sequence[dict[str, Any]], Sequence[Any]]:
+    """What is odd about the times, in sentences; and the rows with the owner of each, without times of odd years.
+
+    The rows are sorted by time where rows of an owner often are out of order. second: of the time's unit.
+
+    >>> in_order([{"t": 1.7e9}, {"t": 9e12}, {"t": 1.8e9}], ["a", "b", "a"], "t", 1.0)[0]  # doctest: +ELLIPSIS
+    ["1 of 3 rows has a 't' outside of the years 2000 to 2099, first of key 'b': another unit, or a wrong clock; ..."]
+    """
+    said, of = list[str](), f"of {many(len(rows), 'row')}"
+    moments = [one * second if isinstance(one := row.get(time), (int, float)) else math.nan for row in rows]
+    kept = [number for number, moment in enumerate(moments) if not (moment < FROM or moment >= TO)]
+    if wrong := len(rows) - len(kept):
+        owner = owners[next(number for number, moment in enumerate(moments) if moment < FROM or moment >= TO)]
+        first = "".join(one if one.isprintable() else " " for one in str(owner))
+        said.append(
+            f"{wrong:,} {of} {'has' if wrong == 1 else 'have'} a {time!r} outside of the years 2000 to 2099, first of key "
+            f"'{first:.40}': another unit, or a wrong clock; outside of the years 1970 to 9999 it is a dead letter"
+        )
+    last, newest, falls, early = dict[str, float](), dict[str, float](), 0, 0
+    for key, moment in ((repr(owners[number]), moments[number]) for number in kept):
+        falls, early = falls + (moment < last.get(key, moment)), early + (moment < newest.get(key, moment))
+        last[key], newest[key] = moment, max(newest.get(key, moment), moment)
+    most = behind((owners[number] for number in kept), (moments[number] for number in kept))
+    rest = f"up to {most:,.0f} s earlier than a row of their key before them"
+    if falls >= max(LEAST_FALLS, OFTEN * len(rows)):
+        said.append(
+            f'{early:,} {of} are {rest}; {LATENESS} = "{math.ceil(most)}s" puts them in order, and every row waits that long'
+        )
+        kept.sort(key=lambda number: 0.0 if math.isnan(moments[number]) else moments[number])
+    elif early:
+        said.append(f"{early:,} {of} are {rest}, which may have a wrong time; a [window] skips them")
+    return said, [rows[number] for number in kept], [owners[number] for number in kept]
+
+
+def behind(keys: Iterable[Any], times: Iterable[float]) -> float:
+    """By how much a record is older than one of its key before it, at most.
+
+    >>> behind([b"a", b"b", b"a", b"a"], [3.0, 1.0, 2.5, float("nan")])
+    0.5
+    """
+    newest, most = dict[str, float](), 0.0
+    for key, time_ in zip(map(repr, keys), times, strict=True):
+        newest[key] = max(newest.get(key, time_), time_)  # NaN counts as the time before it
+        most = max(most, newest[key] - time_)
+    return most
+
+
 def flat(values: Sequence[Any]) -> list[float]:
     return [one for value in values for one in (value if isinstance(value, list) else [value])]
 
@@ -72,20 +123,19 @@ class Pauses:
     """The first pauses of each key of the sample, also of keys that are not tried."""
 
     def __init__(self) -> None:
-        self._last: dict[Any, float] = {}
-        self._pauses: dict[Any, list[float]] = {}
+        self._moments: dict[Any, list[float]] = {}
 
     def add(self, key: Any, moment: float) -> None:
         """moment: in seconds."""
-        if (pause := moment - self._last.get(key, math.nan)) > 0 and len(found := self._pauses.setdefault(key, [])) < ENOUGH:
-            found.append(pause)
-        self._last[key] = moment
+        if FROM <= moment < TO and len(found := self._moments.setdefault(key, [])) <= ENOUGH and moment not in found[-1:]:
+            found.append(moment)
 
     def of_slowest(self, usual: float) -> tuple[float, str]:
         """Seconds between two samples of a key, of the slowest one where keys differ; and the words for it."""
         slow, key = 0.0, None
-        for name, found in self._pauses.items():
-            if len(found) >= LEAST_PAUSES and (middle := round(sorted(found)[len(found) // 2], 3)) > slow:
+        for name, moments in self._moments.items():
+            found = sorted(later - earlier for earlier, later in itertools.pairwise(sorted({*moments})))
+            if len(found) >= LEAST_PAUSES and (middle := round(found[len(found) // 2], 3)) > slow:
                 slow, key = middle, name
         if slow < SLOW * usual or key is None:
             return usual, ""

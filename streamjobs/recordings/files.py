@@ -27,6 +27,7 @@ from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import AUTO, TIME_UNITS
 
 SECONDS = {unit: 1 / per_second for unit, per_second in TIME_UNITS.items()}  # of each unit
+MOST_AHEAD = 1000  # lines before the first JSON object
 TABLE = "the table"  # how messages name rows at hand
 MOST_APART = 200  # recordings that are read at once
 BETWEEN = 3_600_000  # ms between recordings without times
@@ -224,7 +225,7 @@ def records_of_rows(
 
 
 class _Records:
-    """One recording as records; its first row is read when it is made."""
+    """One recording as records; its first row, and damaged lines before it, are read when it is made."""
 
     def __init__(
         self,
@@ -264,9 +265,14 @@ class _Records:
             if (start := how.start) is not None:
                 rows = (self._from_start(row, start) for row in rows)
             self.rows = zip(itertools.repeat(None), rows)
-        self.ahead = list(itertools.islice(self.rows, 1))
-        for _, first in self.ahead:
-            _require_columns(str(recording), first, (("key", key), ("time", self.time), ("recording", apart)))
+        self.ahead = list[tuple[bytes | None, Row]]()
+        for one in itertools.islice(self.rows, MOST_AHEAD):
+            self.ahead.append(one)
+            if one[1]:
+                break
+        if self.ahead:
+            columns = (("key", key), ("time", self.time), ("recording", apart))
+            _require_columns(str(recording), self.ahead[-1][1], columns)
         self.key_of, self.time_of, self.apart_of = map(_getter, (key, self.time, apart))
         self.unread, self.tell, self.local = how.unread, how.tell, LocalTimes(source)
         self.timeless, self.rate = how.rate is not None and self.time is None, how.rate or 1000.0
@@ -366,7 +372,7 @@ def _key_column(where: str, source: SourceSection, key: str | None, how: How) ->
 def _require_columns(path: str, first: Row, columns: Iterable[tuple[str, str | None]]) -> None:
     """Raises ConfigError if the first row lacks a column. columns: (what it is for, its name or None)."""
     if not first:
-        raise ConfigError(f"{path}: the first line is not a JSON object, so the columns are unknown; correct or remove it.")
+        raise ConfigError(f"{path}: no line of its beginning is a JSON object, so the columns are unknown.")
     for purpose, column in columns:
         if column is not None and column_path(column).find(first) is ABSENT:
             what, there = TABLE if path == TABLE else "the file", ", ".join(map(repr, first))

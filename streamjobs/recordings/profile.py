@@ -27,6 +27,7 @@ Count = Callable[[Iterable[Mapping[str, Any]]], Iterable[Mapping[str, Any]]]
 LOOK_AT = 1_000_000  # rows of the file
 KEYS = 20  # the first keys of the file
 NUMBERS = 2_000_000  # numbers that are kept
+MOST = 1e100  # a larger number counts as missing: its square may be infinite
 MOST_GAPS = 0.25  # of the rows, that skipping those without one field's number may cost
 COORDINATES = {"lat", "latitude", "lon", "lng", "long", "longitude"}
 ANGLE = re.compile(r"heading|bearing|azimuth|direction|wind.?dir|yaw|course|compass", re.IGNORECASE)
@@ -329,6 +330,6 @@ def _finder(guessed: Guess, name: str) -> Callable[[Any], Any]:
 
 
 def _number(value: Any) -> float:
-    if value is ABSENT or absent(value) or not isinstance(value, (int, float)):
+    if value is ABSENT or absent(value) or not isinstance(value, (int, float)) or abs(value) > MOST:
         return float("nan")
     return float(value)

@@ -350,3 +350,19 @@ def test_of_texts_that_take_turns_the_one_with_the_name_of_a_key_is_it(tmp_path,
     ]
     found = printed(as_csv(tmp_path / "paid.csv", made))
     assert found.says("key card;"), found.lines
+
+
+def test_rows_without_a_key_are_counted(tmp_path, capsys):
+    keys = ["a", "b", 3, "", None, 7.5, ["a"], {"a": 1}]
+    rows = [dict(dev=key, ts=1_760_000_000 + 60 * i, flow=random(i)) for i in range(12) for key in keys]
+    sample = jsonl(tmp_path / "odd.jsonl", rows)
+    assert command("init", tmp_path / "job.toml", "--sample", sample, "--key", "dev") == 0
+    said = capsys.readouterr().err
+    assert "60 of 96 rows have no text and no whole number in 'dev', the key; they would be dead letters" in said
+
+
+@pytest.mark.parametrize("wrong", [1e308, 3.4e38])
+def test_one_number_that_is_an_error_does_not_set_max_abs(tmp_path, printed, wrong):
+    made = [*noise("a", "b", n=120), {"a": wrong, "b": 0.5}]
+    found = printed(as_csv(tmp_path / "wrong.csv", made))
+    assert "max_abs" not in found.source and found.says(f"1 of 121 numbers in 'a' is up to {wrong:.3g}; beyond")

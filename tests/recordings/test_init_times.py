@@ -13,7 +13,7 @@ from streamjobs.recordings.files import records_of
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.times import example_of
 from tests.commands.jobs import command, job_file, jsonl
-from tests.recordings.init_told import as_csv, random, table
+from tests.recordings.init_told import N, as_csv, random, table
 
 FIRST = datetime(2025, 10, 24, 2, 0)
 SERIAL = datetime(1899, 12, 30)
@@ -146,3 +146,36 @@ def test_a_time_in_an_object_of_parquet_is_read(tmp_path, printed, capsys):
     assert found.source["time"] == "meta.ts"
     done = ("replay", found.file, "--input", tmp_path / "nested.parquet", "--key", "meta.id", "--json")
     assert command(*done) == 0 and json.loads(capsys.readouterr().out)["rows"] == 400
+
+
+def of_pumps(shift):
+    """Two pumps with a sample a minute; `shift` has what is added to the time of a pump's row."""
+    pairs = [(pump, i) for i in range(N) for pump in "pq"]
+    return [dict(pump=pump, ts=1_760_000_000 + 60 * i + shift(pump, i), flow=random(i)) for pump, i in pairs]
+
+
+def test_rows_out_of_order_are_counted_and_do_not_change_the_pause(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "pumps.jsonl", of_pumps(lambda _, i: 120 * (1 - i % 3))))
+    assert found.says("80 of 120 rows are up to 120 s earlier than", '[source] lateness = "120s" puts them in order')
+    assert "the median pause between a key's samples is 60 s" in found.text
+
+
+def test_a_clock_that_jumps_once_is_named(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "pumps.jsonl", of_pumps(lambda pump, i: 31_536_000 * ((pump, i) == ("q", 20)))))
+    assert found.says("39 of 120 rows are up to 31,535,940 s earlier than", "may have a wrong time; a [window] skips them")
+    assert not found.says("lateness")
+
+
+@pytest.mark.parametrize("second", [1, 1000])
+def test_times_of_another_unit_are_named_and_not_a_slow_key(tmp_path, printed, second):
+    rows = of_pumps(lambda pump, i: 0)[:-2]
+    odd = [row | {"ts": row["ts"] * 1000 ** (row["pump"] == "q")} for row in rows]
+    rest = [{**rows[-1], "ts": rows[-1]["ts"] * second}] * 2  # decide the unit
+    found = printed(jsonl(tmp_path / "pumps.jsonl", [*odd, *rest]))
+    said = "of 120 rows have a 'ts' outside of the years 2000 to 2099, first of key"
+    assert found.says(said, "'q'" if second == 1 else "'p'") and said in found.text and not found.says("rates of their own")
+
+
+def test_times_in_order_are_not_mentioned(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "pumps.jsonl", of_pumps(lambda *_: 0)))
+    assert not found.says("earlier than") and not found.says("outside of")

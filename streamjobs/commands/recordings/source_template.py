@@ -205,7 +205,7 @@ def _most(guessed: "Guess") -> str:
     """A line where the sample has numbers beyond the usual limit, which would make dead letters."""
     if not guessed.largest > MOST_USUAL:
         return ""
-    limit = 10.0 ** (math.ceil(math.log10(guessed.largest)) + 2)
+    limit = 10.0 ** min(math.ceil(math.log10(guessed.largest)) + 2, 308)
     return f"max_abs = {limit:g}  # numbers beyond it are errors; the sample has some up to {guessed.largest:.3g}\n"
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -93,19 +93,6 @@ def order_of(records: Sequence[Stored], times: Sequence[float]) -> list[int]:
         newest[one.partition] = max(newest.get(one.partition, 0.0), time_)  # NaN counts as the time before it
         reached.append(newest[one.partition])
     return sorted(range(len(records)), key=reached.__getitem__)
-
-
-def behind(keys: Iterable[Any], times: Iterable[float]) -> float:
-    """By how much a record is older than one of its key before it, at most.
-
-    >>> behind([b"a", b"b", b"a", b"a"], [3.0, 1.0, 2.5, float("nan")])
-    0.5
-    """
-    newest, most = dict[str, float](), 0.0
-    for key, time_ in zip(map(repr, keys), times, strict=True):
-        newest[key] = max(newest.get(key, time_), time_)  # NaN counts as the time before it
-        most = max(most, newest[key] - time_)
-    return most
 
 
 def _with_schemas(broker: BrokerSection, topic: str, found: list[Stored], whole: bool) -> TopicSample:

@@ -199,7 +199,8 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
     own_way = found[0] if found and found[0].rows else None
     found = [one for one in found if one.rows]
     if not found:
-        return Trial([], f"no key of the sample has enough rows for watch = {drift.watch!r} to learn what is normal")
+        of = f"first {len(records):,} records of the sample, which are tried," if len(records) == RECORDS else "sample"
+        return Trial([], f"no key of the {of} has enough rows for watch = {drift.watch!r} to learn what is normal")
     found.sort(key=lambda one: (one.fits, -one.usual.total() / one.stated))  # by rate: some learn for longer than others
     rows_alone = guessed.label is None and own.settings.window is None
     sensors, off = _sensors(own.settings, records, guessed, found[-1], pauses) if rows_alone else ((), ())

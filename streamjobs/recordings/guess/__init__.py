@@ -153,6 +153,8 @@ def guess_rows(
     if spread := _short_lists(columns, given):
         read = [_spread(row, spread) for row in read]
         columns = columns_of(read)
+    if chosen.key:
+        read = [row | {chosen.key: None} if isinstance(row.get(chosen.key), list) else row for row in read]
     if not columns:
         got = f"lines of something else; {LISTS}" if rows else "no rows"
         raise ConfigError(
@@ -166,12 +168,21 @@ def guess_rows(
         guessed.remarks.extend(apart(read, guessed))
     guessed = guessed._replace(lenient=[name for name in texts if name in (guessed.time, *guessed.fields)])
     guessed = as_narrow(guessed, read, columns, owners)
+    if owners is None and guessed.key and (lost := sum(not _may_be_key(row.get(guessed.key)) for row in read)):
+        guessed.remarks.append(
+            f"{lost:,} of {len(read):,} rows have no text and no whole number in {guessed.key!r}, the key; they would be "
+            "dead letters"
+        )
     if "key" in guessed.choose:
         guessed.remarks.extend(machines_in(guessed.fields, guessed.time))
     if len(read) == len(rows):
         return guessed
     broken = f"{len(rows) - len(read):,} of {len(rows):,} rows are not objects with fields; they would be dead letters"
     return guessed._replace(remarks=[broken, *guessed.remarks])
+
+
+def _may_be_key(value: Any) -> bool:
+    return bool(value) if isinstance(value, str) else isinstance(value, (int, float)) and float(value).is_integer()
 
 
 def _with_late_labels(

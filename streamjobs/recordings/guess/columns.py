@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from streamjobs.recordings.clocks import flat, ticks, unit_of_uptime, unit_since_1970, usual_pause
+from streamjobs.recordings.clocks import flat, in_order, ticks, unit_of_uptime, unit_since_1970, usual_pause
 from streamjobs.recordings.columns import (
     COUNTER_ROWS,
     KEYS,
@@ -25,10 +25,9 @@ from streamjobs.recordings.files import SECONDS
 from streamjobs.recordings.guess.categories import OTHER_WORDS, categories_of
 from streamjobs.recordings.guess.keys import OWNER, key_by_turns
 from streamjobs.recordings.guess.result import Chosen, Gaps, Guess, windowed
-from streamjobs.recordings.guess.rows import MOST_FALLS, oddities, parts_of_times, rates_apart, rises
+from streamjobs.recordings.guess.rows import MOST_FALLS, largest_of, oddities, parts_of_times, rates_apart, rises
 from streamjobs.recordings.guess.x import BAD_NAME, X, in_turns, is_bad, quoted_names, x_of
 from streamjobs.settings.presets import Preset
-from streamjobs.settings.source import MOST_USUAL
 from streamjobs.settings.times import example_of
 from streamjobs.settings.types import UNIT_NAMES, many
 
@@ -78,16 +77,15 @@ class Columns:
         task, classes = self._task(label)
         x = self._x({time, key, label and label.name}, time, label is None)
         clock = time or start_time
-        rate = self._rate(key, clock, unit) if clock is not None else None
+        rate = self._rate(key, clock, unit, time is not None) if clock is not None else None
         categories = self._categories(x, key, rate, label)
         odd, lacking = oddities(self.rows, self.columns, [*x.fields, *categories], x.x)
         self.remarks += odd
         there = {*x.fields, *categories, label and label.name}
         if x.x is None and x.fields and (bare := sum(there.isdisjoint(row) for row in self.rows)):
             self.remarks.append(f"{bare:,} of {len(self.rows):,} rows have none of the fields; they would be dead letters")
-        largest = self._largest({*x.fields, x.x})
-        if largest > MOST_USUAL:
-            self.remarks.append(f"numbers up to {largest:.3g}: max_abs is set, beyond which a record is a dead letter")
+        largest, beyond = largest_of([column for column in self.columns if column.name in {*x.fields, x.x}])
+        self.remarks += beyond
         return Guess(
             rows=len(self.rows),
             fields=x.fields,
@@ -131,10 +129,6 @@ class Columns:
         elif names and label is not None:  # each names the label
             self.candidates.pop("key")
         return found
-
-    def _largest(self, names: set[str | None]) -> float:
-        numbers = (number for column in self.columns if column.name in names for number in flat(column.values))
-        return max((abs(number) for number in numbers if isinstance(number, (int, float))), default=0.0)
 
     def _time(self) -> tuple[str | None, str | None, str | None]:
         """The column with the event time, or one that counts from somewhere else, and its unit where that is known."""
@@ -374,12 +368,17 @@ class Columns:
         self.because["fields"] = "all columns of numbers without another meaning"
         return x
 
-    def _rate(self, key: str | None, time: str, unit: str | None) -> float | None:
-        """Hz, rounded to two digits."""
+    def _rate(self, key: str | None, time: str, unit: str | None, dated: bool) -> float | None:
+        """Hz, rounded to two digits. dated: the time counts from 1970."""
         if unit is None:
             self.choose["rate"] = f"the unit of {time!r} is not known; set time_unit, and [window] rate"
             return None
-        pause = usual_pause(self.rows, self.owners or [None if key is None else row.get(key) for row in self.rows], time)
+        rows: Sequence[dict[str, Any]] = self.rows
+        owners = self.owners or [None if key is None else row.get(key) for row in rows]
+        if dated and (key is not None or self.owners):
+            odd, rows, owners = in_order(rows, owners, time, SECONDS[unit])
+            self.remarks += odd
+        pause = usual_pause(rows, owners, time)
         if pause is None:
             self.choose["rate"] = f"the sample is too short to guess it ({many(len(self.rows), 'row')}); set [window] rate"
             return None
@@ -387,7 +386,7 @@ class Columns:
         if not 0 < rate < math.inf:
             self.choose["rate"] = f"no rate has pauses of {pause:.3g} {unit}; set [window] rate"
             return None
-        if key is not None and (rates := rates_apart(self.rows, key, time, SECONDS[unit])):
+        if key is not None and (rates := rates_apart(rows, key, time, SECONDS[unit])):
             self.remarks.append(rates)
         self.because["rate"] = f"the median pause between a key's samples is {1 / rate:.3g} s"
         self.pause = pause * SECONDS[unit]

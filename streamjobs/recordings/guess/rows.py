@@ -1,15 +1,18 @@
 """What the first rows of a recording show of its keys: which texts take turns, and which pauses the keys have."""
 
+import bisect
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from streamjobs.recordings.clocks import usual_pause
+from streamjobs.recordings.clocks import flat, usual_pause
 from streamjobs.recordings.columns import COUNTER_ROWS, Column, absent
 from streamjobs.recordings.guess.x import quoted_names
+from streamjobs.settings.source import MOST_USUAL
 
 FAR_APART = 3.0  # times a pause between samples: windows of one rate would have too few samples, or too many
 STEADY_APART = 1.5  # the same, of many samples at the rate of a sensor
+MOST_ERRORS, FAR = 0.01, 1e6  # of the numbers of a column; times its largest other number
 MOST_FALLS = 0.1  # of the rows: a signal falls in half of them
 MOST_STATES = 8  # different texts of a state
 MOST_PAUSE = 1.5  # times the usual one, between two rows of one device
@@ -126,6 +129,33 @@ def oddities(rows: Rows, columns: Sequence[Column], fields: Sequence[str], x: st
     if x is not None and (without := sum(absent(row.get(x)) for row in rows)):
         said.append(f"{without:,} of {len(rows):,} rows lack the list {x!r}; they would be dead letters")
     return said, lacking
+
+
+def largest_of(columns: Sequence[Column]) -> tuple[float, list[str]]:
+    """The largest absolute number of x without those that are errors, and what is said of large numbers.
+
+    Errors are few, and far beyond the others of their column.
+
+    >>> largest_of([Column("a", [1.0] * 99 + [1e308], 0, "number")])[0]
+    1.0
+    >>> largest_of([Column("a", [1e15, 2.0], 0, "number")])
+    (1e+15, ['numbers up to 1e+15: max_abs is set, beyond which a record is a dead letter'])
+    """
+    said, largest = list[str](), 0.0
+    for column in columns:
+        numbers = sorted(abs(one) for one in flat(column.values) if isinstance(one, (int, float)))
+        usual = numbers[: bisect.bisect(numbers, MOST_USUAL)]
+        odd = numbers[len(usual) :]
+        if 0 < len(odd) <= MOST_ERRORS * len(numbers) and odd[0] > FAR * max(usual[-1], 1.0):
+            said.append(
+                f"{len(odd):,} of {len(numbers):,} numbers in {column.name!r} {'is' if len(odd) == 1 else 'are'} up to "
+                f"{odd[-1]:.3g}; beyond [source] max_abs = {MOST_USUAL:g} a record is a dead letter"
+            )
+            numbers = usual
+        largest = max(largest, numbers[-1] if numbers else 0.0)
+    if largest > MOST_USUAL:
+        said.append(f"numbers up to {largest:.3g}: max_abs is set, beyond which a record is a dead letter")
+    return largest, said
 
 
 def stands_still(names: Sequence[str]) -> str:
