@@ -303,6 +303,13 @@ def test_one_step_of_level_in_two_days_is_no_daily_cycle(tmp_path, printed):
     assert not printed(jsonl(tmp_path / "a.jsonl", level)).says("a daily cycle")
 
 
+def test_a_battery_that_falls_for_a_month_has_no_daily_cycle():
+    days, noise = np.arange(0, 90, 1 / 48), np.random.default_rng(7).normal(size=90 * 48)
+    battery, swings = 100 - 2.8 * (days % 30), 3 * np.sin(2 * np.pi * days)
+    found = [is_daily(START + 86_400 * days, one + 0.2 * noise) for one in (battery, battery + swings, swings)]
+    assert found == [False, True, True]
+
+
 def test_random_walks_of_three_days_are_hardly_ever_called_daily_and_noisy_days_are():
     """Seeds that chose nothing. Without a look at the periods around a day, 81 of the 600 walks were daily cycles."""
     rows = np.arange(432)

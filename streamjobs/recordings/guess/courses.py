@@ -122,6 +122,10 @@ def is_daily(times: Array, values: Array) -> bool:
         return False
     number = np.minimum((times / DAY).astype(np.int64), days - 1)
     counts = np.maximum(np.bincount(number, minlength=days), 1)
+    present = np.flatnonzero(np.bincount(number, minlength=days))
+    levels = (np.bincount(number, values, days) / counts)[present]
+    # a ramp over many days, such as of a battery, resembles a wave in each day
+    values = values - times / DAY * np.median(np.diff(levels) / np.diff(present))
     angles = 2 * np.pi / DAY * times
     columns = [values, *(wave(n * angles) for n in (1, 2) for wave in (np.sin, np.cos))]
     within = [
