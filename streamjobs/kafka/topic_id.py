@@ -41,6 +41,7 @@ REPORTED = "reported="  # the same, before what alarms have reported up to PROGR
 SECTIONS = "sections="  # the same, before the sections of the job that has sent outputs up to PROGRESS
 FIELDS = "fields="  # the same, before a hash of the columns' names in their order
 EPOCH = "leader-epoch="  # the same, before the leader epoch up to which the log has what was read
+STATES = "states="  # the same, before the end of the changelog that has what was written up to the commit
 LIFE_BYTES = 4
 RESTORE = (
     "Stop all workers, then run 'streamjobs state restore JOB --from-local' where their [state] directories are; without "
@@ -101,11 +102,11 @@ class Origin(NamedTuple):
         )
         return " ".join(filter(None, known))
 
-    def metadata_of(self, offset: int, progress: int, clock: str = "", epoch: int | None = None) -> str:
+    def metadata_of(self, offset: int, progress: int, clock: str = "", epoch: int | None = None, states: int = 0) -> str:
         """Of a committed offset; with the progress, see `worker.pace`, where it is beyond the offset.
 
         clock: event time and clock at the offset, and what alarms have reported, as `core.live.silence` writes them.
-        epoch: of the leader, see `patches.epochs`.
+        epoch: of the leader, see `patches.epochs`. states: end of the changelog that has the states, 0 where unknown.
         """
         of_clock, reported = clock.split(",")[:2], clock.split(",")[2:]
         words = [
@@ -113,6 +114,7 @@ class Origin(NamedTuple):
             CLOCK + ",".join(of_clock) if clock else "",
             REPORTED + ",".join(reported) if reported else "",
             f"{EPOCH}{epoch}" if epoch is not None else "",
+            f"{STATES}{states}" if states else "",
         ]
         if progress > offset:
             words += [f"{PROGRESS}{progress}", SECTIONS + self.sections if self.sections else ""]
@@ -228,6 +230,16 @@ def epoch_of(metadata: str | None) -> int | None:
     return int(word) if word.isdecimal() else None
 
 
+def states_of(metadata: str | None) -> int:
+    """The end of the changelog in the metadata of a committed offset; 0 where an older release or a tool committed it.
+
+    >>> states_of(Origin("imu").metadata_of(5, 9, states=31)), states_of("progress=9")
+    (31, 0)
+    """
+    word = _word(metadata, STATES)
+    return int(word) if word.isdecimal() else 0
+
+
 def clock_of(metadata: str | None) -> str:
     """As it was given to `metadata_of`; "" where an older release or a tool committed the offset.
 
@@ -311,6 +323,15 @@ def another_input(job: str, known: str, present: str) -> str:
     return (
         f"job {job}: its states have learned from topic {known}, but [source] topic is {present}, and states must not mix "
         f"two topics. Give this job another [job] name, or set [source] topic back to {known}."
+    )
+
+
+def lost_states(topic: str, number: int, written: int, end: int) -> str:
+    """The sentence for a changelog that ends before what was written to it."""
+    return (
+        f"topic {topic}[{number}]: this job's states were written up to offset {written}, but the changelog ends at {end}: "
+        "a node without them became leader (unclean.leader.election.enable), an old disk was restored, or the topic was "
+        f"recreated. Keys would continue with older states. {RESTORE}"
     )
 
 

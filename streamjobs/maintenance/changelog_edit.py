@@ -297,6 +297,7 @@ async def _write(
             await writer.open()
         await asyncio.to_thread(_require_unchanged, settings, topic, changes, read_at)
         for number, writer in writers.items():
+            writer.end = read_at.get(number, 0)
             reached[number] = await _write_partition(writer, changes[number], commits.get(number), piece_bytes)
     except FencedError:
         done = f"only partitions {', '.join(map(str, reached))} were written" if reached else "nothing was written"

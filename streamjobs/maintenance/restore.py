@@ -1,4 +1,4 @@
-"""Writes the states of local stores back into a changelog that was deleted and recreated; or accepts it as it is.
+"""Writes local stores back into a changelog that was recreated or has lost its last states; or accepts it as it is.
 
 The group's offsets say which changelog they were committed with. As long as that is not the present one, no worker starts.
 Each partition ends with an offset that is committed with the present one, after its states are written. So an interrupted
@@ -6,6 +6,7 @@ run can be repeated, and each machine can restore the partitions that its worker
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from streamjobs.core.state import snapshot
 from streamjobs.errors import ConfigError, ForeignStateError, SetupError, SnapshotError
 from streamjobs.kafka import preflight, topics
 from streamjobs.kafka.layout import Commit, marked
-from streamjobs.kafka.topic_id import Origin, another_input, changelog_of, life_of
+from streamjobs.kafka.topic_id import Origin, another_input, changelog_of, life_of, states_of
 from streamjobs.maintenance import changelog_edit, scan
 from streamjobs.maintenance.copies import Copy, Entry, Place, printable, short_key
 from streamjobs.settings.sections import Settings
@@ -56,11 +57,20 @@ class _Situation(NamedTuple):
     committed: dict[int, int]  # the group's next input offsets
     commits: dict[int, Commit]  # the group's
     laid_out: dict[int, int]  # for how many partitions the commits say that states are laid out, 0: unknown
-    settled: list[int]  # partitions with an offset committed with the present changelog
+    settled: list[int]  # partitions with an offset committed with the present changelog, which has what was written
+    written: dict[int, int]  # of partitions with an offset committed with it: up to where, by that commit
     first: dict[int, int]  # first offsets of the input
 
     def origin(self, number: int) -> Origin:
         return self.present._replace(partitions=self.laid_out.get(number, 0))
+
+    def lost(self, number: int, copies: Iterable[LocalCopy] = ()) -> int:
+        """How many offsets the changelog has lost, by the group's commit and these local stores.
+
+        So many records go before those that are written to it: a local store reads only what comes after what it holds.
+        """
+        present = [copy.reached + 1 for copy in copies if copy.marks.get("changelog") == self.present.changelog_id]
+        return max(0, max([self.written.get(number, 0), *present]) - self.read_at[number])
 
     @property
     def unsettled(self) -> list[int]:
@@ -84,13 +94,15 @@ def _situation(settings: Settings) -> _Situation:
             f"{lacking[-1]} too. Delete the topic, run 'streamjobs topics create JOB', and repeat the command."
         )
     known = {number: changelog_of(one.metadata) for number, one in commits.items()}
+    written = {number: states_of(one.metadata) for number, one in commits.items() if known[number] == present.changelog_id}
     return _Situation(
         present._replace(life=life_of(one.metadata for one in commits.values())),
         read_at,
         {number: one.offset for number, one in commits.items()},
         dict(commits),
         {number: marked(one.metadata) or 0 for number, one in commits.items()},
-        [number for number in sorted(read_at) if known.get(number) == present.changelog_id],
+        [number for number, end in sorted(read_at.items()) if number in written and written[number] <= end],
+        written,
         changelog_edit.first_offsets(settings, settings.source.topic),
     )
 
@@ -103,9 +115,14 @@ def accept(job: Job) -> Restored:
     situation, held = _situation(job.settings), scan.newest_snapshots(job.settings, job.fingerprint).entries
     keys = {number: sum(entry.partition == number for entry in held.values()) for number in situation.unsettled}
     offsets = {number: situation.committed.get(number, situation.first.get(number, 0)) for number in situation.unsettled}
+    lost = {number: situation.lost(number) for number in offsets}
+    states: dict[int, list[tuple[bytes, bytes | None]]] = {
+        number: [(one.key, one.data) for one in held.values() if one.partition == number and count]
+        for number, count in lost.items()
+    }
     changelog_edit.write(
         job.settings,
-        {number: () for number in offsets},
+        {number: [changelog_edit.OF_NO_KEY] * count + states[number] for number, count in lost.items()},
         situation.read_at,
         offsets=offsets,
         origins={number: situation.origin(number) for number in offsets},
@@ -135,7 +152,8 @@ def from_local(
     try:
         if not copies:
             raise SetupError(f"{', '.join(map(str, paths))}: no local store; give the workers' [state] directories.")
-        return _written_back(job, situation, newest, copies, reread, accept, on_state)
+        by_partition = {number: [copy for partition, copy in copies if partition == number] for number, _ in copies}
+        return _written_back(job, situation, newest, by_partition, reread, accept, on_state)
     finally:
         for _, copy in copies:
             copy.close()
@@ -164,17 +182,18 @@ def _written_back(
     job: Job,
     situation: _Situation,
     newest: Mapping[Any, bytes | None],
-    copies: list[tuple[int, LocalCopy]],
+    copies: Mapping[int, list[LocalCopy]],
     reread: bool,
     accept: bool,
     on_state: OnState,
 ) -> Restored:
-    settled, problems = list(situation.settled), list[str]()
+    ahead = {number for number in situation.settled if situation.lost(number, copies.get(number, ()))}
+    settled, problems = [number for number in situation.settled if number not in ahead], list[str]()
     sources: dict[int, Source] = {}
     done: dict[int, Done] = {}
-    for number in situation.unsettled:
+    for number in sorted({*situation.unsettled, *ahead}):
         # An empty store says as little as none: its worker may have ended before a state was due.
-        mine = [copy for partition, copy in copies if partition == number and (copy.marks or copy.reached >= 0)]
+        mine = [copy for copy in copies.get(number, ()) if copy.marks or copy.reached >= 0]
         former = [copy for copy in mine if _is_former(copy, situation, number)]
         if mine and not former:
             settled.append(number)  # the changelog is the one that the store follows
@@ -189,7 +208,13 @@ def _written_back(
             continue
         sources[number] = source
         done[number] = Done(source.keys, committed - behind, behind, source.damaged)
-    changes = {number: _states(source.copy, number, newest, on_state) for number, source in sources.items()}
+    changes = {
+        number: chain(
+            [changelog_edit.OF_NO_KEY] * situation.lost(number, copies.get(number, ())),
+            _states(source.copy, number, newest, on_state),
+        )
+        for number, source in sources.items()
+    }
     origins = {number: _origin(source, situation.origin(number)) for number, source in sources.items()}
     offsets = {number: one.next_offset for number, one in done.items()}
     if done:
@@ -206,11 +231,12 @@ def _written_back(
 
 
 def _is_former(copy: LocalCopy, situation: _Situation, number: int) -> bool:
-    """Whether the store follows another changelog than the present one; one of an older release does not know its id."""
-    changelog = copy.marks.get("changelog", "")
-    if changelog:
-        return changelog != situation.present.changelog_id
-    return copy.reached >= situation.read_at[number]
+    """Whether the store follows another changelog than the present one, or has what it lacks.
+
+    One of an older release does not know the changelog's id.
+    """
+    another = copy.marks.get("changelog", "") not in ("", situation.present.changelog_id)
+    return another or copy.reached >= situation.read_at[number]
 
 
 def _origin(source: Source, present: Origin) -> Origin:

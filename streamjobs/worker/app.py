@@ -63,6 +63,8 @@ class WorkerApp(faust.App):  # type: ignore[misc]
                 first = await self.consumer.earliest_offsets(*tps)
                 bounds = {tp.partition: (first[tp], ends[tp]) for tp in tps}
                 of_changelog = self.delivery.origin.changelog_id, self.delivery.limits.tombstones
+                for partition, (_, end) in bounds.items():
+                    fenced[partition].end = end
                 await recovery.restore(self.client, self.changelog, bounds, self.store, self.metrics, *of_changelog)
             lives = {Origin.of(self.store.marks(number)).life for number in partitions}
             self.delivery.mark_restored(fenced, max(lives, default=""))

@@ -35,6 +35,7 @@ class Changelog:
     """Open it before reading the changelog and the committed offset: opening aborts what the previous owner left open.
 
     origin: the input topic of the committed offsets and the changelog's id, stored with every record.
+    end: of the changelog as far as it is known to be written, 0 where nothing is known.
     batch_bytes: of a batch, unless a snapshot is larger.
     """
 
@@ -49,6 +50,7 @@ class Changelog:
         batch_bytes: int = BATCH_BYTES,
     ) -> None:
         self.name, self.topic, self.partition, self.origin = name, topic, partition, origin
+        self.end = 0
         self._joined: float | None = None  # time.monotonic() when something joined the open transaction first
         self._committed = time.monotonic()  # or opened
         self._producer = extend_batch_ttl(
@@ -103,7 +105,8 @@ class Changelog:
             last = -1
             for batch in sent:
                 last = max(last, (await batch.acknowledged).offset + batch.records - 1)  # its first record's offset
-        return last + 1  # only this producer writes here, so the marker follows its last record
+        self.end = max(self.end, last + 2)  # only this producer writes here, so the marker follows its last record
+        return last + 1
 
     async def join(self, offset: int, progress: int = 0, moment: str = "") -> None:
         """Add the next input offset to the open transaction. progress: up to where outputs are out, if that is beyond.
@@ -112,7 +115,7 @@ class Changelog:
         """
         with self._translated_errors():
             place = TopicPartition(self.origin.topic, self.partition)
-            text = self.origin.metadata_of(offset, progress, moment, LeaderEpochs.safe.get(place))
+            text = self.origin.metadata_of(offset, progress, moment, LeaderEpochs.safe.get(place), self.end)
             committed = {place: OffsetAndMetadata(offset, text)}
             await self._producer.send_offsets_to_transaction(committed, self.name)
 

@@ -29,6 +29,7 @@ class OutputsLike(Protocol):
 
 class ChangelogLike(Protocol):
     origin: Origin
+    end: int
 
     def producer(self) -> Any: ...
     async def open(self) -> None: ...

@@ -103,7 +103,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         own, origin_of = self.app.delivery.origin, self.app.delivery.former.origin_of
         commits = {}
         for tp, offset in offsets.items():
-            metadata = origin_of(tp.partition, own).metadata_of(offset, progress, moment, LeaderEpochs.safe.get(tp))
+            more = moment, LeaderEpochs.safe.get(tp), self.app.delivery.end_of_changelog(tp.partition)
+            metadata = origin_of(tp.partition, own).metadata_of(offset, progress, *more)
             commits[TopicPartition(*tp)] = OffsetAndMetadata(offset, metadata)
         try:
             await self._ensure_consumer().commit(commits)
@@ -247,6 +248,8 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                     f"topic {tp.topic}[{tp.partition}]: this job has read up to offset {upto}, but the topic ends at "
                     f"{ends[partition]}; it was deleted or recreated. Give the job a new [job] name, or restore the topic."
                 )
+            if (end := self._delivery.end_of_changelog(tp.partition)) < (written := topic_id.states_of(metadata)):
+                raise SetupError(topic_id.lost_states(self.app.changelog, tp.partition, written, end))
             if self._has_nameless_states(tp.partition):
                 topic_id.require_same_fields(tp, metadata, self._delivery.origin.fields)
             log_new_settings(tp, metadata, self._delivery.origin.settings, (committed, upto))

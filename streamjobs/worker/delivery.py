@@ -140,6 +140,11 @@ class Delivery:
         await asyncio.gather(*[open_one(changelog) for changelog in opening.values()])
         return opening
 
+    def end_of_changelog(self, number: int) -> int:
+        """As far as its states are written; 0 where nothing is known."""
+        changelog = self._changelogs.get(number)
+        return 0 if changelog is None else changelog.end
+
     def mark_restored(self, fenced: dict[int, ChangelogLike], life: str = "") -> None:
         """Allow `assign` of these partitions, unless they were revoked or fenced again meanwhile.
 

@@ -17,7 +17,7 @@ clock-jumps       its wall clock jumps by days.
 clock-of-file     its wall clock is off by the seconds in the file $STREAMJOBS_TESTS_CLOCK, as read at each look.
 removes-by-clock  its idle keys are idle by its wall clock.
 unwatched         nobody looks whether the changelog is still the topic that the states were written to.
-no-ids            keeps no ids of topics, as older releases did.
+no-ids            keeps no ids of topics and no end of the changelog, as older releases did.
 watchful          asks for the ids of topics every few seconds instead of every 20.
 keeps-alive       an idle changelog's producer shows every N seconds that it is there, instead of every hour.
 patient           released partitions write all their states, in up to N seconds instead of 2.
@@ -30,6 +30,7 @@ drops-aside       records of keys that are set aside are dropped.
 repeats           a takeover sends the outputs of records that it applies again.
 skips             a checkpoint commits its own position though states are not written.
 ignores-metadata  a takeover treats each commit as one of an earlier release.
+ignores-states    a takeover does not look how far the changelog went.
 below-0           its states have numbers that earlier releases refuse.
 long-clock        its commits have a clock that earlier releases refuse.
 learner-fails     its learner raises for a sample that begins with FAILS, after having learned it.
@@ -271,6 +272,7 @@ def unwatched(_: int) -> None:
 
 def no_ids(_: int) -> None:
     preflight.origin_of = lambda settings, admin: Origin(settings.source.topic)
+    Changelog.end = property(lambda self: 0, lambda self, end: None)  # type: ignore[assignment]
 
 
 def watchful(seconds: int) -> None:
@@ -319,6 +321,10 @@ def skips(_: int) -> None:
 
 def ignores_metadata(_: int) -> None:
     consumer.progress_of = lambda offset, metadata: offset
+
+
+def ignores_states(_: int) -> None:
+    consumer.topic_id.states_of = lambda metadata: 0
 
 
 def counts_ids(_: int) -> None:
@@ -414,6 +420,7 @@ FAULTS: dict[str, Injection] = {
     "repeats": repeats,
     "skips": skips,
     "ignores-metadata": ignores_metadata,
+    "ignores-states": ignores_states,
     "counts-ids": counts_ids,
     "damages-store": damages_store,
     "spoils": spoils,

@@ -9,7 +9,7 @@ from tests.brokers.workers import Worker
 from tests.faults.alarms import counts_ids
 from tests.faults.aside import drops, overwrites
 from tests.faults.case import Case
-from tests.faults.changelogs import recreate, send_first
+from tests.faults.changelogs import cut_unnoticed, recreate, send_first
 from tests.faults.clock import removes_by_clock
 from tests.faults.disks import crowded, paced
 from tests.faults.growth import tombstones_first
@@ -139,6 +139,7 @@ AT_LEAST_ONCE: dict[str, Do] = {
     "unfenced": writes_unfenced,
     "tombstones-first": tombstones_first,
     "unwatched": overlooks_a_recreated_changelog,
+    "ignores-states": cut_unnoticed,
     "counts-ids": counts_ids,
     "overwrites-damaged": overwrites,
     "drops-aside": drops,
@@ -158,6 +159,7 @@ EXACTLY_ONCE: dict[str, Do] = {
     "unfenced": writes_unfenced,
     "tombstones-first": tombstones_first,
     "unwatched": overlooks_a_recreated_changelog,
+    "ignores-states": cut_unnoticed,
     "counts-ids": counts_ids,
     "overwrites-damaged": overwrites,
     "drops-aside": drops,

@@ -1,13 +1,17 @@
-"""The changelog deleted and recreated under its name."""
+"""The changelog deleted and recreated under its name, or without its last states."""
 
+import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 
 from streamjobs.kafka import topics
 from streamjobs.kafka.topic_id import topic_ids
+from tests.brokers.fault_injection import program
 from tests.brokers.kafka_job import Sent, until
-from tests.brokers.workers import CHECKOUT
+from tests.brokers.workers import CHECKOUT, Worker
 from tests.faults.case import Case, retried
 from tests.faults.load import KEYS
 
@@ -28,10 +32,7 @@ def recreated(case: Case) -> None:
     until(lambda: job.members() == [], "the sessions of workers that could not leave", 60)
     held = len(job.snapshots())
     assert held <= KEYS - QUIET, f"the recreated changelog has {held} states of {KEYS}: nothing was lost"
-    stores = [word for worker in workers for word in ("--directory", str(worker.state))]
-    command = [sys.executable, "-m", "streamjobs", "state", "restore", str(job.path), "--from-local", *stores]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    restore_from(case, *workers)
     restored = len(job.snapshots())
     assert restored >= QUIET, f"{restored} states after the restore"
     case.prove(f"{before} became {after}; both workers ended; {held} states before, {restored} after they were restored")
@@ -41,6 +42,59 @@ def recreated(case: Case) -> None:
         worker.ready()
     case.wait_for_two_members()
     case.wait_for_commits()
+
+
+def cut(case: Case, words: Sequence[str] | None = None) -> None:
+    """The changelog loses its last states, as by an unclean election: workers with and without a local store end.
+
+    words: the program of a worker without a local store that is to go on.
+    """
+    job = case.make_job(state=case.soon)
+    case.start_load(60)
+    ends = []
+    for put in (False, True):
+        worker = case.run_worker("a")
+        case.wait_for_commits(len(case.records) // 5)
+        case.stop_worker(worker)
+        job.wait_for_marker(job.changelog)
+        ends.append(job.ends(job.changelog))
+        swap_logs(case, job.changelog, put=put)
+    kept, written = ends
+    assert job.ends(job.changelog, committed_only=False) == kept != written, f"it ends at {job.ends(job.changelog)}"
+    case.prove(f"{sum(written.values()) - sum(kept.values())} of {sum(written.values())} records of the changelog lost")
+    if words is not None:
+        case.run_worker("b", program=words)
+        return
+    case.wait_for_exit(case.start_worker("b"), 3, "states were written up to offset")
+    case.wait_for_exit(case.start_worker("a"), 3, "the local store holds changelog offset")
+    restore_from(case, worker)
+    for worker in [case.start_worker(name) for name in ("a", "b")]:
+        worker.ready()
+
+
+def cut_unnoticed(case: Case) -> None:
+    """Planted: a worker without a local store ignores how far the changelog went."""
+    cut(case, program("ignores-states"))
+
+
+def swap_logs(case: Case, topic: str, *, put: bool) -> None:
+    """While no node runs, keep the topic's logs, or put what was kept in their place."""
+    cluster, kept = case.cluster, case.folder / f"{case.name}.kept"
+    cluster.each(cluster.nodes, cluster.kill)
+    for node, broker in cluster.nodes.items():
+        for log in (broker.folder / "log").glob(f"{topic}-*"):
+            copy = kept / f"{node}" / log.name
+            if put:
+                shutil.rmtree(log)
+            shutil.copytree(*((copy, log) if put else (log, copy)))
+    cluster.whole()
+
+
+def restore_from(case: Case, *workers: Worker) -> None:
+    stores: list[str | Path] = [word for worker in workers for word in ("--directory", worker.state)]
+    command = [sys.executable, "-m", "streamjobs", "state", "restore", case.job.path, "--from-local", *stores]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
 
 
 def send_first(case: Case) -> dict[int, int]:

@@ -51,6 +51,7 @@ CASES: dict[str, Do] = {
     "truncated": disks.truncated,
     "full": disks.full,
     "changelog": changelogs.recreated,
+    "cut": changelogs.cut,
     "poison": inputs.poison,
     "learner": inputs.learner,
     "clocks": inputs.clocks,

@@ -24,7 +24,7 @@ def ignored(done: str, partition: int, states: int) -> None:
 
 
 def local(states: dict[bytes, bytes]) -> Any:
-    return SimpleNamespace(path="a.db", marks={}, items=lambda: iter(sorted(states.items())))
+    return SimpleNamespace(path="a.db", marks={}, reached=0, items=lambda: iter(sorted(states.items())))
 
 
 def test_a_key_with_a_damaged_state_keeps_no_other_key_from_being_restored() -> None:
@@ -75,8 +75,30 @@ def test_the_clock_of_a_commit_stays_where_its_offset_stays(end: int, clock: str
     monkeypatch.setattr(changelog_edit, "require_no_workers", lambda settings: None)
     monkeypatch.setattr(restore, "_is_former", lambda *_: True)
     commits = {0: Commit(120, "changelog=former progress=130 clock=9.5,2.5")}
-    situation = restore._Situation(Origin("imu", "", "now"), {0: 0}, {0: 120}, commits, {}, [], {0: 0})
+    situation = restore._Situation(Origin("imu", "", "now"), {0: 0}, {0: 120}, commits, {}, [], {}, {0: 0})
     copy = local(stored(JOB, samples(end, keys=4)))
     copy.marks = {"changelog": "former"}
-    restore._written_back(JOB, situation, {}, [(0, copy)], True, False, ignored)
+    restore._written_back(JOB, situation, {}, {0: [copy]}, True, False, ignored)
     assert written == {0: (end, 130, clock)}
+
+
+def test_states_are_written_behind_what_the_changelog_has_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a local store ahead of it would go on behind them, with states that others have replaced."""
+    written: dict[int, list[Any]] = {}
+
+    async def write(settings: Any, changes: Any, read_at: Any, commits: Any, origins: Any, piece_bytes: int) -> None:
+        written.update({number: list(of_partition) for number, of_partition in changes.items()})
+
+    monkeypatch.setattr(changelog_edit, "_write", write)
+    monkeypatch.setattr(changelog_edit, "require_no_workers", lambda settings: None)
+    states = stored(JOB, samples(120, keys=4))
+    commits, now = (
+        {0: Commit(120, "changelog=now states=50"), 1: Commit(120, "changelog=now states=40")},
+        Origin("imu", "", "now"),
+    )
+    situation = restore._Situation(now, {0: 40, 1: 40}, {0: 120, 1: 120}, commits, {}, [1], {0: 50, 1: 40}, {0: 0, 1: 0})
+    copies = {0: [local(states)], 1: [local(states)]}
+    for (copy,), reached, changelog in ((copies[0], 47, "now"), (copies[1], 90, "former")):
+        copy.reached, copy.marks = reached, {"changelog": changelog}
+    restored = restore._written_back(JOB, situation, {}, copies, False, False, ignored)
+    assert written == {0: [changelog_edit.OF_NO_KEY] * 10 + sorted(states.items())} and restored.settled == [1]

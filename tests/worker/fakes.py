@@ -106,6 +106,7 @@ class FakeChangelog:
     """A partition's fenced changelog: only the one opened last may write."""
 
     origin = NO_ORIGIN
+    end = 0
 
     def __init__(self, broker: Broker, partition: int, error: Exception | None = None) -> None:
         self.broker, self.partition, self.error = broker, partition, error

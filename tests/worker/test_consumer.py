@@ -30,6 +30,9 @@ class Delivery:
         self.former: dict[int, str] = {}
         self.moments: dict[int, str] = {}
 
+    def end_of_changelog(self, number: int) -> int:
+        return 30
+
     def raise_barrier(self) -> None:
         self.barrier = True
 
@@ -140,6 +143,25 @@ def test_the_group_passes_records_that_were_deleted_before_states_had_them() -> 
         assert thread.committed == {0: (50, 90), 2: (50, 0)} and lost == [10]
 
     asyncio.run(begun())
+
+
+def test_a_changelog_that_ends_before_what_was_written_ends_the_worker() -> None:
+    """Without a local store nothing else shows it: its keys would go on with older states."""
+
+    async def begun(states: str) -> None:
+        consumer = Rebalancing()
+        consumer._thread = Thread({0: Commit(60, "partitions=3"), 1: Commit(60, f"partitions=3 {states}")})
+        consumer.app.conf, consumer.app.changelog = SimpleNamespace(topic_partitions=3, id="job"), "job-state-changelog"
+        delivery = consumer.app.delivery
+        delivery.origin, delivery.store = NO_ORIGIN, MemoryStore()
+        await Consumer._start_offsets(consumer)
+
+    asyncio.run(begun("states=30"))
+    asyncio.run(begun("of a release without it"))
+    with pytest.raises(
+        SetupError, match=r"^topic job-state-changelog\[1\]: .* up to offset 31, but the changelog ends at 30: "
+    ):
+        asyncio.run(begun("states=31"))
 
 
 def test_a_job_file_that_changed_while_states_lacked_records_is_logged_with_their_offsets() -> None:
