@@ -138,8 +138,8 @@ def largest_of(columns: Sequence[Column]) -> tuple[float, list[str]]:
 
     >>> largest_of([Column("a", [1.0] * 99 + [1e308], 0, "number")])[0]
     1.0
-    >>> largest_of([Column("a", [1e15, 2.0], 0, "number")])
-    (1e+15, ['numbers up to 1e+15: max_abs is set, beyond which a record is a dead letter'])
+    >>> largest_of([Column("a", [1e20, 2.0], 0, "number")])
+    (1e+20, ['numbers up to 1e+20: max_abs is set, beyond which a record is a dead letter'])
     """
     said, largest = list[str](), 0.0
     for column in columns:
