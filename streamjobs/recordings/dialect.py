@@ -25,6 +25,9 @@ _COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+(?:[eE][+-]?[0-9]+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+\.[0-9]+")  # commas between thousands
 _GROUPED_BY_POINTS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+(?:,[0-9]+)?")
+_SPACED = re.compile(
+    r"[+-]?[1-9][0-9]{0,2}([ '\u2019\u00a0\u202f])[0-9]{3}(?:\1[0-9]{3})*(?:[.,][0-9]+)?"
+)  # also apostrophes
 _POINT = re.compile(r"[+-]?[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?")
 _DATE = re.compile(r"[0-9]{1,4}([./-])[0-9]{1,2}\1[0-9]{2,4}")
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)
@@ -41,6 +44,7 @@ class Dialect(NamedTuple):
     time: str = ""  # name of the column that has both
     numbers: frozenset[int] = frozenset()  # places of columns of numbers, where words such as n/a mean a missing one
     names: tuple[str, ...] = ()  # of the columns, where no line has them
+    spaced: str = ""  # a number with spaces or apostrophes between thousands
     ending: str = ""  # what stands behind the last cell of every line
 
     @property
@@ -56,6 +60,8 @@ class Dialect(NamedTuple):
             between = "spaces" if self.separator == SPACES else SEPARATORS.get(self.separator, repr(self.separator))
             parts.append(f"{between} between cells")
             parts.append(f"decimal {DECIMALS[self.decimal]}")
+        if self.spaced:
+            parts.append(f"{self.spaced!r} read as {plain_number(self.spaced, self.decimal)}")
         if self.encoding not in ("utf-8-sig", "utf-8"):
             parts.append(self.encoding.upper())
         if self.units is not None:
@@ -93,7 +99,9 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
     time = "" if clock is None else " ".join(names[place].strip() for place in clock)
     clock = None if time in names else clock
     numbers = _numbers(names, rows if units is None else rows[1:], decimal)
-    return Dialect(encoding, separator, decimal, first, titles, units, clock, time, numbers, named, ending)
+    cells = (row[n].strip() for row in rows for n in sorted(numbers) if n < len(row))
+    spaced = next(filter(_SPACED.fullmatch, cells), "")
+    return Dialect(encoding, separator, decimal, first, titles, units, clock, time, numbers, named, spaced, ending)
 
 
 def _ending(text: str, separator: str) -> str:
@@ -224,7 +232,7 @@ def _decimal(names: Sequence[str], rows: Sequence[Sequence[str]], separator: str
     both = {sign for row in rows for cell in row if (sign := _sign_beside_thousands(cell.strip()))}
     for row in rows:
         for name, cell in zip_longest(names, row, fillvalue=""):
-            text = cell.strip()
+            text = _unspaced(cell.strip())
             if "," in both and _GROUPED_BY_POINTS.fullmatch(text):
                 comma, sure = comma or (text, name), True
             elif "," in text and _COMMA.fullmatch(text) and not (both == {"."} and _THOUSANDS.fullmatch(text)):
@@ -291,12 +299,21 @@ def _sign_beside_thousands(text: str) -> str:
     return ""
 
 
+def _unspaced(text: str) -> str:
+    """Without spaces or apostrophes between the thousands of a number."""
+    found = _SPACED.fullmatch(text)
+    return text if found is None else text.replace(found[1], "")
+
+
 def plain_number(text: str, decimal: str) -> str:
     """A number with a point, and nothing between thousands; another text as it is.
 
     >>> plain_number("1.234,5", ","), plain_number("1.234", ","), plain_number("1,234.5", "."), plain_number("1.2,5", ",")
     ('1234.5', '1234', '1234.5', '1.2,5')
+    >>> plain_number("1 234,5", ","), plain_number("1'234'567.5", "."), plain_number("12 34", ".")
+    ('1234.5', '1234567.5', '12 34')
     """
+    text = _unspaced(text)
     if decimal == ",":
         text = text.replace(".", "") if _GROUPED_BY_POINTS.fullmatch(text) else text
         return text.replace(",", ".") if _COMMA.fullmatch(text) else text

@@ -225,7 +225,10 @@ def _without_point(text: str, decimal: str, of_numbers: bool) -> Any:
     try:
         return float(text.replace(",", ".", 1) if decimal == "," else text)
     except ValueError:
-        return None if of_numbers and text.strip().lower() in NOTHING else text
+        if not of_numbers or text.strip().lower() in NOTHING:
+            return None if of_numbers else text
+        plain = plain_number(text.strip(), decimal)
+        return _cell(plain) if plain != text and reads_as_number(plain) else text
 
 
 def _parquet(place: Place, how: How) -> Iterator[Row]:

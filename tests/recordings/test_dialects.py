@@ -155,6 +155,17 @@ def test_commas_are_between_thousands_where_a_number_has_a_point_too(tmp_path):
     assert [row["a"] for row in read(written(tmp_path / "a.csv", text))[0]] == [1234.5, 980.25, 1_000_000]
 
 
+@pytest.mark.parametrize("space", [" ", "'", "\u00a0", "\u202f", "\u2019"])
+def test_spaces_and_apostrophes_are_between_thousands_too(tmp_path, space):
+    text = "a;id\n1_234,5;12_34\n-980,25;x\n1_000_000;y\n1_00,5;z\n".replace("_", space) + "7;w\n" * 30
+    found, said = read(written(tmp_path / "a.csv", text))
+    assert [row["a"] for row in found[:4]] == [1234.5, -980.25, 1_000_000, f"1{space}00,5"]
+    assert found[0]["id"] == f"12{space}34", "no number"
+    assert said == [
+        "read as CSV with semicolons between cells; decimal commas; {!r} read as 1234.5".format(f"1{space}234,5")
+    ]
+
+
 def test_a_first_row_of_texts_or_of_nothing_holds_no_units(tmp_path):
     assert len(read(written(tmp_path / "a.csv", "a,label\n,walk\n1.5,run\n"))[0]) == 2
     assert len(read(written(tmp_path / "b.csv", "a,b\n-,n/a\n1.5,2\n"))[0]) == 2
