@@ -97,7 +97,7 @@ def filter_learned(data: Recordings, recipe: Recipe, learned: Learned, late: int
         return recipe
     learned = learned._replace(directions=None, joint=0)  # they know labels: of the people left out here too
     inner = list(left_out(data, recipe, learned, features(learned, recipe, data.X), late, start))
-    return replace(recipe, filter=learn_transitions(inner, recipe.filter.switch))
+    return replace(recipe, filter=replace(learn_transitions(inner, recipe.filter.stated), hop=recipe.filter.hop))
 
 
 def calibration(runs: Runs, name: str) -> float | None:

@@ -102,9 +102,10 @@ def fit_job(
     composition, output, picture, stated = ready(asked)
     settings = composition.settings
     recipe, numbers = recipe_of(composition), len(composition.columns)
-    ways = report.ways_of(recipe, settings.learner.name, numbers)
     with Progress() as progress:
         data_read, late = windows or read_recordings(asked, settings, say, doubt, progress)
+        recipe = timed(recipe, settings, data_read, asked)
+        ways = report.ways_of(recipe, settings.learner.name, numbers)
         refuse_too_little(data_read.data)
         new = _read_new(asked, settings, data_read.data, say, doubt, progress)
         say(described(recipe))
@@ -289,6 +290,18 @@ def recipe_of(composition: Composition) -> Recipe:
     if smoothing.probabilities:
         return replace(recipe, filter=cast(Transitions, smoothing))
     return replace(recipe, smooth=cast(Smoothing, smoothing).smooth)
+
+
+def timed(recipe: Recipe, settings: Settings, read: Read, asked: Asked) -> Recipe:
+    """The recipe with the time between two rows, by which a filter of a job without windows knows how long they last."""
+    if recipe.filter is None or settings.window is not None:
+        return recipe
+    lasts, has_times = recipe.filter.lasts, settings.source.time is not None or asked.time is not None
+    if lasts and not (has_times or settings.source.format == "raw"):
+        raise ConfigError("lasts needs the times of rows: set [source] time, or name their column with --time.")
+    if lasts and lasts <= read.hop:
+        raise ConfigError(f"lasts must be longer than the usual time between two rows ({read.hop:g} s); got {lasts:g} s.")
+    return replace(recipe, filter=replace(recipe.filter, hop=read.hop if has_times else 0.0))
 
 
 def described(recipe: Recipe) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from streamjobs.errors import ConfigError
 from streamjobs.fit import choosing
 from streamjobs.fit.choosing import Candidate, Choice
-from streamjobs.fit.fitting import Asked, read_recordings, recipe_of, refuse_too_little, table_of
+from streamjobs.fit.fitting import Asked, read_recordings, recipe_of, refuse_too_little, table_of, timed
 from streamjobs.fit.progress import Progress
 from streamjobs.fit.reading import Read
 from streamjobs.replay.tuning import rewritten
@@ -50,12 +50,14 @@ def propose(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
     with Progress() as progress:
         read, late = read_recordings(asked, composition.settings, say, doubt, progress)
         refuse_too_little(read.data)
+        recipe = timed(recipe, composition.settings, read, asked)
+        assert recipe.filter is not None
         read = read._replace(data=read.data._replace(kept={}))
         columns = choosing.columns_of(kind, dim, more)
         people = len(set(read.data.person.tolist()))
         progress.stage("leaving each person out", people * len(columns))
         with_map = choosing.with_map(recipe, composition.map)
-        choice = choosing.choose(read.data, columns, with_map, late, progress.step, recipe.filter.switch, stated)
+        choice = choosing.choose(read.data, columns, with_map, late, progress.step, recipe.filter.stated, stated)
     best, cheapest = (choosing.tables_of(one.candidate, table, kept) for one in (choice.best, choice.cheapest))
     lines = None if choice.cheapest is choice.best else toml(cheapest)
     windows = _windows_of(choice.best.candidate, read, columns, late)

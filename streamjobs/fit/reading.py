@@ -16,7 +16,7 @@ from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record
 from streamjobs.errors import ConfigError
-from streamjobs.fit.recordings import Recordings, Unlabelled, begins
+from streamjobs.fit.recordings import CLOSE, Recordings, Unlabelled, begins
 from streamjobs.recordings.places import natural
 from streamjobs.recordings.survey import MOST_UNSTATED
 from streamjobs.replay.engine import Replay, Tally
@@ -122,13 +122,13 @@ def read(
 
 
 def _pause(rows: _Rows) -> float:
-    """Seconds, the median between two rows of a person."""
+    """Seconds, the median between two rows of a person; rounded, because times since 1970 have few digits."""
     newest, pauses = dict[str, float](), []
     for key, end in zip(rows.keys, rows.ends, strict=True):
         pauses.append(end - newest.get(key, end))
         newest[key] = end
     later = [pause for pause in pauses if pause > 0]
-    return float(np.median(later)) if later else 1.0
+    return round(float(np.median(later)), 6) or CLOSE if later else 1.0
 
 
 def _unmatched(tally: Tally, met: int) -> list[str]:

@@ -158,8 +158,8 @@ class HeadSection(NamedSection):
         "this row and the rows before; 'streamjobs fit' learns how"
     )
     lasts: Seconds | None = optional(
-        "with filter: how long an activity lasts on average, with [window] (duration, or seconds); absent: as "
-        "in the recordings of 'streamjobs fit'"
+        "with filter: how long an activity lasts on average (duration, or seconds); absent: as in the recordings of "
+        "'streamjobs fit'"
     )
     clip_target: float | None = optional(
         "regression: longest distance of a label from the key's running mean, in running standard deviations; a label "

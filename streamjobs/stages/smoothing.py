@@ -33,6 +33,7 @@ from streamjobs.stages.stage import JobStage, Shape
 FLOOR = 1e-4  # of what a row says for a class: no row alone rules one out
 MOST_RAISED = 100.0  # of a logarithm of odds
 FURTHEST = 1e300  # of a squared distance
+MOST_OFTEN = 0.99  # highest chance of a change that `lasts` states
 FIRST = 20  # labels of a run of equal ones that refute: later ones may belong to what ended meanwhile
 MOVED = 0.5  # part of a chance that a label moves
 NOTHING = np.zeros(0, np.int64), np.zeros(0)
@@ -122,15 +123,23 @@ class Transitions(JobStage):
     sharpness: float = 0.0  # what a difference of scores counts; 0: as the population says
     switch: float = 0.0  # chance that the class of a row is not that of the row before; 0: as the population says
     changes: Changes | None = None  # of the population; None: every row has the same chance
+    lasts: float = 0.0  # seconds that a class lasts on average, of a job without windows, in place of switch; 0: not stated
+    hop: float = 0.0  # seconds between two rows of the population without windows; 0: not known, as one second
 
     def __post_init__(self) -> None:
         require(self, "sharpness", 0 <= self.sharpness <= 1e3, "0 to 1000")
         require(self, "switch", 0 <= self.switch < 1, "0 or more, below 1")
+        require(self, "hop", 0 <= self.hop < math.inf, "0 or more seconds")
+
+    @property
+    def stated(self) -> float:
+        """The chance of a change that the job states; 0: none."""
+        return min((self.hop or 1.0) / self.lasts, MOST_OFTEN) if self.lasts else self.switch
 
     @property
     def table(self) -> dict[str, Any]:
         """What a population's file keeps."""
-        numbers = {"sharpness": self.sharpness, "switch": self.switch}
+        numbers = {"sharpness": self.sharpness, "switch": self.switch} | ({"hop": self.hop} if self.hop else {})
         return numbers if self.changes is None else numbers | {"changes": self.changes._asdict()}
 
     @classmethod
@@ -142,11 +151,12 @@ class Transitions(JobStage):
             expected, finite = classes * (classes + 1) // 2, np.isfinite([*changes.whitening, *changes[1:]]).all()
             if len(changes.whitening) != expected or not finite:
                 raise ValueError(f"expected {expected} finite numbers as whitening of a filter, got {changes!r:.200}")
-        return cls(sharpness=float(table["sharpness"]), switch=float(table["switch"]), changes=changes)
+        hop = float(table.get("hop", 0.0))
+        return cls(sharpness=float(table["sharpness"]), switch=float(table["switch"]), changes=changes, hop=hop)
 
     def taught(self, learned: "Transitions | None") -> "Transitions":
-        """The stage with the numbers of a population, but for a `switch` of its own."""
-        return self if learned is None else replace(learned, switch=self.switch or learned.switch)
+        """The stage with the numbers of a population, but for the chance of a change that the job states."""
+        return self if learned is None else replace(learned, switch=replace(self, hop=learned.hop).stated or learned.switch)
 
     def begin(self, shape: Shape, seed: int) -> TransitionsState | ChangesState:
         start = TransitionsState(np.zeros(shape.targets), 0)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -142,6 +143,30 @@ def test_the_chance_of_a_switch_may_be_the_jobs(tmp_path):
     assert isinstance(learned, Transitions) and learned.switch > 0 and learned.sharpness > 0
     assert stated == replace(learned, switch=1 / 40)
     assert job_of(path).fingerprint == job_of(job_file(tmp_path, HMM)).fingerprint
+
+
+def test_without_windows_an_activity_lasts_as_long_as_rows_are_apart(tmp_path, capsys):
+    """In time of the recordings' rows; a population of before, which does not know them, goes on as it was."""
+    text = re.sub(r"\[window\][^\[]*", "", HMM).replace('name = "ald"\nbudget = 20\n[head]\n', "")
+    lasting = text.replace('"hmm"', '"hmm"\nlasts = "40s"')
+    for pace in (1.0, 5.0):
+        table = [row | {"ts": 1.7e9 + pace * (row["ts"] - 1.7e9)} for row in rows(people=2)]
+        recordings, path = as_csv(tmp_path / "people.csv", table), job_file(tmp_path, lasting)
+        assert command("fit", path, "--input", recordings, "--no-report", "--force") == 0
+        stage, population = job_of(path).steps.smoothing, decode((tmp_path / "population.state").read_bytes())
+        assert stage == population.transitions and stage.switch == pytest.approx(pace * 0.1 / 40, rel=1e-4)
+    longer = job_of(job_file(tmp_path, text.replace('"hmm"', '"hmm"\nlasts = "80s"')))
+    assert longer.steps.smoothing == replace(stage, switch=stage.switch / 2)
+    before = encode(population._replace(transitions=replace(stage, hop=0.0)))
+    (tmp_path / "population.state").write_bytes(before)
+    old = job_of(path)
+    assert old.steps.smoothing.switch == 1 / 80 and old.fingerprint == longer.fingerprint and b"hop" not in before
+    job_file(tmp_path, lasting.replace("40s", "200ms"))
+    assert command("fit", path, "--input", recordings, "--no-report", "--force") == 2
+    assert "longer than the usual time between two rows (0.5 s); got 0.2 s" in capsys.readouterr().err
+    job_file(tmp_path, lasting.replace('time = "ts"\n', ""))
+    assert command("fit", path, "--input", recordings, "--no-report", "--force") == 2
+    assert "lasts needs the times of rows" in capsys.readouterr().err
 
 
 def test_what_does_not_fit_is_refused(tmp_path):

@@ -189,8 +189,9 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
 def _smoothing(head: HeadSection, windows: Windows | None) -> Smoothing | Transitions | None:
     if head.filter is None:
         return Smoothing(smooth=head.smooth) if head.smooth > 0 else None
-    hop = 1.0 if windows is None else windows.hop
-    return Transitions(switch=0.0 if head.lasts is None else hop / head.lasts)
+    if head.lasts is None:
+        return Transitions()
+    return Transitions(lasts=head.lasts) if windows is None else Transitions(switch=windows.hop / head.lasts)
 
 
 def _map_and_learner(settings: Settings, learners: Mapping[str, Learner]) -> tuple[Learner | None, Learner]:
