@@ -134,7 +134,7 @@ class Changelog:
         """Commit the open transaction and begin the next one."""
         with self._translated_errors():
             if not self._producer._txn_manager.is_in_transaction():
-                raise FencedError(self._taken_over("its producer has failed"))
+                raise errors.IllegalOperation("its producer has failed")
             await self._producer.commit_transaction()
             self._joined, self._committed = None, time.monotonic()
             await self._producer.begin_transaction()
@@ -144,6 +144,8 @@ class Changelog:
         try:
             yield
         except FENCED as error:
+            if has_expired(error, self._producer):
+                raise DeliveryError(f"topic {self.topic}[{self.partition}]: {EXPIRED}") from error
             raise FencedError(self._taken_over(type(error).__name__)) from error
         except errors.MessageSizeTooLargeError as error:
             largest = max(len(data or b"") for _, data in snapshots)

@@ -74,8 +74,10 @@ def reason(error: Exception) -> str:
 
 def has_expired(error: BaseException, producer: Any = None) -> bool:
     """Whether the broker has forgotten the transactional id of an idle producer. producer: the one that raised it."""
-    if producer is not None and isinstance(error, IllegalOperation):  # it failed before
-        error = producer._sender.sender_task.exception() or error
+    sender = getattr(producer, "_sender", None)
+    task = sender.sender_task if sender is not None and isinstance(error, IllegalOperation) else None
+    if task is not None and task.done() and not task.cancelled():  # it failed before
+        error = task.exception() or error
     return isinstance(error.__cause__ or error, InvalidProducerIdMapping)
 
 

@@ -215,11 +215,11 @@ class Outbox:
             topic = self.unacknowledged.get(future, "")
             try:
                 await future
-            except FENCED as error:
-                raise self._taken_over(topic, error) from error
             except Exception as error:
-                if has_expired(error):
+                if has_expired(error, self.producer()):
                     raise DeliveryError(f"topic {topic}[{self.partition}]: {EXPIRED}") from error
+                if isinstance(error, FENCED):
+                    raise self._taken_over(topic, error) from error
                 raise DeliveryError(
                     f"topic {topic}[{self.partition}]: the broker refused outputs ({reason(error)}). "
                     "Their input is not acknowledged and is read again at the next start; check that the topic exists, that "

@@ -1,6 +1,7 @@
 """exactly_once: a checkpoint is one transaction, and what a crash, a refusal or a slow broker leaves of it."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from aiokafka.errors import InvalidProducerIdMapping, KafkaError, ProducerFenced
@@ -126,6 +127,11 @@ def test_a_transactional_id_that_expired_is_told():
         changelog = Changelog({}, "job", "log", 2)
         with pytest.raises(DeliveryError, match="has forgotten"), changelog._translated_errors([]):
             raise refusal
+        failed = asyncio.get_running_loop().create_future()  # what a producer raises once its sender has met the refusal
+        failed.set_exception(refusal)
+        changelog._producer._sender = SimpleNamespace(sender_task=failed)
+        with pytest.raises(DeliveryError, match="has forgotten"):
+            await changelog.commit()
 
     asyncio.run(body())
 
