@@ -77,6 +77,12 @@ def create(
         job_sinks=job.sinks,
         state_bytes=job.state_bytes,
     )
+    before = {*job.sinks.values()} - {one.name for one in new}
+    if before and any(one.role == "state" for one in new):
+        note(
+            f"{', '.join(sorted(before))} existed before: if another job writes there, outputs of both have the same ids "
+            "and readers drop some; name topics of this job in [sinks]"
+        )
     if grant and rights is not None:
         from streamjobs.kafka.acls import grant as granted
 

@@ -15,7 +15,8 @@ from streamjobs.commands.describe import stage_in_words
 from streamjobs.core.job import Job
 from streamjobs.demo.show import _open_page
 from streamjobs.errors import ConfigError
-from streamjobs.job_files import load_job
+from streamjobs.job_files import job_of, load_job
+from streamjobs.kafka import topics
 from streamjobs.settings.load import settings_from
 from tests.commands.jobs import JOB, as_csv, as_npz, command, job_file, jsonl, rows
 from tests.core.drawn_jobs import drawn
@@ -235,3 +236,15 @@ def test_the_demo_opens_its_page_where_there_are_a_browser_and_a_terminal(
     _open_page(tmp_path / "log", screen, browser=bool(browser))
     assert told == ["The worker's live page: http://127.0.0.1:4711/"]
     assert seen == (["http://127.0.0.1:4711/"] if opened else [])
+
+
+@pytest.mark.parametrize("new", [{"input", "state", "output"}, {"state"}, set()])
+def test_topics_create_names_outputs_that_another_job_may_write(tmp_path, monkeypatch, capsys, new):
+    job = job_file(tmp_path)
+    made = job_of(job)
+    planned = topics.plan(made.settings, made.sinks, 4)
+    created = [one for one in planned if (one.role if one.role in ("input", "state") else "output") in new]
+    monkeypatch.setattr(topics, "create", lambda *_, **__: created)
+    assert command("topics", "create", job) == 0
+    said = "imu.predictions existed before: if another job writes there, outputs of both have the same ids"
+    assert (said in capsys.readouterr().err) == (new == {"state"})
