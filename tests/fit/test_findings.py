@@ -55,6 +55,18 @@ def test_a_recording_looks_mislabelled_if_it_is_decided_unlike_others_of_its_lab
     assert findings.suspicious(_runs(decided, labels, windows=5), "frozen", NAMES, _called) == []  # too short
 
 
+@pytest.mark.parametrize("people", [3, 5, 10])
+def test_the_mean_of_other_people_is_within_the_stated_shares_in_nine_of_ten_cases(people):
+    """Shares of right windows with a long tail, as people have them."""
+    random = np.random.default_rng(people)
+    shares = random.beta(18.0, 2.0, size=(2000, people + findings.OTHERS))
+    ranges = np.array([findings.of_others(one[:people]) for one in shares])
+    others = shares[:, people:].mean(axis=1)
+    within = ((ranges[:, 0] <= others) & (others <= ranges[:, 1])).mean()
+    assert 0.85 < within < 0.94, within
+    assert findings.of_others(np.array([0.99, 1.0, 1.0]))[1] == 1.0
+
+
 GOOD, POOR = np.array([0.95, 0.94, 0.96]), np.array([0.7, 0.72, 0.74])
 CURVES = {gain: Curve([2, 3], [0.9, 0.95], gain, 3) for gain in (0.001, 0.02)}
 

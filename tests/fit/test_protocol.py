@@ -158,4 +158,8 @@ def test_the_closing_line_says_what_the_population_does_without_labels_beside_bo
     assert "Without any label of the person: 75.4%." in line
     assert "before a label of it: 10.2% (worst person 5.2%; the first window alone: 12.5%)." in line
     assert differ == "People differ: about one new person in 3 is below the worst of these 2."
+    for one in runs.values():
+        one[2, 0] = one[0, 0]
+    differ = summary(Evaluated("t", data, runs, ["job", "frozen"], "frozen", 20, 1))[1]
+    assert differ.endswith("The mean of 3 other people is probably (9 of 10 times) 90.0% to 90.0%.")
     assert "the last label seen: 60.0%; the most frequent label so far: 30.0%." in line

@@ -24,6 +24,9 @@ RIDGE = 0.01  # added to all variances, each 1, where numbers are compared toget
 HALF = 0.5  # right windows, below which a job is not worth running
 MATTERS = 0.005  # of accuracy
 WEAK = 0.8  # accuracy of a person that asks for a look
+LEAST_PEOPLE = 3  # who show how far people differ
+OTHERS = 3  # people, of whom a mean is foretold
+NORMAL = 1.6449  # 95 % of a normal distribution are below
 WORTH_IT = 0.01  # of accuracy, that makes more people worth their recordings
 
 
@@ -43,6 +46,18 @@ class Confused(NamedTuple):
     truth: str
     decided: str
     share: float  # of the windows of `truth`
+
+
+def of_others(shares: Array) -> tuple[float, float]:
+    """Between what the mean share of OTHERS other people lies in 9 of 10 cases, if they are drawn as these people were.
+
+    Student's interval, its quantile to second order in 1 / degrees of freedom.
+    """
+    n, z = len(shares), NORMAL
+    free = n - 1
+    quantile = z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
+    off, mean = quantile * float(np.std(shares, ddof=1)) * np.sqrt(1 / n + 1 / OTHERS), float(np.mean(shares))
+    return max(0.0, mean - off), min(1.0, mean + off)
 
 
 def suspicious(

@@ -149,6 +149,9 @@ def summary(evaluated: Evaluated) -> list[str]:
     ]
     if len(every) > 1:
         lines.append(f"People differ: about one new person in {len(every) + 1} is below the worst of these {len(every)}.")
+    if len(every) >= findings.LEAST_PEOPLE:
+        low, high = findings.of_others(every)
+        lines[-1] += f" The mean of {findings.OTHERS} other people is probably (9 of 10 times) {low:.1%} to {high:.1%}."
     if (error := calibration(runs, job)) is not None:
         lines.append(f"The score is a probability; it is off by {error:.3f} on average (expected calibration error).")
     linear = next((name for name in ways[1:] if name == "linear, gated"), None)
