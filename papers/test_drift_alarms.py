@@ -71,3 +71,16 @@ def test_the_three_watches_find_what_each_is_there_for():
     print(heard)
     assert "row" in heard["rows"]
     assert heard["columns"] == {"level"}
+
+
+def test_charts_that_learn_from_as_many_rows_as_init_writes_find_more_small_shifts(monkeypatch):
+    monkeypatch.setattr(figures, "AT", 3000)
+    drift = {"watch": watches.WATCHES, "false_alarms": watches.STATED}
+    table, found = watches.table(3, watches.WATCHES), np.zeros(2, int)
+    ways = [composition_from(table | {"drift": drift | more}).watches[0] for more in ({}, {"learn": watches.LEARN})]
+    for trial in range(watches.FIRST, watches.FIRST + 20):
+        rows = figures.changed(*figures.still("sinusoid", 3, 3000 + figures.WITHIN, trial), "third +1 sd", trial)
+        for n, way in enumerate(ways):
+            found[n] += watches.follow(way, {}, rows, trial)[1][3000:].any()
+    print(found)
+    assert found[1] >= found[0] + 4 and found[1] >= 17
