@@ -1,4 +1,7 @@
-"""What operators do to a cluster under running workers: partitions moved between nodes, and clients held to a quota."""
+"""What operators do to a cluster under running workers.
+
+Partitions are moved between nodes, preferred leaders elected, the group's offsets deleted, and clients held to a quota.
+"""
 
 import asyncio
 import subprocess
@@ -8,13 +11,16 @@ from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol.admin import AlterPartitionReassignmentsRequest
+from confluent_kafka import ElectionType, TopicPartition
 
 from streamjobs.kafka.devbroker import jars
+from streamjobs.kafka.topic_id import MISSING, topic_ids
 from tests.brokers.cluster import NODES
 from tests.brokers.kafka_job import until
 from tests.faults.case import Case, retried
 
-INTERNAL = ("__transaction_state", "__consumer_offsets")
+OFFSETS = "__consumer_offsets"
+INTERNAL = ("__transaction_state", OFFSETS)
 TURNS: tuple[tuple[int, ...], ...] = ((1, 2), (2, 3), (3, 1), NODES)  # replicas, the preferred leader first
 QUOTA = 20_000  # bytes a second that each client may write and read
 HELD = 20.0  # seconds
@@ -39,6 +45,51 @@ def _led_from(case: Case, names: Sequence[str]) -> set[int]:
     """The nodes that lead any partition of these topics."""
     found = retried(lambda: case.job.admin.list_topics(timeout=10))
     return {part.leader for name in names for part in found.topics[name].partitions.values()}
+
+
+def preferred(case: Case) -> None:
+    """Each node restarted, so that others lead, and all preferred leaders elected again while outputs are open."""
+    job, cluster = case.make_job(), case.cluster
+    case.run_two_workers()
+    case.start_load(60)
+    moved = 0
+    for node in cluster.nodes:
+        case.wait_for_commits()
+        cluster.stop(node)
+        until(lambda node=node: node not in cluster.alive(), "the node gone from the metadata", 90)  # type: ignore[misc]
+        cluster.restart(node)
+        cluster.in_sync()
+        case.wait_for_open_outputs()
+        away = [place for place, (leader, first) in _leaders(case).items() if leader != first]
+        moved += len(away)
+        job.admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(*place) for place in away]).result(30)
+        until(lambda: all(leader == first for leader, first in _leaders(case).values()), "preferred leaders", 90)
+        case.wait_for_commits()
+    assert moved, "every leader was the preferred one"
+    case.prove(f"{moved} leaders moved back by 3 preferred elections")
+
+
+def _leaders(case: Case) -> dict[tuple[str, int], tuple[int, int]]:
+    """The leader and the preferred one of each partition."""
+    found = retried(lambda: case.job.admin.list_topics(timeout=10)).topics
+    return {(name, one.id): (one.leader, one.replicas[0]) for name in found for one in found[name].partitions.values()}
+
+
+def offsets_gone(case: Case) -> None:
+    """The topic with the offsets of all groups deleted under two workers: they commit again, and repeat nothing."""
+    job = case.make_job()
+    workers = case.run_two_workers()
+    case.start_load(40)
+    case.wait_for_commits(len(case.records) // 10)
+    before = topic_ids(job.admin, [OFFSETS])[OFFSETS]
+    (deleted,) = job.admin.delete_topics([OFFSETS]).values()
+    deleted.result(30)
+    until(lambda: topic_ids(job.admin, [OFFSETS])[OFFSETS] not in (before, MISSING), f"a new {OFFSETS}", 90)
+    case.wait_for_commits(len(case.records) // 10)
+    for worker in workers:
+        worker.assert_running()
+    case.wait_for_two_members()
+    case.prove(f"{OFFSETS} {before} became {topic_ids(job.admin, [OFFSETS])[OFFSETS]}, both workers went on")
 
 
 async def _reassign(bootstrap: str, names: Sequence[str], replicas: Sequence[int]) -> None:

@@ -75,6 +75,8 @@ CASES: dict[str, Do] = {
     **{f"back-{kind}": rollback.rolled_back(kind) for kind in rollback.KINDS},
     "grown": growth.grown,
     "moved": operations.moved,
+    "preferred": operations.preferred,
+    "offsets": operations.offsets_gone,
     "throttled": operations.throttled,
 }
 
