@@ -65,16 +65,18 @@ def read_table(path: Path | str) -> dict[str, Any]:
     return table_of(data, str(path))
 
 
-def located(table: Mapping[str, Any], path: Path | str) -> dict[str, Any]:
+def located(table: Mapping[str, Any], path: Path | str, to_write: str = "") -> dict[str, Any]:
     """The table of a job file with the files that it names relative to its own folder.
 
     A file that is only in the current folder is used from there, with a warning: job files up to 0.2 meant that folder.
+    to_write: the section with a file that is not read, such as "population"; it is always in the job file's folder.
     """
     placed = {name: dict(section) if isinstance(section, dict) else section for name, section in table.items()}
     for section, settings in placed.items():
         for name, file in settings.items() if isinstance(settings, dict) else ():
             if isinstance(file, str) and file and (name.endswith("_file") or (section, name) in FILES):
-                settings[name] = _located(file, Path(path), f"[{section}] {name}")
+                there = Path(path).parent / file
+                settings[name] = str(there) if section == to_write else _located(file, Path(path), f"[{section}] {name}")
     return placed
 
 

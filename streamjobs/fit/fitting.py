@@ -226,7 +226,7 @@ def table_of(asked: Asked) -> tuple[dict[str, Any], Path | None, bool]:
     A job without [population] is fitted as if it named the output.
     """
     path, output = asked.job, asked.output
-    table = located(read_table(path), path)
+    table = located(read_table(path), path, to_write="population")
     stated = "population" in table
     if not stated:
         source = table.get("source", {})

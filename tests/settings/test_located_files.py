@@ -45,6 +45,8 @@ def test_a_file_that_is_only_in_the_current_folder_is_used_with_a_warning(
     Path("p.state").touch()
     with pytest.warns(UserWarning, match=r"\[population\] file: jobs/p.state does not exist, p.state in the current folder"):
         assert located({"population": {"file": "p.state"}}, "jobs/job.toml") == {"population": {"file": "p.state"}}
+    written = located({"population": {"file": "p.state"}}, "jobs/job.toml", to_write="population")
+    assert written == {"population": {"file": "jobs/p.state"}}  # the file there is another job's
 
 
 def test_a_file_from_the_environment_is_relative_to_the_current_folder(tmp_path: Path) -> None:
