@@ -354,6 +354,6 @@ def _said(guessed: "Guess", missing: str | None) -> Iterator[str]:
     if guessed.gaps.lacking and missing is not None:
         yield f"proposed: missing = {missing!r}"
     for name, why in list(guessed.left_out.items())[:MOST_LEFT_OUT]:
-        yield one_line(f"left out of x: {name}: {why}")
+        yield one_line(f"left out of x: {name or repr(name)}: {why}")
     if len(guessed.left_out) > MOST_LEFT_OUT:
         yield f"left out of x: {len(guessed.left_out) - MOST_LEFT_OUT} more"

@@ -248,12 +248,14 @@ def test_what_counts_or_names_rows_is_no_signal(tmp_path, printed):
         row=random,
         room_id=lambda i: i % 3,
         a=random,
+        **{"": lambda i: i % 3},
     )
     found = printed(as_csv(tmp_path / "a.csv", made))
     assert found.source["fields"] == ["a"] and found.says("key person")
     assert found.says("left out of x: id: is different in every row")
     assert found.says("left out of x: steps: rises in every row: a time or a counter")
     assert found.says("left out of x: row: not a signal, by its name") and found.says("left out of x: room_id: not a signal")
+    assert found.says("left out of x: '': it has no name")
 
 
 def test_lists_that_cannot_be_distinguished_are_left_to_the_user(tmp_path, printed):

@@ -42,7 +42,9 @@ def x_of(
         if column.name in left_out:
             continue
         why = None if column.texts else why_no_number(column)
-        if not column.name or plain_name(column.name) in ASIDE or plain_name(column.name).endswith("_id"):
+        if not column.name:
+            why = "it has no name"
+        elif plain_name(column.name) in ASIDE or plain_name(column.name).endswith("_id"):
             why = "not a signal, by its name"
         elif column.kind == "number" and column.distinct <= 2 and plain_name(column.name).split("_")[-1] in FAULT_WORDS:
             why = f"marks faults, by its name, which an alarm must not depend on; --label {column.name} predicts it"
