@@ -124,9 +124,11 @@ def _rows(options: argparse.Namespace, tasks: Sequence[Task]) -> Iterator[tuple[
             number, row = done.get()
             print("\n".join(table([row])[1:]), flush=True)
             yield tasks[number], row
-    finally:
+    except BaseException:
         for worker in workers:
             worker.terminate()  # which it takes as Ctrl-C, to end its nodes
+        raise
+    finally:
         for worker in workers:
             worker.join()
 
