@@ -54,15 +54,24 @@ class Restored(NamedTuple):
 class _Situation(NamedTuple):
     present: Origin
     read_at: dict[int, int]  # end offsets of the changelog
-    committed: dict[int, int]  # the group's next input offsets
     commits: dict[int, Commit]  # the group's
-    laid_out: dict[int, int]  # for how many partitions the commits say that states are laid out, 0: unknown
-    settled: list[int]  # partitions with an offset committed with the present changelog, which has what was written
-    written: dict[int, int]  # of partitions with an offset committed with it: up to where, by that commit
     first: dict[int, int]  # first offsets of the input
 
     def origin(self, number: int) -> Origin:
-        return self.present._replace(partitions=self.laid_out.get(number, 0))
+        commit = self.commits.get(number)
+        return self.present._replace(partitions=(marked(commit.metadata) or 0) if commit is not None else 0)
+
+    def committed(self, number: int, otherwise: int) -> int:
+        """The group's next input offset; `otherwise` without one."""
+        commit = self.commits.get(number)
+        return otherwise if commit is None else commit.offset
+
+    def written(self, number: int) -> int | None:
+        """Up to where a commit says that the present changelog has states; None without a commit with it."""
+        commit = self.commits.get(number)
+        if commit is None or changelog_of(commit.metadata) != self.present.changelog_id:
+            return None
+        return states_of(commit.metadata)
 
     def lost(self, number: int, copies: Iterable[LocalCopy] = ()) -> int:
         """How many offsets the changelog has lost, by the group's commit and these local stores.
@@ -70,11 +79,18 @@ class _Situation(NamedTuple):
         So many records go before those that are written to it: a local store reads only what comes after what it holds.
         """
         present = [copy.reached + 1 for copy in copies if copy.marks.get("changelog") == self.present.changelog_id]
-        return max(0, max([self.written.get(number, 0), *present]) - self.read_at[number])
+        return max(0, max([self.written(number) or 0, *present]) - self.read_at[number])
+
+    @property
+    def settled(self) -> list[int]:
+        """Partitions with an offset committed with the present changelog, which has what was written."""
+        ends = sorted(self.read_at.items())
+        return [number for number, end in ends if (written := self.written(number)) is not None and written <= end]
 
     @property
     def unsettled(self) -> list[int]:
-        return [number for number in sorted(self.read_at) if number not in self.settled]
+        settled = self.settled
+        return [number for number in sorted(self.read_at) if number not in settled]
 
 
 def _situation(settings: Settings) -> _Situation:
@@ -93,16 +109,10 @@ def _situation(settings: Settings) -> _Situation:
             f"topic {changelog}: it has {many(len(read_at), 'partition')}, and this job has states in partition "
             f"{lacking[-1]} too. Delete the topic, run 'streamjobs topics create JOB', and repeat the command."
         )
-    known = {number: changelog_of(one.metadata) for number, one in commits.items()}
-    written = {number: states_of(one.metadata) for number, one in commits.items() if known[number] == present.changelog_id}
     return _Situation(
         present._replace(life=life_of(one.metadata for one in commits.values())),
         read_at,
-        {number: one.offset for number, one in commits.items()},
         dict(commits),
-        {number: marked(one.metadata) or 0 for number, one in commits.items()},
-        [number for number, end in sorted(read_at.items()) if number in written and written[number] <= end],
-        written,
         changelog_edit.first_offsets(settings, settings.source.topic),
     )
 
@@ -114,7 +124,7 @@ def accept(job: Job) -> Restored:
     """
     situation, held = _situation(job.settings), scan.newest_snapshots(job.settings, job.fingerprint).entries
     keys = {number: sum(entry.partition == number for entry in held.values()) for number in situation.unsettled}
-    offsets = {number: situation.committed.get(number, situation.first.get(number, 0)) for number in situation.unsettled}
+    offsets = {number: situation.committed(number, situation.first.get(number, 0)) for number in situation.unsettled}
     lost = {number: situation.lost(number) for number in offsets}
     states: dict[int, list[tuple[bytes, bytes | None]]] = {
         number: [(one.key, one.data) for one in held.values() if one.partition == number and count]
@@ -200,7 +210,7 @@ def _written_back(
             continue
         candidates = [_source(job, number, copy, on_state) for copy in former]
         source = max(candidates, key=lambda one: one.next_offset, default=Source(None, 0, 0))
-        committed = situation.committed.get(number, source.next_offset)
+        committed = situation.committed(number, source.next_offset)
         behind = max(0, committed - source.next_offset)
         problem = _problem(number, source, behind, situation.first.get(number, 0), reread, accept)
         if problem is not None:

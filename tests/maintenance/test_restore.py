@@ -75,7 +75,7 @@ def test_the_clock_of_a_commit_stays_where_its_offset_stays(end: int, clock: str
     monkeypatch.setattr(changelog_edit, "require_no_workers", lambda settings: None)
     monkeypatch.setattr(restore, "_is_former", lambda *_: True)
     commits = {0: Commit(120, "changelog=former progress=130 clock=9.5,2.5")}
-    situation = restore._Situation(Origin("imu", "", "now"), {0: 0}, {0: 120}, commits, {}, [], {}, {0: 0})
+    situation = restore._Situation(Origin("imu", "", "now"), {0: 0}, commits, {0: 0})
     copy = local(stored(JOB, samples(end, keys=4)))
     copy.marks = {"changelog": "former"}
     restore._written_back(JOB, situation, {}, {0: [copy]}, True, False, ignored)
@@ -96,7 +96,7 @@ def test_states_are_written_behind_what_the_changelog_has_lost(monkeypatch: pyte
         {0: Commit(120, "changelog=now states=50"), 1: Commit(120, "changelog=now states=40")},
         Origin("imu", "", "now"),
     )
-    situation = restore._Situation(now, {0: 40, 1: 40}, {0: 120, 1: 120}, commits, {}, [1], {0: 50, 1: 40}, {0: 0, 1: 0})
+    situation = restore._Situation(now, {0: 40, 1: 40}, commits, {0: 0, 1: 0})
     copies = {0: [local(states)], 1: [local(states)]}
     for (copy,), reached, changelog in ((copies[0], 47, "now"), (copies[1], 90, "former")):
         copy.reached, copy.marks = reached, {"changelog": changelog}
