@@ -143,10 +143,6 @@ class Changelog:
     def _translated_errors(self, snapshots: Sequence[tuple[bytes, bytes | None]] = ()) -> Iterator[None]:
         try:
             yield
-        except FENCED as error:
-            if has_expired(error, self._producer):
-                raise DeliveryError(f"topic {self.topic}[{self.partition}]: {EXPIRED}") from error
-            raise FencedError(self._taken_over(type(error).__name__)) from error
         except errors.MessageSizeTooLargeError as error:
             largest = max(len(data or b"") for _, data in snapshots)
             raise DeliveryError(
@@ -159,9 +155,11 @@ class Changelog:
                 f"({reason(error)}): it has no leader for the topic, it is too slow, or this worker is. Their input is not "
                 "acknowledged and is read again at the next start."
             ) from error
-        except errors.KafkaError as error:
-            if has_expired(error):
+        except (errors.KafkaError, *FENCED) as error:
+            if has_expired(error, self._producer):
                 raise DeliveryError(f"topic {self.topic}[{self.partition}]: {EXPIRED}") from error
+            if isinstance(error, FENCED):
+                raise FencedError(self._taken_over(type(error).__name__)) from error
             raise DeliveryError(
                 f"topic {self.topic}[{self.partition}]: the broker refused snapshots ({reason(error)}). "
                 "Their input is not acknowledged and is read again at the next start."
