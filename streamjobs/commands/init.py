@@ -277,7 +277,7 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
         whole = sample.topic.whole
         if sample.topic.mixed and guessed.key is not None and guessed.time is not None:
             keys, times = map(column_path(guessed.key).find, sample.topic.rows), map(moments_of(guessed), sample.topic.rows)
-            if seconds := math.ceil(behind(keys, times)):
+            if seconds := math.ceil(max(behind(map(repr, keys), times), default=0.0)):
                 remarks = [one for one in guessed.remarks if LATENESS not in one]
                 guessed = guessed._replace(remarks=[*remarks, MIXED.format(seconds=seconds)])
     else:

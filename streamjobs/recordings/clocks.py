@@ -75,11 +75,12 @@ def in_order(
             f"{wrong:,} {of} {'has' if wrong == 1 else 'have'} a {time!r} outside of the years 2000 to 2099, first of key "
             f"'{first:.40}': another unit, or a wrong clock; outside of the years 1970 to 9999 it is a dead letter"
         )
-    last, newest, falls, early = dict[str, float](), dict[str, float](), 0, 0
-    for key, moment in ((repr(owners[number]), moments[number]) for number in kept):
-        falls, early = falls + (moment < last.get(key, moment)), early + (moment < newest.get(key, moment))
-        last[key], newest[key] = moment, max(newest.get(key, moment), moment)
-    most = behind((owners[number] for number in kept), (moments[number] for number in kept))
+    last, falls, keys = dict[str, float](), 0, [repr(owners[number]) for number in kept]
+    for key, number in zip(keys, kept, strict=True):
+        falls += moments[number] < last.get(key, moments[number])
+        last[key] = moments[number]
+    ages = behind(keys, (moments[number] for number in kept))
+    most, early = max(ages, default=0.0), sum(age > 0 for age in ages)
     rest = f"up to {most:,.0f} s earlier than a row of their key before them"
     if falls >= max(LEAST_FALLS, OFTEN * len(rows)):
         said.append(
@@ -91,17 +92,17 @@ def in_order(
     return said, [rows[number] for number in kept], [owners[number] for number in kept]
 
 
-def behind(keys: Iterable[Any], times: Iterable[float]) -> float:
-    """By how much a record is older than one of its key before it, at most.
+def behind(keys: Iterable[str], times: Iterable[float]) -> list[float]:
+    """By how much each record is older than the newest of its key before it; 0 where it is not, or without a time.
 
-    >>> behind([b"a", b"b", b"a", b"a"], [3.0, 1.0, 2.5, float("nan")])
-    0.5
+    >>> behind(["a", "b", "a", "a"], [3.0, 1.0, 2.5, float("nan")])
+    [0.0, 0.0, 0.5, 0.0]
     """
-    newest, most = dict[str, float](), 0.0
-    for key, time_ in zip(map(repr, keys), times, strict=True):
+    newest, ages = dict[str, float](), list[float]()
+    for key, time_ in zip(keys, times, strict=True):
         newest[key] = max(newest.get(key, time_), time_)  # NaN counts as the time before it
-        most = max(most, newest[key] - time_)
-    return most
+        ages.append(max(0.0, newest[key] - time_))
+    return ages
 
 
 def flat(values: Sequence[Any]) -> list[float]:
