@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from streamjobs.core.decoding.keys import key_bytes
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import (
     ASIDE,
@@ -182,7 +183,8 @@ def guess_rows(
 
 
 def _may_be_key(value: Any) -> bool:
-    return bool(value) if isinstance(value, str) else isinstance(value, (int, float)) and float(value).is_integer()
+    """A whole number may also be one that a table has as a float."""
+    return key_bytes(value) is not None or (isinstance(value, float) and value.is_integer())
 
 
 def _with_late_labels(
