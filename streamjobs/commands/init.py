@@ -214,9 +214,9 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
         if not other.waits and other.tried[-1].fits:
             _tell(trial.lines())
             written, trial = sooner, other
-    text, learn = job_file_text(guessed, file, written._replace(own=False), trial), learning(guessed, written)
+    text, (_, why) = job_file_text(guessed, file, written._replace(own=False), trial), learning(guessed, written)
     _write(file, text)
-    _tell((*trial.lines(), *trial.off, *([f"[drift] learn: {learn.rpartition('  # ')[2]}"] if learn in text else [])))
+    _tell((*trial.lines(), *trial.off, *([f"[drift] learn: {why}"] if why in text else [])))
     return guessed
 
 

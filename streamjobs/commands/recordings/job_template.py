@@ -194,7 +194,7 @@ def job_file_text(
             tried="".join(f"# {one_line(line)}\n" for line in trial.lines()) if trial is not None else "",
             watch=json.dumps(watch),
             daily=DAILY if (taken.daily if taken is not None else daily) else "",
-            learn="" if isinstance(watch, str) else f"{learning(guessed, written)}\n",
+            learn="" if isinstance(watch, str) else "{}  # {}\n".format(*learning(guessed, written)),
             detector=SHORT.format(learn=max(LEAST_LEARN, short // LEARN_FROM), rows=short)
             if short and watch == "columns"
             else "",
@@ -204,14 +204,14 @@ def job_file_text(
     )
 
 
-def learning(guessed: "Guess", written: Written) -> str:
-    """The line with the rows that a list of watches learns from."""
+def learning(guessed: "Guess", written: Written) -> tuple[str, str]:
+    """The setting of the rows that a list of watches learns from, and why it is so."""
     rows = LEARN + BLOCKS
     when = f"row {rows + 1} of a key" + (f", {_span(rows * guessed.pause)}" if guessed.pause else "")
     if written.few:
-        why = f"the sample is short: 300 rows teach what is normal; {LEARN} find more small changes, none before {when}"
-        return f"# learn = {LEARN}  # {why}"
-    return f"learn = {LEARN}  # {LEARN} rows teach what is normal; no new level is found before {when}; {FEWER}"
+        short = "the sample is short: 300 rows teach what is normal"
+        return f"# learn = {LEARN}", f"{short}; {LEARN} find more small changes, none before {when}"
+    return f"learn = {LEARN}", f"{LEARN} rows teach what is normal; no new level is found before {when}; {FEWER}"
 
 
 def _labels(guessed: "Guess") -> str:
