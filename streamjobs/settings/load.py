@@ -6,14 +6,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from algorithms import SettingError
 from algorithms.common.settings import suggestion
 from streamjobs.errors import ConfigError
 from streamjobs.settings.composition import Composition, compose
 from streamjobs.settings.environment import PREFIX, SECTION_MODELS, beyond, overridden, oversized
 from streamjobs.settings.presets import filled
+from streamjobs.settings.rules import check_sections
 from streamjobs.settings.rules.broker import written_secrets
-from streamjobs.settings.rules.whole import check_sections
 from streamjobs.settings.sections import Settings
 from streamjobs.settings.sentences import Path, Places, validated
 
@@ -70,10 +69,7 @@ def composition_from(
     problems += wrong
     if problems:
         raise ConfigError(problems)
-    try:
-        return compose(Settings(**{name: sections.get(name) for name in Settings.model_fields}), learners)
-    except (SettingError, ValueError) as error:
-        raise ConfigError(f"{origin}: {error}") from None
+    return compose(Settings(**{name: sections.get(name) for name in Settings.model_fields}), learners, origin)
 
 
 def _meant(path: Path, model: type[BaseModel]) -> Path:

@@ -1,7 +1,7 @@
 """Types shared by the sections: durations, sizes, times, topics, secrets; and the base class of every section."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, WithJsonSchema
@@ -68,21 +68,19 @@ def rows_or_time(text: str) -> tuple[int, float]:
     raise ValueError("such as '5000 rows' or '7d'")
 
 
-def first_rows(value: str) -> str:
-    """Checks that a text says how long a reference is, or that it is the population's."""
+def first_rows(value: str) -> None:
+    """Raises ValueError unless a text says how long a reference is, or that it is the population's."""
     if value != POPULATION:
         try:
             reference(value)
         except ValueError as problem:
             raise ValueError(f"{problem}, or 'population'") from None
-    return value
 
 
-def lasting(value: str) -> str:
-    """Checks that a text says how many rows, or how long."""
+def lasting(value: str) -> None:
+    """Raises ValueError unless a text says how many rows, or how long."""
     if not any(rows_or_time(value)):
         raise ValueError("longer than nothing, such as '5000 rows' or '7d'")
-    return value
 
 
 def size(value: Any) -> Any:
@@ -135,14 +133,14 @@ def plain(value: Any) -> Any:
 MISSING = ("dlq", "skip", "hold", "mean")  # what may be done about a missing number
 
 
-def zone(value: str) -> str:
-    zone_of(value)
-    return value
+def read_by(reader: Callable[[str], object]) -> AfterValidator:
+    """Checks that `reader` accepts a text, which stays as it is."""
 
+    def check(value: str) -> str:
+        reader(value)
+        return value
 
-def time_format(value: str) -> str:
-    example_of(value)
-    return value
+    return AfterValidator(check)
 
 
 def missing(value: Any) -> Any:
@@ -168,10 +166,10 @@ Bytes = Annotated[
 ]
 Side = Annotated[str | int | float | bool, BeforeValidator(plain)]
 FieldName = Annotated[str, AfterValidator(field_path)]
-FirstRows = Annotated[str, AfterValidator(first_rows)]
-RowsOrTime = Annotated[str, AfterValidator(lasting)]
-Zone = Annotated[str, AfterValidator(zone)]
-TimeFormat = Annotated[str, AfterValidator(time_format)]
+FirstRows = Annotated[str, read_by(first_rows)]
+RowsOrTime = Annotated[str, read_by(lasting)]
+Zone = Annotated[str, read_by(zone_of)]
+TimeFormat = Annotated[str, read_by(example_of)]
 Categories = Annotated[list[str | int | bool], Field(min_length=1, max_length=MOST_NUMBERS)]
 Missing = Annotated[
     str | dict[FieldName, str],

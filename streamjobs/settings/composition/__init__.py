@@ -14,7 +14,7 @@ from streamjobs.settings.composition.watches import Watch, between_of, reference
 from streamjobs.settings.events import AlarmsSection
 from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, read_learners
-from streamjobs.settings.rules.whole import check_sections
+from streamjobs.settings.rules import check_sections
 from streamjobs.settings.sections import MOST_WAITING, SINKS, HeadSection, MirrorSection, Settings
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.sentences import Places
@@ -100,7 +100,7 @@ def composition_of(settings: Settings) -> Composition:
     learners, problems = check_sections(sections, _BY_HAND)
     if problems:
         raise ConfigError(problems)
-    return _composed(Settings(**{name: sections.get(name) for name in Settings.model_fields}), learners)
+    return compose(Settings(**{name: sections.get(name) for name in Settings.model_fields}), learners, _BY_HAND.origin)
 
 
 def derived(settings: Settings) -> Composition:
@@ -111,25 +111,25 @@ def derived(settings: Settings) -> Composition:
     learners, problems = read_learners(_sections_of(settings), _BY_HAND)
     if problems:
         raise ConfigError(problems)
-    return _composed(settings, learners)
+    return compose(settings, learners, _BY_HAND.origin)
 
 
 def _sections_of(settings: Settings) -> dict[str, Any]:
     return {name: section for name in Settings.model_fields if (section := getattr(settings, name)) is not None}
 
 
-def _composed(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
-    try:
-        return compose(settings, learners)
-    except (SettingError, ValueError) as error:
-        raise ConfigError(f"{_BY_HAND.origin}: {error}") from None
-
-
-def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
+def compose(settings: Settings, learners: Mapping[str, Learner], origin: str) -> Composition:
     """The job of valid settings and the learners that `read_learners` made of them.
 
-    Raises SettingError for what does not fit together, ValueError where the length of x is not stated.
+    Raises ConfigError for what does not fit together, or where the length of x is not stated.
     """
+    try:
+        return _composed(settings, learners)
+    except (SettingError, ValueError) as error:
+        raise ConfigError(f"{origin}: {error}") from None
+
+
+def _composed(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
     source = settings.source
     dim = source.width
     if dim is None:
@@ -145,6 +145,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
     windows = _windows(settings, "mean" if task == "regression" else "majority")
     width = windows.row_width(dim, fitted=settings.population is not None) if windows else dim
     model = settings.learner.name + (f"+{settings.head.name}" if settings.head else "")
+    clip = CLIP_TARGET if head.clip_target is None else head.clip_target
     own_most = population and "max_classes" not in head.model_fields_set
     return Composition(
         settings=settings,
@@ -156,7 +157,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         windows=windows,
         mirror=settings.window.mirror if settings.window else None,
         waiting=_waiting(settings),
-        clip=_clip(head) if task == "regression" else None,
+        clip=ClipTargets(clip=clip) if task == "regression" and clip > 0 else None,
         scaling=_scaling(settings),
         keeps_input=mapping is not None and settings.learner.input,
         map=mapping,
@@ -175,9 +176,7 @@ def compose(settings: Settings, learners: Mapping[str, Learner]) -> Composition:
         reject=head.reject if classifies and population else None,
         falls_back=classifies and (head.fallback == "last_label" or (learner.falls_back and head.fallback is None)),
         bouts=_bouts(settings, windows) if classifies else None,
-        stuck=None if settings.alarms is None else _stuck(settings.alarms),
-        silent=None if settings.alarms is None else _silent(settings.alarms),
-        group=None if settings.alarms is None else _group(settings.alarms),
+        **_alarms(settings.alarms),
         forecasts=None if settings.forecast is None else _forecasts(settings, learners.get("forecast")),
         facts=_facts(settings, windows),
         model=model,
@@ -299,11 +298,6 @@ def _sensors(settings: Settings) -> Sensors | None:
     )
 
 
-def _clip(head: HeadSection) -> ClipTargets | None:
-    clip = CLIP_TARGET if head.clip_target is None else head.clip_target
-    return ClipTargets(clip=clip) if clip > 0 else None
-
-
 def _windows(settings: Settings, label: str) -> Windows | None:
     window = settings.window
     if window is None:
@@ -356,28 +350,22 @@ def _forecasts(settings: Settings, learner: Learner | None) -> "Forecasts | None
     return forecasts_of(settings.forecast, settings.source, settings.window, learner)
 
 
-def _stuck(alarms: AlarmsSection) -> "StuckSensors | None":
-    if alarms.stuck is False:
-        return None
-    from streamjobs.stages.events.stuck import StuckSensors
+def _alarms(alarms: AlarmsSection | None) -> dict[str, Any]:
+    """The stages of [alarms] by name, None for those that the job does not have: these are not imported."""
+    stuck = silent = group = None
+    if alarms is not None and alarms.stuck is not False:
+        from streamjobs.stages.events.stuck import StuckSensors
 
-    return StuckSensors(after=0.0 if alarms.stuck is True else alarms.stuck)
+        stuck = StuckSensors(after=0.0 if alarms.stuck is True else alarms.stuck)
+    if alarms is not None and alarms.silent is not None:
+        from streamjobs.stages.events.silent import SilentKeys
 
+        silent = SilentKeys(after=alarms.silent)
+    if alarms is not None and alarms.group is not None:
+        from streamjobs.stages.events.group import Grouped
 
-def _silent(alarms: AlarmsSection) -> "SilentKeys | None":
-    if alarms.silent is None:
-        return None
-    from streamjobs.stages.events.silent import SilentKeys
-
-    return SilentKeys(after=alarms.silent)
-
-
-def _group(alarms: AlarmsSection) -> "Grouped | None":
-    if alarms.group is None:
-        return None
-    from streamjobs.stages.events.group import Grouped
-
-    return Grouped(share=alarms.group, within=alarms.group_within)
+        group = Grouped(share=alarms.group, within=alarms.group_within)
+    return {"stuck": stuck, "silent": silent, "group": group}
 
 
 def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:

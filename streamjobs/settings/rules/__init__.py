@@ -1,19 +1,20 @@
-"""Settings that are valid each, but contradict one another. A rule needs only the sections that it names."""
+"""Valid sections checked as a whole: the learners that they name, then what contradicts what.
+
+A rule needs only the sections that it names.
+"""
 
 import dataclasses
-import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from algorithms import Learner
 from algorithms.common.kernels import Kernel
-from streamjobs.settings.learners import PREDICTING, TASK
-from streamjobs.settings.rules.broker import access_contradictions, secrets_given_twice
+from streamjobs.settings.learners import PREDICTING, TASK, own_settings, read_learners
+from streamjobs.settings.rules.broker import access_contradictions, registry_contradictions, secrets_given_twice
 from streamjobs.settings.rules.drift import drift_contradictions, one_number_contradictions, start_contradictions
-from streamjobs.settings.rules.formats import format_contradictions, registry_contradictions
 from streamjobs.settings.rules.sensors import sensor_contradictions
 from streamjobs.settings.rules.sinks import sinks_contradictions
-from streamjobs.settings.rules.source import source_contradictions, window_contradictions
+from streamjobs.settings.rules.source import format_contradictions, source_contradictions, window_contradictions
 from streamjobs.settings.sections import (
     HeadSection,
     JobSection,
@@ -23,6 +24,7 @@ from streamjobs.settings.sections import (
     StateSection,
     WindowSection,
 )
+from streamjobs.settings.sentences import Path, Places, validated
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import Problems
 from streamjobs.stages.statistics import CONVOLVED
@@ -31,57 +33,93 @@ from streamjobs.stages.windows import MOST_SAMPLES
 LONGEST_TRANSACTION = 60.0  # seconds; a third of the broker's timeout, TRANSACTION_TIMEOUT of worker.changelog
 
 
+def check_sections(
+    sections: dict[str, Any], places: Places, blamed: Set[Path] = frozenset(), unknown: Set[str] = frozenset()
+) -> tuple[dict[str, Learner], list[str]]:
+    """The learners as `read_learners` gives them, and every problem, one sentence each. Adds `task` to the sections.
+
+    sections: by name; a section that is there but not valid is None. blamed: settings with an error that was reported
+    already; unknown: sections with mistakes of their own.
+    """
+    learners, problems = read_learners(sections, places)
+    _add_task(sections, learners, places, problems)
+    valid = {name: section for name, section in sections.items() if section is not None}
+    for place, sentence in contradictions(valid | dict.fromkeys(unknown), learners):
+        path = tuple(place.split("."))
+        if path not in blamed:
+            problems.append(places.of(path) + sentence)
+    return learners, problems
+
+
+def _add_task(sections: dict[str, Any], learners: Mapping[str, Learner], places: Places, problems: list[str]) -> None:
+    """Where no [head] says what labels are, [learner] does: adds `task` to the sections.
+
+    A learner that predicts by itself says what labels are by its kind where [learner] does not.
+    """
+    if "head" in sections:
+        if sections["head"] is not None:
+            sections["task"] = sections["head"]
+        return
+    section, learner = sections.get("learner"), learners.get("learner")
+    if section is None:
+        return
+    own = own_settings(section)
+    if learner is not None and learner.kind in PREDICTING and "task" not in own:
+        section = LearnerSection(name=section.name, freeze=section.freeze, input=section.input, task=learner.kind, **own)
+        sections["learner"] = section
+    stated = {name: value for name, value in own_settings(section).items() if name in TASK}
+    task, refused = validated(HeadSection, "learner", {"name": section.name, **stated}, places)
+    problems += [sentence for _, sentence in refused]
+    sections["task"] = task
+
+
 def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Problems:
     """Each contradiction with its setting. parts: the valid sections by name; learners: the valid learners by section."""
-    rules: list[Problems] = []
-    if job := parts.get("job"):
-        rules.append(_job(job))
+    if (job := parts.get("job")) and job.name in (".", ".."):
+        yield "job.name", f"name must be a valid name of a folder and of a topic; got {job.name!r}."
     if source := parts.get("source"):
-        rules.append(source_contradictions(source))
-        rules.append(format_contradictions(source, parts.get("registry"), "registry" in parts))
+        yield from source_contradictions(source)
+        yield from format_contradictions(source, parts.get("registry"), "registry" in parts)
         if source.sensors is not None:
-            rules.append(sensor_contradictions(source, source.sensors, parts.get("window")))
+            yield from sensor_contradictions(source, source.sensors, parts.get("window"))
     if broker := parts.get("broker"):
-        rules.append(access_contradictions(broker))
+        yield from access_contradictions(broker)
     if registry := parts.get("registry"):
-        rules.append(registry_contradictions(registry))
+        yield from registry_contradictions(registry)
     if window := parts.get("window"):
-        rules.append(_window(window))
+        yield from _window(window)
         if source:
-            rules.append(window_contradictions(window, source))
+            yield from window_contradictions(window, source)
     if metrics := parts.get("metrics"):
-        rules.append(secrets_given_twice("metrics", metrics))
+        yield from secrets_given_twice("metrics", metrics)
     if state := parts.get("state"):
-        rules.append(_state(state))
-        if job := parts.get("job"):
-            rules.append(_exactly_once(job, state))
+        yield from _state(state, job)
         if source and state.ttl is not None:
-            rules.append(_ttl(state.ttl, source, parts.get("labels")))
+            yield from _ttl(state.ttl, source, parts.get("labels"))
     if learner := parts.get("learner"):
-        rules.append(_roles(learner, parts.get("head"), learners))
+        yield from _roles(learner, parts.get("head"), learners)
     if task := parts.get("task"):
-        rules.append(_task("head" if parts.get("head") else "learner", task))
-        rules.append(_rejects("head" if parts.get("head") else "learner", task, parts))
-        rules.append(_filters("head" if parts.get("head") else "learner", task, parts))
+        section = "head" if parts.get("head") else "learner"
+        yield from _task(section, task)
+        yield from _learned_by_fit(section, task, parts)
     if drift := parts.get("drift"):
-        rules.append(drift_contradictions(drift, parts.get("head"), learners, parts.get("population") is not None))
+        yield from drift_contradictions(drift, parts.get("head"), learners, parts.get("population") is not None)
         if source and source.width == 1 and parts.get("window") is None:
-            rules.append(one_number_contradictions(drift, learners))
+            yield from one_number_contradictions(drift, learners)
         if state := parts.get("state"):
-            rules.append(start_contradictions(drift, state))
-    rules.append(_population(parts, learners))
+            yield from start_contradictions(drift, state)
+    yield from _population(parts, learners)
     if scaling := parts.get("scaling"):
-        rules.append(_codes(scaling, learners))
+        yield from _codes(scaling, learners)
     if (labels := parts.get("labels")) and source:
-        rules.append(_labels(labels, source, parts, learners))
+        yield from _labels(labels, source, parts, learners)
     if (forecast := parts.get("forecast")) and source:
         from streamjobs.settings.rules.forecast import forecast_contradictions  # few jobs have it
 
         if forecast.learner is None or "forecast" in learners:
-            rules.append(forecast_contradictions(forecast, source, parts.get("window"), learners.get("forecast")))
+            yield from forecast_contradictions(forecast, source, parts.get("window"), learners.get("forecast"))
     if (sinks := parts.get("sinks")) and source:
-        rules.append(sinks_contradictions(sinks, source, parts, learners))
-    return itertools.chain.from_iterable(rules)
+        yield from sinks_contradictions(sinks, source, parts, learners)
 
 
 def _codes(scaling: ScalingSection, learners: Mapping[str, Learner]) -> Problems:
@@ -98,11 +136,6 @@ def _compares_codes(part: Any) -> bool:
     return any(_compares_codes(getattr(part, one.name)) for one in held)
 
 
-def _job(job: JobSection) -> Problems:
-    if job.name in (".", ".."):
-        yield "job.name", f"name must be a valid name of a folder and of a topic; got {job.name!r}."
-
-
 def _window(window: WindowSection) -> Problems:
     samples, period = window.length * window.rate, 1 / window.rate
     if not 4 <= samples <= MOST_SAMPLES:
@@ -117,13 +150,10 @@ def _window(window: WindowSection) -> Problems:
         yield "window.gap", f"gap must be at least one sample period ({period:g} s); got {window.gap:g} s."
 
 
-def _state(state: StateSection) -> Problems:
+def _state(state: StateSection, job: JobSection | None) -> Problems:
     if state.checkpoint <= 0:
         yield "state.checkpoint", f"checkpoint must be above 0; got {state.checkpoint:g} s."
-
-
-def _exactly_once(job: JobSection, state: StateSection) -> Problems:
-    if job.guarantee == "exactly_once" and state.checkpoint > LONGEST_TRANSACTION:
+    if job is not None and job.guarantee == "exactly_once" and state.checkpoint > LONGEST_TRANSACTION:
         expected = f"must be {LONGEST_TRANSACTION:g} s or less, or the broker ends the transaction"
         yield "state.checkpoint", f"with [job] guarantee = 'exactly_once' checkpoint {expected}; got {state.checkpoint:g} s."
 
@@ -174,24 +204,22 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
         )
 
 
-def _rejects(section: str, task: HeadSection, parts: Mapping[str, Any]) -> Problems:
-    if task.reject is not None and task.task == "classification" and parts.get("population") is None:
+def _learned_by_fit(section: str, task: HeadSection, parts: Mapping[str, Any]) -> Problems:
+    """`reject` and `filter`."""
+    population, window = parts.get("population"), parts.get("window")
+    if task.task != "classification":
+        return
+    if task.reject is not None and population is None:
         yield (
             f"{section}.reject",
             "reject needs a [population]: 'streamjobs fit' learns from people left out which scores are usual. "
             "Add one, or remove the setting.",
         )
-
-
-def _filters(section: str, task: HeadSection, parts: Mapping[str, Any]) -> Problems:
-    window = parts.get("window")
-    if task.task != "classification":
-        return
     if task.filter is None:
         if task.lasts is not None:
             yield f"{section}.lasts", "lasts is a setting of filter = 'hmm'; add that, or remove it."
         return
-    if parts.get("population") is None:
+    if population is None:
         yield (
             f"{section}.filter",
             "filter = 'hmm' needs a [population]: 'streamjobs fit' learns it from people left out. Add one, or set smooth.",

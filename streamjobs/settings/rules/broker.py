@@ -1,8 +1,9 @@
-"""[broker]: rules for the address and the credentials, and against secrets in a job file."""
+"""[broker] and [registry]: rules for addresses and credentials, and against secrets in a job file."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from streamjobs.settings.broker import BrokerSection, RegistrySection
 from streamjobs.settings.environment import PREFIX, SECTION_MODELS
@@ -17,6 +18,7 @@ FILES = {
     "token": "token_file",
     "client_secret": "client_secret_file",
 }
+LOCAL = ("localhost", "127.0.0.1", "::1")
 PLAINTEXT = "others on the network could read or change what is sent"
 
 
@@ -157,3 +159,34 @@ def _tokens(broker: BrokerSection) -> Problems:
         if url is None and getattr(broker, name) is not None:
             yield f"broker.{name}", f"{name} has no meaning without token_url; set token_url, or remove {name}."
             return
+
+
+def registry_contradictions(registry: RegistrySection) -> Problems:
+    """Each contradiction in [registry] with its setting."""
+    try:
+        address = urlsplit(registry.url)
+        valid = bool(re.fullmatch(r"https?://[^\s?#]+", registry.url)) and bool(address.hostname) and address.port != 0
+    except ValueError:
+        address, valid = urlsplit(""), False
+    if "@" in registry.url:
+        yield (
+            "registry.url",
+            f"url must not hold credentials; got {hidden(registry.url)!r}. Set username, and password_file or the "
+            f"environment's {PREFIX}REGISTRY__PASSWORD.",
+        )
+    elif not valid:
+        yield (
+            "registry.url",
+            f"url must be https://host:port or http://host:port, with a path or without; got {registry.url!r}.",
+        )
+    yield from secrets_given_twice("registry", registry)
+    if registry.username is not None and not is_set(registry, "password"):
+        yield "registry.username", username_without_password("registry", registry.username)
+    if registry.username is None and is_set(registry, "password"):
+        yield "registry.username", "password needs a username; set username."
+    if registry.username is not None and is_set(registry, "token"):
+        yield "registry.username", "username and token are both set; remove one."
+    http, sent = address.scheme == "http", registry.username is not None or is_set(registry, "token")
+    if http and sent and address.hostname not in LOCAL:
+        yield "registry.url", f"credentials over http are refused: {PLAINTEXT}; set an https url."
+    yield from certificate_contradictions("registry", registry, "with an http url; set https" if http else "")

@@ -1,13 +1,16 @@
-"""What contradicts itself in [source], and in a [window] of its fields."""
+"""What contradicts itself in [source], with its formats and schemas, and in a [window] of its fields."""
 
 from collections import Counter
 
 from algorithms.common.settings import suggestion
+from streamjobs.settings.broker import RegistrySection
 from streamjobs.settings.rules.sinks import LONGEST_TOPIC
 from streamjobs.settings.sections import WindowSection
 from streamjobs.settings.source import REKEYED, SourceSection
 from streamjobs.settings.types import AUTO, MOST_NUMBERS, Problems
 from streamjobs.stages.statistics import least_channels
+
+ENDINGS = {"avro": (".avsc",), "protobuf": (".proto", ".desc")}
 
 
 def source_contradictions(source: SourceSection) -> Problems:
@@ -18,7 +21,8 @@ def source_contradictions(source: SourceSection) -> Problems:
             if getattr(source, name) is not None:
                 yield f"source.{name}", f"{name} has no meaning in raw records: it is in the header streamjobs-{name}."
     yield from _keys(source)
-    yield from _time_unit(source)
+    if source.time_unit == AUTO and source.time is None:
+        yield "source.time_unit", "time_unit = 'auto' needs the field with the event time; set time, or remove it."
     yield from _missing(source)
     yield from _categories(source)
     yield from _counters(source)
@@ -54,9 +58,45 @@ def source_contradictions(source: SourceSection) -> Problems:
         yield "source.dim", f"dim must be the number of {what} ({columns}), or absent; got {source.dim}."
 
 
-def _time_unit(source: SourceSection) -> Problems:
-    if source.time_unit == AUTO and source.time is None:
-        yield "source.time_unit", "time_unit = 'auto' needs the field with the event time; set time, or remove it."
+def format_contradictions(source: SourceSection, registry: RegistrySection | None, refused: bool) -> Problems:
+    """refused: there is a [registry], but it has mistakes of its own."""
+    file, place = source.schema_file, "source.schema_file"
+    if source.envelope == "schema_id" and source.format != "json":
+        yield (
+            "source.envelope",
+            f"envelope = 'schema_id' is for format = 'json' only; remove it for format = '{source.format}'.",
+        )
+    if not source.has_schema:
+        for name in ("schema_file", "message"):
+            if getattr(source, name) is not None:
+                yield f"source.{name}", f"{name} has no meaning in format = '{source.format}'; remove it, or set the format."
+        if registry is not None:
+            yield (
+                "source.format",
+                f"format = '{source.format}' has no schemas; set 'avro' or 'protobuf', or remove [registry].",
+            )
+        return
+    if source.time_unit == AUTO:
+        yield (
+            "source.time_unit",
+            f"time_unit = 'auto' has no meaning in format = '{source.format}', because its schemas define times; "
+            "set a unit.",
+        )
+    if file is None and registry is None and not refused:
+        yield (
+            "source.format",
+            f"format = '{source.format}' needs schemas: a [registry] with its url, or one for all values in schema_file.",
+        )
+    if file is not None and registry is not None:
+        yield place, "schema_file and [registry] both set where schemas are; remove one."
+    endings = ENDINGS[source.format]
+    if file is not None and not file.lower().endswith(endings):
+        yield place, f"schema_file must end in {' or '.join(endings)} for format = '{source.format}'; got {file!r}."
+    if source.message is not None and (source.format != "protobuf" or file is None):
+        yield (
+            "source.message",
+            "message needs a Protobuf schema_file, because it names a type in that file; remove message, or set the file.",
+        )
 
 
 def _keys(source: SourceSection) -> Problems:
