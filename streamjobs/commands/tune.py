@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from streamjobs.replay.tuning import Trial, Tuned
 
 PROGRESS_EVERY = 2.0  # seconds between two lines
+WRONG = 0.1  # of [forecast] every, that the recording's pause is off
 NAMES = {"own": "job", "linear": "linear head"}
 
 
@@ -136,18 +137,42 @@ def _forecasts(job: "Job", records: "Sequence[Stored]", as_json: bool) -> bool:
         error, within = ("-" if number is None else f"{number:.3f}" for number in (line.error, line.within))
         rows.append((line.what, line.ahead, error, within))
     table(("forecast", "rows ahead", "error", "within"), rows, left=("forecast",))
-    say(
-        "error: mean |error| over the last value's on the same rows, within: two standard errors of it; "
-        f"{result.rows:,} forecasts of each kind were judged"
-    )
+    say("error: mean |error| over the last value's on the same rows, all keys and fields alike; 'replay' sums their errors")
+    say("within: two standard errors of it")
     for (ahead, stated), share in result.covered.items():
         say(f"{ahead} ahead: intervals of {stated:.0%} contained {share:.1%}")
+    own = {line.ahead: line.error for line in reversed(result.lines)}  # the job's own are first
     for ahead, needed in result.needed.items():
-        rows_needed = "no number of rows shows a difference" if needed is None else f"about {needed:,} forecasts to be sure"
-        say(f"{ahead} ahead: {rows_needed} that the weighted experts differ from the last value")
+        say(f"{ahead} ahead: {_sure(own[ahead], result.judged[ahead], needed)}")
+    if result.pause is not None and (sentence := _rhythm(job, result.pause)):
+        say(sentence)
     if result.counts:
         say(f"never below 0, and often there: not_negative = {json.dumps(result.counts)} in [forecast] ends intervals at 0")
     return done
+
+
+def _sure(error: float | None, judged: int, needed: int | None) -> str:
+    """Whether the job's forecasts differ from the last value by more than chance."""
+    if error is None or needed is None:
+        return f"{judged:,} judged: too few to compare, or the last value has no error"
+    if needed > judged:
+        return f"the difference from the last value may be chance: {judged:,} judged, about {needed:,} would show it"
+    return f"{'better' if error < 1.0 else 'worse'} than the last value by more than chance: {judged:,} judged"
+
+
+def _rhythm(job: "Job", pause: float) -> str | None:
+    """Which interval of rows the job should name, or that it names another than the recording has."""
+    from streamjobs.settings.rules.forecast import season_of
+
+    settings = job.settings
+    if settings.forecast is None or settings.window is not None or settings.source.sensors is not None:
+        return None
+    every, season = settings.forecast.every, settings.forecast.season
+    if every is not None and abs(pause / every - 1.0) < WRONG:
+        return None
+    day = ", and a day is the season" if season is None and season_of(None, pause) else ""
+    stated = "" if every is None else f", not {every:g} s as in the job"
+    return f'rows come every {pause:g} s{stated}: with every = "{pause:g}s" in [forecast], missing rows count{day}'
 
 
 def drift_tune(
@@ -190,7 +215,9 @@ def drift_tune(
             note(f"not tried: {error}")
             continue
         judge = alarm_rates.Judge(until / 1000.0)
-        Replay(job).run(records, judge.take, lambda tally: None)
+        run = Replay(job)
+        run.run(records, judge.take, lambda tally: None)
+        run.check_learned()
         found.append(judge.judged(way, alarm_rates.stated_by(job.composition) if way.stated else None))
     if not found:
         raise ConfigError(f"{job_file}: nothing can be tried on this job; the notes name the reason of each watch.")

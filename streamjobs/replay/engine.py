@@ -11,6 +11,7 @@ from streamjobs.core.live.live import Live
 from streamjobs.core.live.live_stats import together
 from streamjobs.core.messages import LateLabel, Output, Record, Report
 from streamjobs.core.unlearned import Taken
+from streamjobs.errors import NothingLearned
 from streamjobs.replay.controls import Controls
 from streamjobs.replay.warm_up import days_to_alarm, rows_to_alarm
 from streamjobs.schema_registry.lookup import ready_now
@@ -116,6 +117,31 @@ class Replay:
             topic, partition, key = place.split(b"\0", 2)
             snapshots[topic.decode(), int(partition), key] = snapshot
         return snapshots
+
+    def nothing_learned(self, first_error: str = "") -> str | None:
+        """A sentence where records came and no row was made; None otherwise.
+
+        first_error: the message of the first dead letter; "": its reason and place.
+        """
+        tally, windows = self.tally, self.job.composition.windows
+        if tally.rows or not tally.records:
+            return None
+        if sentence := tally.nothing_learned(first_error or f"{tally.first_letter}; 'streamjobs replay' prints why."):
+            return sentence
+        if windows is None:
+            return (
+                f"nothing was learned: {tally.samples:,} samples still wait to be sorted by time; check [source] lateness."
+            )
+        return (
+            f"nothing was learned: {tally.samples:,} samples of {tally.keys:,} keys filled no window. A key needs 80 % of "
+            f"{windows.nominal} samples within {windows.length:g} s; check which column is the key and which the time, and "
+            "[window] length and rate."
+        )
+
+    def check_learned(self) -> None:
+        """Raises NothingLearned where records came and no row was made."""
+        if (sentence := self.nothing_learned()) is not None:
+            raise NothingLearned(sentence)
 
     def warming_up(self) -> dict[str, Any]:
         """How many of the keys in memory cannot alarm yet, or not by each watch, and the rows that a key needs."""

@@ -1,7 +1,7 @@
 """What forecasts of a job's rows are worth on recordings: ours, its experts alone, and the last value, as a table."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -17,7 +17,9 @@ from streamjobs.stages.rows import Rows
 
 OURS = "weighted experts"
 BLOCK = 50  # rows of a mean by which the standard error is estimated: errors of neighbours are alike
+LEAST_BLOCKS = 5  # for a standard error
 SURE = 2.0  # standard errors
+REGULAR, NEAR = 0.95, 0.05  # least share of pauses that are a multiple of the usual one, and how near each is
 
 
 class Line(NamedTuple):
@@ -25,7 +27,7 @@ class Line(NamedTuple):
 
     what: str
     ahead: int
-    error: float | None
+    error: float | None  # every key and field in units of its own
     within: float | None  # two standard errors of it
 
 
@@ -34,6 +36,8 @@ class Worth(NamedTuple):
     covered: dict[tuple[int, float], float]  # rows ahead, coverage stated -> share of the values inside
     rows: int  # that were judged, one row ahead (or the fewest), over all keys and fields
     needed: dict[int, int | None]  # rows ahead -> rows after which ours is surely better, or worse, than the last value
+    judged: dict[int, int]  # rows ahead -> forecasts
+    pause: float | None  # seconds from row to row of a key, where nearly all pauses are a multiple of them
     counts: list[str]  # columns for [forecast] not_negative that are not there: never below 0, and often there
 
 
@@ -43,11 +47,11 @@ class Listening(Forecasts):
 
     persisted_name: ClassVar[str] = "ForecastsListening"  # never stored
 
-    kept: list[tuple[int, Array, Array, Array]] = field(default_factory=list, compare=False)
+    kept: list[tuple[int, Array, Array, Array, Array]] = field(default_factory=list, compare=False)
 
     def given(self, work: Any, rows: Rows) -> tuple[Array, Array]:
         X, skipped = Forecasts.given(self, work, rows)
-        self.kept.append((id(work), rows.slots.copy(), X, skipped))
+        self.kept.append((id(work), rows.slots.copy(), X, skipped, rows.times.copy()))
         return X, skipped
 
 
@@ -59,10 +63,23 @@ def worth(job: Job, records: Iterable[Record], is_count: Callable[[Array], bool]
     stage = job.steps.forecasts
     assert stage is not None
     listening = Listening(**{one.name: getattr(stage, one.name) for one in fields(stage) if one.init})
-    Replay(job.with_stages(forecasts=listening)).run(records, lambda output: None, lambda tally: None)
+    run = Replay(job.with_stages(forecasts=listening))
+    run.run(records, lambda output: None, lambda tally: None)
+    run.check_learned()
     keys = list(_by_key(listening))
-    found = [_errors(stage, X, skipped) for X, skipped in keys]
-    return _table(stage.learner, found)._replace(counts=_counts(job, stage, [X for X, _ in keys], is_count))
+    found = [_errors(stage, X, skipped) for X, skipped, _ in keys]
+    counts, pause = _counts(job, stage, [X for X, *_ in keys], is_count), _pause([times for *_, times in keys])
+    return _table(stage.learner, found)._replace(counts=counts, pause=pause)
+
+
+def _pause(times: Iterable[Array]) -> float | None:
+    pauses = np.concatenate([np.empty(0), *map(np.diff, times)])
+    usual = float(np.median(pauses)) if len(pauses) else 0.0
+    if usual <= 0.0:
+        return None
+    multiples = np.round(pauses / usual)
+    regular = (multiples >= 1) & (np.abs(pauses / usual - multiples) < NEAR)
+    return usual if regular.mean() >= REGULAR else None
 
 
 def _counts(job: Job, stage: Forecasts, keys: Sequence[Array], is_count: Callable[[Array], bool]) -> list[str]:
@@ -73,20 +90,20 @@ def _counts(job: Job, stage: Forecasts, keys: Sequence[Array], is_count: Callabl
     return [names[n] for i, n in enumerate(stage.columns) if i not in floored and is_count(X[:, i])]
 
 
-def _by_key(stage: Listening) -> Iterator[tuple[Array, Array]]:
-    """Each key's learned rows (n, columns), and how many are missing before each."""
+def _by_key(stage: Listening) -> Iterator[tuple[Array, Array, Array]]:
+    """Each key's learned rows (n, columns), how many are missing before each, and their times."""
     if not stage.kept:
         return
     works = np.concatenate([np.full(len(slots), work) for work, slots, *_ in stage.kept])
-    slots, X, skipped = (np.concatenate(parts) for parts in list(zip(*stage.kept, strict=True))[1:])
+    slots, X, skipped, times = (np.concatenate(parts) for parts in list(zip(*stage.kept, strict=True))[1:])
     taken = np.isfinite(X).all(axis=1)
     for work, slot in sorted(set(zip(works[taken].tolist(), slots[taken].tolist(), strict=True))):
         mine = taken & (works == work) & (slots == slot)
-        yield X[mine], skipped[mine]
+        yield X[mine], skipped[mine], times[mine]
 
 
 class _Errors(NamedTuple):
-    sizes: Array  # (judged rows, 9, or 10 with a learner) of one column and horizon, as the lines
+    sizes: Array  # (judged rows, 10, or 11 with a learner) of one column and horizon, as the lines
     inside: Array  # (judged rows, coverages) NaN before the first interval
 
 
@@ -98,9 +115,13 @@ def _errors(stage: Forecasts, X: Array, skipped: Array) -> list[list[_Errors]]:
         model = Forecast(ahead=asked.ahead, season=asked.season, coverage=asked.coverage, floored=asked.floored)
     features, each = model.experts(model.init(dim=dim, targets=0, seed=0), X[:, :dim], skipped)
     table, clock = model.table(features, dim), np.cumsum(skipped + 1)
+    other = replace(asked, cautious=not asked.cautious)
     if asked.has_learners:
         each = np.concatenate([table[:, :, :, VALUE, None], each], axis=3)
-        table = asked.forecasts(asked.init(dim=X.shape[1], targets=dim, seed=0), X, skipped)
+        table, others = (one.forecasts(one.init(dim=X.shape[1], targets=dim, seed=0), X, skipped) for one in (asked, other))
+    else:
+        others = other.table(other.experts(other.init(dim=dim, targets=0, seed=0), X[:, :dim], skipped)[0], dim)
+    each = np.concatenate([others[:, :, :, VALUE, None], each], axis=3)
     found: list[list[_Errors]] = []
     for i in range(dim):
         found.append([])
@@ -116,29 +137,28 @@ def _errors(stage: Forecasts, X: Array, skipped: Array) -> list[list[_Errors]]:
 
 
 def _table(model: Any, found: list[list[list[_Errors]]]) -> Worth:
-    names: tuple[str, ...] = (OURS, *NAMES)
-    naive, rows = 1, []
-    if model.has_learners:
-        names, naive = (model.learner.name, *names), 2
+    other = f"with cautious = {str(not model.cautious).lower()}"
+    names = (model.learner.name, other, OURS, *NAMES) if model.has_learners else (OURS, other, *NAMES)
+    naive, judged = names.index(NAMES[0]), dict[int, int]()
     lines = []
     covered: dict[tuple[int, float], float] = {}
     needed: dict[int, int | None] = {}
     for k, ahead in enumerate(model.ahead):
         series = [columns[k] for key in found for columns in key]
-        rows.append(sum(len(one.sizes) for one in series))
+        judged[ahead] = sum(len(one.sizes) for one in series)
         for place, what in enumerate(names):
             error, within = _ratio(series, place, naive)
             lines.append(Line(what, ahead, error, within))
             if place == 0:
                 needed[ahead] = None
                 if error is not None and within is not None and error != 1.0:
-                    needed[ahead] = int(np.ceil(rows[-1] * (within / (1.0 - error)) ** 2))
+                    needed[ahead] = int(np.ceil(judged[ahead] * (within / (1.0 - error)) ** 2))
         for c, stated in enumerate(model.coverage):
             hits = np.concatenate([np.empty(0), *(one.inside[:, c] for one in series)])
             hits = hits[np.isfinite(hits)]
             if len(hits):
                 covered[ahead, stated] = float(hits.mean())
-    return Worth(lines, covered, min(rows, default=0), needed, [])
+    return Worth(lines, covered, min(judged.values(), default=0), needed, judged, None, [])
 
 
 def _ratio(series: list[_Errors], place: int, plain_place: int) -> tuple[float | None, float | None]:
@@ -154,5 +174,5 @@ def _ratio(series: list[_Errors], place: int, plain_place: int) -> tuple[float |
         return None, None
     a, b = np.concatenate(own), np.concatenate(plain)
     ratio = a.sum() / b.sum()
-    spread = np.sqrt(((a - ratio * b) ** 2).sum()) / b.sum() if len(a) > 1 else None
+    spread = np.sqrt(((a - ratio * b) ** 2).sum()) / b.sum() if len(a) >= LEAST_BLOCKS else None
     return float(ratio), None if spread is None else float(SURE * spread)

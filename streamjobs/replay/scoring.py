@@ -45,10 +45,11 @@ def require_labels(job: Composition, command: str) -> None:
 def predicted(
     job: Job, records: Sequence[Stored], progress: Callable[[Tally], None] = lambda tally: None
 ) -> tuple[list[Row], Replay]:
-    """Every row of the recordings, and the replay with the final states."""
+    """Every row of the recordings, and the replay with the final states. Raises NothingLearned where there are none."""
     replay = Replay(job)
     scored = Scored(replay)
     replay.run(records, scored.take, progress)
+    replay.check_learned()
     return scored.finish(), replay
 
 

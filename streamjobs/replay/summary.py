@@ -78,21 +78,8 @@ class Figures:
         return summary
 
     def nothing_learned(self) -> str | None:
-        """A sentence where records came and no row was made; None otherwise."""
-        tally, windows = self.tally, self.job.composition.windows
-        if tally.rows or not tally.records:
-            return None
-        if sentence := tally.nothing_learned(self.errors[0] if self.errors else ""):
-            return sentence
-        if windows is None:
-            return (
-                f"nothing was learned: {tally.samples:,} samples still wait to be sorted by time; check [source] lateness."
-            )
-        return (
-            f"nothing was learned: {tally.samples:,} samples of {tally.keys:,} keys filled no window. A key needs 80 % of "
-            f"{windows.nominal} samples within {windows.length:g} s; check which column is the key and which the time, and "
-            "[window] length and rate."
-        )
+        """As `Replay.nothing_learned`, with the message of the first dead letter."""
+        return self.run.nothing_learned(self.errors[0] if self.errors else "")
 
     def cautions(self, summary: dict[str, Any]) -> Iterator[str]:
         """What a result that was learned from should not be trusted for."""

@@ -50,7 +50,7 @@ def test_forecasts_are_compared_with_their_experts_and_the_last_value(files, cap
     assert command(*files, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     lines = {(line["what"], line["ahead"]): line for line in found["forecasts"]}
-    assert len(lines) == 2 * 9
+    assert len(lines) == 2 * 10
     for ahead in (1, 4):
         assert lines["naive", ahead]["error"] == 1.0
         ours = lines["weighted experts", ahead]
@@ -65,15 +65,55 @@ def test_a_learner_is_compared_with_the_experts_in_its_place(files, capsys):
     job.write_text(job.read_text().replace("[forecast]", "[forecast]\nlearner = 'rls'"))
     assert command(*files, "--json") == 0
     lines = json.loads(capsys.readouterr().out)["forecasts"]
-    assert [line["what"] for line in lines[:3]] == ["rls", "weighted experts", "naive"] and len(lines) == 2 * 10
-    assert lines[2]["error"] == 1.0 and lines[0]["error"] < 0.9 and lines[0]["error"] != lines[1]["error"]
+    assert [line["what"] for line in lines[:4]] == ["rls", "with cautious = true", "weighted experts", "naive"]
+    assert len(lines) == 2 * 11 and lines[3]["error"] == 1.0
+    assert lines[0]["error"] < 0.9 and len({line["error"] for line in lines[:3]}) == 3
 
 
-def test_the_table_says_how_many_rows_it_needs(files, capsys):
+def test_the_table_says_whether_the_forecasts_are_better_than_the_last_value(files, capsys):
     assert command(*files) == 0
     printed = capsys.readouterr().out
     assert "weighted experts" in printed and "seasonal naive" in printed
-    assert "4 ahead: about " in printed and "intervals of 95% contained" in printed and "not_negative" not in printed
+    assert "4 ahead: better than the last value by more than chance: 978 judged" in printed
+    assert "intervals of 95% contained" in printed and "not_negative" not in printed and "rows come" not in printed
+
+
+def test_a_few_rows_are_not_compared(files, tmp_path, capsys):
+    recording(tmp_path / "temps.jsonl", rows=20)
+    assert command(*files) == 0
+    printed = capsys.readouterr().out
+    assert "1 ahead: 38 judged: too few to compare" in printed and "better" not in printed
+
+
+def test_an_interval_that_the_job_does_not_name_is_proposed(files, capsys):
+    job = Path(files[1])
+    job.write_text(JOB.replace('every = "1m"\nseason = 30\n', ""))
+    assert command(*files) == 0
+    advice = 'rows come every 60 s: with every = "60s" in [forecast], missing rows count, and a day is the season'
+    assert advice in capsys.readouterr().out
+    job.write_text(JOB.replace('"1m"', '"10m"'))
+    assert command(*files) == 0
+    assert 'rows come every 60 s, not 600 s as in the job: with every = "60s"' in capsys.readouterr().out
+
+
+def test_the_table_has_the_errors_of_the_setting_that_it_names(files, capsys):
+    assert command(*files, "--json") == 0
+    told = {line["ahead"]: line for line in json.loads(capsys.readouterr().out)["forecasts"] if "cautious" in line["what"]}
+    job = Path(files[1])
+    job.write_text(JOB.replace("[forecast]", "[forecast]\ncautious = true"))
+    assert command(*files, "--json") == 0
+    lines = json.loads(capsys.readouterr().out)["forecasts"]
+    assert all(told[line["ahead"]]["error"] == line["error"] for line in lines if line["what"] == "weighted experts")
+    assert lines[1]["what"] == "with cautious = false"
+
+
+def test_a_field_that_no_record_has_is_named_and_no_table_printed(files, capsys):
+    job = Path(files[1])
+    job.write_text(JOB.replace('"temp"', '"tmp"'))
+    for words in (files, ["drift", *files, "--quiet-until", "2024-01-01"]):
+        assert command(*words) == 1
+        out, err = capsys.readouterr()
+        assert out == "" and "nothing was learned: all 990 records became dead letters. The first: missing_field" in err
 
 
 def test_a_field_that_is_often_0_and_never_below_is_proposed_for_not_negative(files, capsys):

@@ -58,7 +58,7 @@ def forecasts_of(
     if beyond := [name for name, one in zip(forecast.not_negative or (), floored, strict=True) if one not in columns]:
         raise Refused("not_negative", f"not_negative: {beyond[0]!r} is not forecast; add it to fields.")
     ahead = [_rows("ahead", one, every) for one in forecast.ahead]
-    season = _season(forecast.season, every)
+    season = season_of(forecast.season, every)
     try:
         model: Forecast | FilterForecast = Forecast(
             ahead=tuple(ahead),
@@ -131,7 +131,8 @@ def _columns(setting: str, named: Sequence[str] | None, source: SourceSection, w
     return found
 
 
-def _season(stated: int | str | None, every: float) -> int:
+def season_of(stated: int | str | None, every: float) -> int:
+    """Rows of a season; 0: none. every: seconds from row to row, 0: any."""
     if stated is not None:
         rows = _rows("season", stated, every)
         if rows > MOST_SEASON:
