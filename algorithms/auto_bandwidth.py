@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.alignment import KNOWN, choose
+from algorithms.chain import Around
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import missing, put
@@ -79,7 +80,7 @@ class BandwidthChoice(Stage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AutoBandwidth(Composite, Learner):
+class AutoBandwidth(Around):
     """The learner that it contains, with a kernel width from each key's first rows; `bandwidth = "auto"` makes it.
 
     Raises SettingError for a learner without a gaussian or laplacian kernel, or with a width that is set.
@@ -107,52 +108,21 @@ class AutoBandwidth(Composite, Learner):
         return BandwidthChoice(rows=self.rows)
 
     @property
-    def kind(self) -> str:  # type: ignore[override]
-        return self.learner.kind
-
-    @property
     def moves(self) -> bool:  # type: ignore[override]
         return self.learner.moves
-
-    @property
-    def falls_back(self) -> bool:  # type: ignore[override]
-        return self.learner.falls_back
 
     @property
     def headless(self) -> Learner:
         without = self.learner.headless
         return self if without is self.learner else dataclasses.replace(self, learner=without)
 
-    @property
-    def bounded(self) -> bool:
-        return self.learner.bounded
-
-    @property
-    def width(self) -> int:
-        return self.learner.width
-
-    def width_for(self, dim: int) -> int:
-        return self.learner.width_for(dim)
-
     def init(self, *, dim: int, targets: int, seed: int) -> AutoBandwidthState:
         waiting = ChoiceState(np.empty((0, dim)), np.empty((0, targets)), np.empty(0, np.int64), 0.0)
         return AutoBandwidthState(waiting, self.learner.init(dim=dim, targets=targets, seed=seed))
 
-    def dim(self, state: AutoBandwidthState) -> int:
-        return self.learner.dim(state.learner)
-
-    def targets(self, state: AutoBandwidthState) -> int:
-        return self.learner.targets(state.learner)
-
     def workspace(self, state: AutoBandwidthState, *, slots: int = 1, extra: int = 0) -> Any:
         learns = extra + self.rows if extra else 0  # the rows that waited are learned together
         return Composite.workspace(self, state, slots=slots, extra=learns)
-
-    def recent_error(self, state: AutoBandwidthState) -> tuple[float, str] | None:
-        return self.learner.recent_error(state.learner)
-
-    def budget_used(self, work: Any, like: AutoBandwidthState, slots: Array) -> float:
-        return self.learner.budget_used(work.learner, like.learner, slots)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         bandwidths = work.choice["bandwidth"]

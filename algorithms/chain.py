@@ -26,8 +26,49 @@ class ChainState(NamedTuple):
     head: State
 
 
+class Around(Composite, Learner, abstract=True):
+    """A base, not a learner: learners inside, of which one gives the features and one, which may be the same, predicts."""
+
+    __slots__ = ()
+    first: ClassVar[str] = "learner"  # the part that sees x and gives the features
+    last: ClassVar[str] = "learner"  # the part that predicts
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return str(getattr(self, self.last).kind)
+
+    @property
+    def falls_back(self) -> bool:  # type: ignore[override]
+        return bool(getattr(self, self.last).falls_back)
+
+    @property
+    def bounded(self) -> bool:
+        return bool(getattr(self, self.first).bounded and getattr(self, self.last).bounded)
+
+    @property
+    def width(self) -> int:
+        return int(getattr(self, self.first).width)
+
+    def width_for(self, dim: int) -> int:
+        return int(getattr(self, self.first).width_for(dim))
+
+    def dim(self, state: State) -> int:
+        return int(getattr(self, self.first).dim(getattr(state, self.first)))
+
+    def targets(self, state: State) -> int:
+        return int(getattr(self, self.last).targets(getattr(state, self.last)))
+
+    def recent_error(self, state: State) -> tuple[float, str] | None:
+        first: Learner = getattr(self, self.first)
+        return first.recent_error(getattr(state, self.first))
+
+    def budget_used(self, work: Any, like: State, slots: Array) -> float:
+        first: Learner = getattr(self, self.first)
+        return first.budget_used(getattr(work, self.first), getattr(like, self.first), slots)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chain(Composite, Learner):
+class Chain(Around):
     """Features, LS error, admissions and evictions are the extractor's; prediction and loss are the head's.
 
     Raises SettingError where an extractor that turns its basis meets a head that cannot follow.
@@ -41,6 +82,8 @@ class Chain(Composite, Learner):
 
     name: ClassVar[str] = "chain"
     persisted_name: ClassVar[str] = "Chain"
+    first: ClassVar[str] = "extractor"
+    last: ClassVar[str] = "head"
 
     extractor: Learner  # gives features
     head: Learner  # predicts from them
@@ -55,42 +98,11 @@ class Chain(Composite, Learner):
             expected = f"a linear head, because the features of {type(self.extractor).__name__} turn as it learns"
             reject(self, "head", expected, type(self.head).__name__)
 
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        return self.head.kind
-
-    @property
-    def falls_back(self) -> bool:  # type: ignore[override]
-        return self.head.falls_back
-
-    @property
-    def bounded(self) -> bool:
-        return self.extractor.bounded and self.head.bounded
-
-    @property
-    def width(self) -> int:
-        return self.extractor.width
-
-    def width_for(self, dim: int) -> int:
-        return self.extractor.width_for(dim)
-
     def init(self, *, dim: int, targets: int, seed: int) -> ChainState:
         if self.width_for(dim) < 1:
             reject(self, "extractor", "a learner that gives features", type(self.extractor).__name__)
         extractor = self.extractor.init(dim=dim, targets=targets, seed=seed)
         return ChainState(extractor, self.head.init(dim=self.width_for(dim), targets=targets, seed=seed))
-
-    def dim(self, state: ChainState) -> int:
-        return self.extractor.dim(state.extractor)
-
-    def targets(self, state: ChainState) -> int:
-        return self.head.targets(state.head)
-
-    def recent_error(self, state: ChainState) -> tuple[float, str] | None:
-        return self.extractor.recent_error(state.extractor)
-
-    def budget_used(self, work: Any, like: ChainState, slots: Array) -> float:
-        return self.extractor.budget_used(work.extractor, like.extractor, slots)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         n, width = out.features.shape

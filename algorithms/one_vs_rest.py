@@ -12,14 +12,13 @@ go through its loop once for each class, in one call. The loss is the sum over t
 whether any class stored the row or let one go.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.protocol import NO_BASIS, Array, Basis, Learner, Outputs, State, reject, require, unknown
-from algorithms.common.workspace import Composite, Work, Workspace, numbered, states_of
+from algorithms.common.workspace import Composite, Together, Workspace, numbered, states_of
 
 MOST_CLASSES = 1024
 CHUNK_NUMBERS = 1 << 18  # most numbers of the rows that go through together, 2 MB
@@ -30,45 +29,26 @@ class SharedState(NamedTuple):
     learner: State  # of the binary learner, with a target for each class
 
 
-class OneVsRestWork:
+class OneVsRestWork(Together):
     """States of many keys and classes in one workspace; of a class, `class_0`, .. shows the slots of all keys.
 
     A key's slot for a class is number * slots + slot: the slots of a class lie together.
     """
 
-    __slots__ = ("classes", "together")
-
     def __init__(self, together: Workspace, classes: int) -> None:
+        each = [Workspace((), together.names, together.stored) for _ in range(classes)]
+        super().__init__((f"{_CLASS}{number}" for number in range(classes)), each)
         self.together = together
-        self.classes = [Workspace((), together.names, together.stored) for _ in range(classes)]
         self._show()
 
     def _show(self) -> None:
-        each = self.together.slots // len(self.classes)
-        for number, one in enumerate(self.classes):
+        each = self.together.slots // len(self.parts)
+        for number, one in enumerate(self.parts):
             one.arrays = tuple(array[number * each : (number + 1) * each] for array in self.together.arrays)
-
-    def __getattr__(self, name: str) -> Workspace:
-        return self.classes[numbered(name, _CLASS)]
-
-    def __iter__(self) -> Iterator[Array]:
-        return iter(self.arrays)
-
-    @property
-    def arrays(self) -> Work:
-        return tuple(array for one in self.classes for array in one.arrays)
-
-    @property
-    def slots(self) -> int:
-        return self.classes[0].slots
-
-    @property
-    def nbytes(self) -> int:
-        return self.together.nbytes
 
     def grow(self, slots: int) -> None:
         """Make room for more keys; what is stored stays with its key and class."""
-        held, classes, grown = self.slots, len(self.classes), []
+        held, classes, grown = self.slots, len(self.parts), []
         for array in self.together.arrays:
             larger = np.zeros((classes, slots, *array.shape[1:]), array.dtype)
             larger[:, :held] = array.reshape(classes, held, *array.shape[1:])
