@@ -1,7 +1,8 @@
 """Drawing with matplotlib, the extra `plots`: one style for all pictures, and the same figures give the same file."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,16 +56,16 @@ def save(figure: "Figure", path: Path, option: str) -> None:
         raise ConfigError(f"{option} {path}: cannot be written ({error.strerror}).") from None
 
 
-def figure_of(draw: Callable[[Any], None]) -> "Figure":
+@contextmanager
+def new_figure() -> Iterator["Figure"]:
+    """An empty figure, drawn in our style inside the block. Raises SetupError without matplotlib."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
         raise SetupError(f"pictures need matplotlib: {install_line('plots')}") from None
     with matplotlib.rc_context(STYLE):
-        figure = Figure(layout="constrained")
-        draw(figure)
-    return figure
+        yield Figure(layout="constrained")
 
 
 def images(figure: Any, prototypes: "Prototypes", shape: tuple[int, int]) -> None:
@@ -118,8 +119,7 @@ def fit_report(
 
     The first curve is drawn thick.
     """
-
-    def draw(figure: Any) -> None:
+    with new_figure() as figure:
         side = max(4.0, 2.0 + 0.35 * len(names))
         figure.set_size_inches(2 * side + 2, side + 1)
         figure.suptitle(title)
@@ -134,8 +134,7 @@ def fit_report(
         right.set_ylim(0, 1)
         right.grid(axis="y", color=GRID, linewidth=0.6)
         right.legend(reverse=True, fontsize=8)
-
-    return figure_of(draw)
+    return figure
 
 
 def unit_of(span: float) -> tuple[str, float]:
@@ -194,8 +193,7 @@ def forecast(axes: Any, rows: Sequence[Mapping[str, Any]], column: str, unit: fl
 
 def error_curves(curves: Mapping[str, Sequence[float | None]], measure: str) -> "Figure":
     """Errors over a recording: a line for each learner and control, with a point for each equal part of the rows."""
-
-    def draw(figure: Any) -> None:
+    with new_figure() as figure:
         figure.set_size_inches(9, 4.5)
         axes = figure.add_subplot()
         for number, (name, values) in enumerate(curves.items()):
@@ -208,15 +206,13 @@ def error_curves(curves: Mapping[str, Sequence[float | None]], measure: str) -> 
         axes.set_ylim(bottom=0)
         axes.grid(axis="y", color=GRID)
         figure.legend(loc="outside right upper")
-
-    return figure_of(draw)
+    return figure
 
 
 def alarm_times(alarms: Mapping[str, Sequence[float]], quiet_until: float) -> "Figure":
     """A line for each way with a mark for each of its alarms, seconds since 1970, and where the quiet time ends."""
     hours = {name: (np.asarray(times) - quiet_until) / 3600 for name, times in alarms.items()}
-
-    def draw(figure: Any) -> None:
+    with new_figure() as figure:
         figure.set_size_inches(9, 1.2 + 0.3 * len(hours))
         axes = figure.add_subplot()
         axes.eventplot(list(hours.values()), colors=BLUE, linelengths=0.7)
@@ -225,5 +221,4 @@ def alarm_times(alarms: Mapping[str, Sequence[float]], quiet_until: float) -> "F
         axes.axvline(0, color=RED, linestyle="--")
         axes.set_title("Alarms of all keys")
         axes.set_xlabel("hours; quiet until 0")
-
-    return figure_of(draw)
+    return figure

@@ -8,7 +8,7 @@ import numpy as np
 from algorithms.common.protocol import Array
 from streamjobs.errors import ConfigError
 from streamjobs.notebook import pictures
-from streamjobs.notebook.pictures import BLUE, FAINT, GRID, LINES, RED, figure_of
+from streamjobs.notebook.pictures import BLUE, FAINT, GRID, LINES, RED, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,20 +40,18 @@ class Plot:
         places = np.array([row["z"][:2] for row in rows])
         groups, what = self._labels(rows)
         kept = np.linspace(0, len(rows) - 1, min(len(rows), MOST_POINTS)).astype(int)
-
-        def draw(figure: Any) -> None:
+        with new_figure() as figure:
             figure.set_size_inches(6.5, 5)
             axes = figure.add_subplot()
             names = list(dict.fromkeys(groups))
             for number, name in enumerate(names[: len(LINES)]):
                 mine = [at for at in kept.tolist() if groups[at] == name]
-                axes.scatter(*places[mine].T, s=8, color=LINES[number], alpha=0.6, linewidths=0, label=name)
+                axes.scatter(places[mine, 0], places[mine, 1], s=8, color=LINES[number], alpha=0.6, linewidths=0, label=name)
             axes.set_title(f"Features of {len(rows):,} rows, by {what}")
             axes.set_xlabel("first feature")
             axes.set_ylabel("second feature")
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=2)
-
-        return figure_of(draw)
+        return figure
 
     def ls_error(self) -> "Figure":
         """The LS error of each key's rows over time, and its mean over the last rows."""
@@ -76,16 +74,14 @@ class Plot:
         for label, said in pairs:
             counts[names.index(str(label)), names.index(str(said))] += 1
         shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-
-        def draw(figure: Any) -> None:
+        with new_figure() as figure:
             side = max(4.0, 2.5 + 0.5 * len(names))
             figure.set_size_inches(side + 1, side)
             axes = figure.add_subplot()
             pictures.matrix(axes, shares, names)
             right = float(np.trace(counts) / counts.sum())
             axes.set_title(f"{right:.1%} right\n{len(pairs):,} labelled rows with a prediction")
-
-        return figure_of(draw)
+        return figure
 
     def forecast(self, key: str | None = None, column: str | None = None) -> "Figure":
         """Columns of keys, their forecasts the fewest rows ahead with intervals, and all forecasts of the last row.
@@ -102,8 +98,7 @@ class Plot:
         if not lines:
             raise ConfigError(f"forecast: expected forecasts of key {key or 'any'}, column {column or 'any'}; got none.")
         shown = list(lines.items())[:MOST_KEYS]
-
-        def draw(figure: Any) -> None:
+        with new_figure() as figure:
             figure.set_size_inches(9, 0.8 + 2.2 * len(shown))
             panels = figure.subplots(len(shown), 1, squeeze=False)[:, 0]
             recent = [mine[-MOST_FORECAST:] for _, mine in shown]
@@ -114,8 +109,7 @@ class Plot:
             left = len(lines) - len(shown)
             panels[-1].set_xlabel(f"{unit} from the last row" + (f" ({left} more are not shown)" if left else ""))
             figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
-
-        return figure_of(draw)
+        return figure
 
     def prototypes(self, key: str, *, part: int = 0, image: tuple[int, int] | None = None) -> "Figure":
         """The samples that a key's learner keeps, by column, with their shares of the key's rows.
@@ -128,7 +122,12 @@ class Plot:
         one = self._stored(key)[part]
         if image is not None and image[0] * image[1] != one.scaled.shape[1]:
             raise ConfigError(f"image: expected a product of {one.scaled.shape[1]}, the numbers of a row, got {image}.")
-        return figure_of(lambda figure: pictures.images(figure, one, image) if image else pictures.samples(figure, one))
+        with new_figure() as figure:
+            if image:
+                pictures.images(figure, one, image)
+            else:
+                pictures.samples(figure, one)
+        return figure
 
     def _over_time(self, rows: Rows, field: str, label: str, *, alarms: bool = False) -> "Figure":
         keys: dict[str, list[Mapping[str, Any]]] = {}
@@ -137,8 +136,7 @@ class Plot:
         if not any(row[field] is not None for row in rows):
             raise ConfigError(f"{field}: expected rows with a number in this field; got none.")
         shown = list(keys.items())[:MOST_KEYS]
-
-        def draw(figure: Any) -> None:
+        with new_figure() as figure:
             figure.set_size_inches(9, 0.8 + 1.5 * len(shown))
             panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
             begin = min(mine[0]["ts"] for _, mine in shown)
@@ -157,8 +155,7 @@ class Plot:
             left = len(keys) - len(shown)
             panels[-1].set_xlabel(f"{unit} since the first row" + (f" ({left} more keys are not shown)" if left else ""))
             figure.supylabel(f"{label}, and its mean over {SMOOTH} rows", fontsize=9, color=FAINT)
-
-        return figure_of(draw)
+        return figure
 
     def _labels(self, rows: Rows) -> tuple[list[str], str]:
         """What each row is called: its label, where predictions have some; else its key."""

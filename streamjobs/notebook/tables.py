@@ -1,17 +1,21 @@
-"""Outputs of a replay as rows and as DataFrames."""
+"""Outputs as rows and as DataFrames: of a replay in Python, of a folder that a replay wrote, or of a worker's topics."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import msgspec
 
 from streamjobs import install_line
 from streamjobs.core.output_records import RECORDS
-from streamjobs.errors import SetupError
+from streamjobs.errors import ConfigError, SetupError
+from streamjobs.settings.broker import BrokerSection
+from streamjobs.settings.composition import not_sent
 
 if TYPE_CHECKING:
     import pandas
 
+RowsOf = Callable[[str], list[Mapping[str, Any]]]  # sink -> its outputs, in order
 LETTER = ("key", "row", "timestamp", "reason", "message", "value")
 
 
@@ -82,3 +86,41 @@ def to_dataframe(sink: str, rows: Sequence[Mapping[str, Any]]) -> "pandas.DataFr
     if "ts" in table:
         table.insert(list(table.columns).index("ts"), "time", pandas.to_datetime(table["ts"], unit="s", utc=True))
     return table
+
+
+def of_folder(folder: Path, sinks: Mapping[str, str]) -> RowsOf:
+    """Outputs of `<folder>/<sink>.jsonl`. Raises ConfigError for a file that is not there or is something else.
+
+    sinks: those of the job, by name, which a replay writes.
+    """
+
+    def rows(sink: str) -> list[Mapping[str, Any]]:
+        path = folder / f"{sink}.jsonl"
+        if not path.is_file():
+            if sink not in sinks:
+                raise ConfigError(not_sent(sink, sinks, "plot"))
+            raise ConfigError(f"{path}: no such file; 'streamjobs replay --output-dir {folder}' writes what the job gives.")
+        try:
+            return [msgspec.json.decode(line)["value"] for line in path.read_bytes().splitlines()]
+        except (msgspec.DecodeError, KeyError, TypeError):
+            raise ConfigError(f'{path}: expected lines {{"key": .., "value": ..}} as replay writes them.') from None
+
+    return rows
+
+
+def of_topics(broker: BrokerSection, topics: Mapping[str, str]) -> RowsOf:
+    """Outputs that a worker sent, without repeats after a crash. Raises SetupError where they cannot be read."""
+    from streamjobs.kafka.reader import topic_records
+
+    def rows(sink: str) -> list[Mapping[str, Any]]:
+        if sink not in topics:
+            raise ConfigError(not_sent(sink, topics, "plot"))
+        found, seen = [], set()
+        for record in topic_records(broker, topics[sink]):
+            identity = dict(record.headers)["streamjobs-id"]
+            if identity not in seen and record.value is not None:
+                seen.add(identity)
+                found.append(msgspec.json.decode(record.value))
+        return found
+
+    return rows

@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 
 from streamjobs import Job
 from streamjobs.errors import ConfigError
-from streamjobs.notebook.outputs import of_folder, of_topics
 from streamjobs.notebook.pictures import alarm_times, fit_report, save
 from streamjobs.notebook.plots import KINDS
+from streamjobs.notebook.tables import of_folder, of_topics
 from streamjobs.settings.broker import BrokerSection
 from tests.commands.jobs import JOB, command, job_file, jsonl, rows
 

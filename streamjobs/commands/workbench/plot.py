@@ -19,9 +19,9 @@ def plot(
 ) -> None:
     """Draw the outputs of a job: features, LS error and drift over time, true by predicted classes, or forecasts."""
     from streamjobs.job_files import read_job
-    from streamjobs.notebook.outputs import of_folder, of_topics
     from streamjobs.notebook.pictures import check_name, save
     from streamjobs.notebook.plots import KINDS, Plot
+    from streamjobs.notebook.tables import of_folder, of_topics
 
     if what not in KINDS:
         raise ConfigError(f"expected one of {', '.join(KINDS)}; got {what!r}.")
