@@ -15,7 +15,7 @@ from streamjobs.core.messages import Record
 from streamjobs.errors import ConfigError, SetupError, SnapshotError
 from streamjobs.own_learners import load_own_learners
 from streamjobs.process import load_lapack, load_loops_alone
-from streamjobs.schema_registry.files import definition_of
+from streamjobs.schema_registry.descriptors import definition_of
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.load import composition_from

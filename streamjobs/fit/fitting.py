@@ -28,7 +28,7 @@ from streamjobs.fit.reports.curve import SIZES, learning_curve
 from streamjobs.fit.reports.report import Evaluated
 from streamjobs.job_files import located, read_table
 from streamjobs.recordings.tables import HOW, How
-from streamjobs.schema_registry.files import definition_of
+from streamjobs.schema_registry.descriptors import definition_of
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.sections import Settings

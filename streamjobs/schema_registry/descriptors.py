@@ -1,7 +1,8 @@
-"""Descriptors of a Protobuf schema as a registry has it: the source, or what it was compiled to, in base64.
+"""Schemas of [source] schema_file, and descriptors of a Protobuf schema as a registry has it.
 
-Registries that keep schemas as they are given have both: Java's serializers register sources, Python's descriptors.
-protoc compiles sources in a process of its own: a source that breaks it breaks nothing else.
+A registry has the source, or what it was compiled to, in base64. Registries that keep schemas as they are given have both:
+Java's serializers register sources, Python's descriptors. protoc compiles sources in a process of its own: a source that
+breaks it breaks nothing else.
 """
 
 import base64
@@ -16,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from streamjobs import install_line
+from streamjobs.core.decoding.with_schema.wire_format import Definition
 from streamjobs.errors import ConfigError
+from streamjobs.settings.source import SourceSection
 
 WITHIN = 60.0  # seconds
+LARGEST = 16 << 20  # bytes of a schema_file
 _NAME = re.compile(r"(?!/)(?!.*\.\.)[\w./ -]{1,200}")
 _COMMAND = (
     "import sys, grpc_tools, os; from grpc_tools import protoc; "
@@ -32,6 +36,29 @@ class ProtocFailed(OSError):
 
 class ProtocError(Exception):
     """A source that protoc refuses; the message is the end of a sentence."""
+
+
+def definition_of(source: SourceSection) -> Definition | None:
+    """The schema in the file that [source] names; None where it names none. Raises ConfigError."""
+    if source.schema_file is None:
+        return None
+    path, where = Path(source.schema_file), f"[source]: schema_file {source.schema_file!r}"
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise ConfigError(f"{where}: expected a schema of at most {LARGEST >> 20} MB, got more.")
+        if source.format == "avro":
+            return Definition("AVRO", text=data.decode())
+        if path.suffix.lower() == ".proto":
+            data = descriptors_of({path.name: data.decode()}, path.name, path.parent)
+    except OSError as error:
+        raise ConfigError(f"{where} cannot be read ({error.strerror}); correct the path or its permissions.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{where}: expected text in UTF-8, got other bytes.") from None
+    except ProtocError as error:
+        raise ConfigError(f"{where} {error}.") from None
+    return Definition("PROTOBUF", descriptors=data, message=source.message)
 
 
 def require_protoc() -> None:

@@ -24,27 +24,24 @@ def read_learners(sections: Mapping[str, Any], places: Places) -> tuple[dict[str
     By name: "learner", "head", the "chain" of both, "detector" (of further watches "detector loss"), "extractor",
     "beside 0" for the first control, "forecast". A section that is there but not valid is None.
     """
-    learners: dict[str, Learner] = {}
-    problems: list[str] = []
+    made = _Made(places)
     population = "population" in sections
     learner, head, drift = sections.get("learner"), sections.get("head"), sections.get("drift")
     if learner is not None:
-        name, own = _of_learner(learner, alone="head" not in sections, population=population)
-        _make("learner", "learner", name, own, places, learners, problems)
-        if "head" in sections and "learner" in learners:
-            learners["learner"] = learners["learner"].headless  # [head] takes the place of one it may bring
+        made.add("learner", "learner", *_of_learner(learner, alone="head" not in sections, population=population))
+        if "head" in sections and "learner" in made.learners:
+            made.learners["learner"] = made.learners["learner"].headless  # [head] takes the place of one it may bring
     if head is not None:
-        name, own = _of_head(head, population)
-        _make("head", "head", name, own, places, learners, problems)
-        _chain(places, learners, problems)
+        made.add("head", "head", *_of_head(head, population))
+        made.chain()
     if drift is not None:
-        _read_drift(drift, sections.get("window"), places, learners, problems)
+        made.add_drift(drift, sections.get("window"))
     if (forecast := sections.get("forecast")) is not None and forecast.learner is not None:
         name, own = with_name(forecast.learner)
         if name in LEARNERS and "intercept" in _fields(name):
             own.setdefault("intercept", True)
-        _make("forecast", "forecast", name, own, places, learners, problems)
-    return learners, problems
+        made.add("forecast", "forecast", name, own)
+    return made.learners, made.problems
 
 
 def own_settings(section: NamedSection) -> dict[str, Any]:
@@ -90,97 +87,82 @@ def _of_head(section: HeadSection, population: bool) -> tuple[str, dict[str, Any
     return name, own
 
 
-def _chain(places: Places, learners: dict[str, Learner], problems: list[str]) -> None:
-    """Learner and head as one, unless the head cannot follow the learner's features. Roles are looked at elsewhere."""
-    learner, head = learners.get("learner"), learners.get("head")
-    if learner is None or head is None or learner.kind in PREDICTING or head.kind not in PREDICTING:
-        return
-    try:
-        learners["chain"] = Chain(extractor=learner, head=head)
-    except SettingError as error:
-        problems.append(places.of(("head", "name")) + str(error))
-
-
 def detector_roles(drift: DriftSection) -> list[tuple[str, str]]:
     """How `read_learners` calls the detector of each watch: "detector", of further ones "detector loss"."""
     return [(f"detector {watch}" if n else "detector", watch) for n, watch in enumerate(drift.watch_names)]
 
 
-def _read_drift(
-    drift: DriftSection,
-    window: WindowSection | None,
-    places: Places,
-    learners: dict[str, Learner],
-    problems: list[str],
-) -> None:
-    given: dict[str, Any] = {"extractor": drift.extractor}
-    try:
-        for role, watch in detector_roles(drift):
-            given[role] = detector_of(drift, watch, None if window is None else window.hop or window.length)
-    except ValueError as problem:
-        problems.append(places.of(("drift", "false_alarms")) + str(problem))
-    given |= {f"beside {n}": control for n, control in enumerate(drift.beside)}
-    for role, one in given.items():
-        table = {"name": one} if isinstance(one, str) else one
-        if table is None:
-            continue
-        if not isinstance(table.get("name"), str):
-            setting = role.partition(" ")[0]
-            what = "a table with a 'name'" if setting == "extractor" else "a name, or a table with a 'name'"
-            named = "each of 'beside'" if setting == "beside" else setting
-            problems.append(f"{places.of(('drift', setting))}{named} must be {what}.")
-            continue
-        name, own = with_name(table)
-        _make(role, "drift", name, own, places, learners, problems)
+class _Made:
+    """The learners that could be made so far, and every problem."""
 
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.learners: dict[str, Learner] = {}
+        self.problems: list[str] = []
 
-def _make(
-    role: str,
-    section: str,
-    name: str,
-    settings: Mapping[str, Any],
-    places: Places,
-    learners: dict[str, Learner],
-    problems: list[str],
-) -> None:
-    """Make the learner, or tell every problem of its table (not only the first)."""
-    if name not in LEARNERS:
-        detects = role.startswith("detector")
-        known_names = [other for other, made in LEARNERS.items() if (made.kind == "drift") == detects]
-        what = "detector" if detects else "learner"
-        problems.append(f"{places.of((section, 'name'))}unknown {what} {name!r}{suggestion(name, known_names)}")
-        return
-    known = {field.name: field for field in dataclasses.fields(LEARNERS[name])}  # type: ignore[arg-type]
-    left = {setting: value for setting, value in settings.items() if setting in known}
-    wrong: list[str] = []
-    for setting in settings:
-        if setting not in known:
-            place = places.of((section, setting))
-            wrong.append(f"{place}unknown setting {setting!r} for {name}{suggestion(setting, known)}")
-    for _ in range(len(left) + 1):
+    def chain(self) -> None:
+        """Learner and head as one, unless the head cannot follow the learner's features. Roles are looked at elsewhere."""
+        learner, head = self.learners.get("learner"), self.learners.get("head")
+        if learner is None or head is None or learner.kind in PREDICTING or head.kind not in PREDICTING:
+            return
         try:
-            learner = learner_from(name, left)
+            self.learners["chain"] = Chain(extractor=learner, head=head)
         except SettingError as error:
-            blamed = _blamed(str(error), left)
-            of_its_own = str(error).startswith(f"{name}: ") and blamed is not None  # a wrong type, whatever else is set
-            if of_its_own or not wrong:  # ranges may hang on a setting that was left out as wrong
-                wrong.append(places.of((section, blamed or "name")) + str(error))
-            if not of_its_own or blamed is None or _is_bare(known[blamed]):
+            self.problems.append(self.places.of(("head", "name")) + str(error))
+
+    def add_drift(self, drift: DriftSection, window: WindowSection | None) -> None:
+        given: dict[str, Any] = {"extractor": drift.extractor}
+        try:
+            for role, watch in detector_roles(drift):
+                given[role] = detector_of(drift, watch, None if window is None else window.hop or window.length)
+        except ValueError as problem:
+            self.problems.append(self.places.of(("drift", "false_alarms")) + str(problem))
+        given |= {f"beside {n}": control for n, control in enumerate(drift.beside)}
+        for role, one in given.items():
+            table = {"name": one} if isinstance(one, str) else one
+            if table is None:
+                continue
+            if not isinstance(table.get("name"), str):
+                setting = role.partition(" ")[0]
+                what = "a table with a 'name'" if setting == "extractor" else "a name, or a table with a 'name'"
+                named = "each of 'beside'" if setting == "beside" else setting
+                self.problems.append(f"{self.places.of(('drift', setting))}{named} must be {what}.")
+                continue
+            self.add(role, "drift", *with_name(table))
+
+    def add(self, role: str, section: str, name: str, settings: Mapping[str, Any]) -> None:
+        """Make the learner, or tell every problem of its table (not only the first)."""
+        if name not in LEARNERS:
+            detects = role.startswith("detector")
+            known_names = [other for other, made in LEARNERS.items() if (made.kind == "drift") == detects]
+            what = "detector" if detects else "learner"
+            place = self.places.of((section, "name"))
+            self.problems.append(f"{place}unknown {what} {name!r}{suggestion(name, known_names)}")
+            return
+        known = {field.name: field for field in dataclasses.fields(LEARNERS[name])}  # type: ignore[arg-type]
+        left = {setting: value for setting, value in settings.items() if setting in known}
+        wrong: list[str] = []
+        for setting in settings:
+            if setting not in known:
+                place = self.places.of((section, setting))
+                wrong.append(f"{place}unknown setting {setting!r} for {name}{suggestion(setting, known)}")
+        for _ in range(len(left) + 1):
+            try:
+                learner = learner_from(name, left)
+            except SettingError as error:
+                # The setting that the error is about: "Okfeb: rank must be ...".
+                blamed = next((setting for setting in left if f": {setting} must be " in str(error)), None)
+                of_its_own = str(error).startswith(f"{name}: ") and blamed is not None  # a wrong type, whatever else is set
+                if of_its_own or not wrong:  # ranges may hang on a setting that was left out as wrong
+                    wrong.append(self.places.of((section, blamed or "name")) + str(error))
+                if not of_its_own or blamed is None or _is_bare(known[blamed]):
+                    break
+                del left[blamed]
+            else:
+                if not wrong:
+                    self.learners[role] = learner
                 break
-            del left[blamed]
-        else:
-            if not wrong:
-                learners[role] = learner
-            break
-    problems += wrong
-
-
-def _blamed(message: str, settings: Mapping[str, Any]) -> str | None:
-    """The setting an error is about: "Okfeb: rank must be ..."."""
-    for setting in settings:
-        if f": {setting} must be " in message:
-            return setting
-    return None
+        self.problems += wrong
 
 
 def _is_bare(field: "dataclasses.Field[Any]") -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from streamjobs.core.decoding.records import decoder
 from streamjobs.core.decoding.unwrap import make_schemas
 from streamjobs.core.messages import Stored
-from streamjobs.schema_registry.files import definition_of
+from streamjobs.schema_registry.descriptors import definition_of
 from streamjobs.settings.source import SourceSection
 from tests.docs.named import blocks
 from tests.parts import CHECKOUT
