@@ -71,8 +71,9 @@ PARTS = (
     Part("core", ("tests/stages", "tests/core")),
     Part("brokers", _files("tests/brokers", "a-q"), fast=False, lane=1, within_seconds=1200),
     Part("brokers2", _files("tests/brokers", "r-z"), fast=False, lane=2, within_seconds=1200),
-    # Those that wait for brokers and browsers first, and short ones last: then both processors have work to the end.
-    Part("faults", ("tests/faults",), fast=False, either=True, within_seconds=900),
+    Part("bench", ("tests/bench",), fast=False, lane=1),
+    Part("faults", ("tests/faults",), fast=False, lane=2, within_seconds=900),
+    # Long parts first, and short ones last: then both processors have work to the end.
     Part(
         "commands",
         ("tests/settings", "tests/recordings", "tests/replay", "tests/commands", "tests/process"),
@@ -80,7 +81,6 @@ PARTS = (
         within_seconds=1200,
     ),
     Part("worker", ("tests/kafka", "tests/worker", "tests/maintenance", "tests/schema_registry"), either=True),
-    Part("bench", ("tests/bench",), fast=False, either=True),
     Part("fit", ("tests/fit",), either=True),
     Part("page", ("tests/page",), fast=False, either=True),
     Part("notebook", ("tests/notebook",), either=True),
@@ -93,8 +93,14 @@ PARTS = (
 )
 
 
-# Parts that run as one: they use the same compiled loops, or the same large imports (pandas, pyarrow, scikit-learn).
-TOGETHER = {"numeric": ("checks", "learners", "core"), "offline": ("worker", "fit", "notebook", "outputs")}
+# Parts that run as one: they use the same compiled loops, the same large imports (pandas, pyarrow, scikit-learn), or one
+# broker and one fork server.
+TOGETHER = {
+    "numeric": ("checks", "learners", "core"),
+    "offline": ("worker", "fit", "notebook", "outputs"),
+    "kafka": ("brokers", "bench"),
+    "kafka2": ("brokers2", "faults"),
+}
 
 
 def together(parts: list[Part], name: str = "tests", names: Container[str] | None = None) -> list[Part]:
@@ -106,8 +112,9 @@ def together(parts: list[Part], name: str = "tests", names: Container[str] | Non
     if len(members) < 2:
         return parts
     folders = tuple(folder for part in members for folder in part.folders)
-    either = all(part.either for part in members)
-    one = Part(name, folders, either=either, within_seconds=sum(part.within_seconds for part in members), members=members)
+    either, lane = all(part.either for part in members), members[0].lane
+    within = sum(part.within_seconds for part in members)
+    one = Part(name, folders, lane=lane, either=either, within_seconds=within, members=members)
     rest = [part for part in parts if part not in members]
     rest.insert(parts.index(members[0]) if either else len(rest), one)
     return rest

@@ -15,6 +15,8 @@ from tests.brokers.kafka_job import KafkaJob
 from tests.brokers.load import SOURCE
 
 _numbers = itertools.count(1)
+_nodes: list[Broker] = []  # the one of this run: a folder's conftest has fixtures of its own, which share it
+_servers: list[ForkServer] = []
 
 
 @contextmanager
@@ -34,13 +36,18 @@ def cleaning_up_on_sigterm() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     """A running node; without Java or Maven the test is skipped, in CI it fails."""
+    if _nodes:
+        yield _nodes[0]
+        return
     problem = missing_tool()
     if problem is not None:
         if os.environ.get("CI", "").lower() == "true":
             pytest.fail(problem)
         pytest.skip(problem)
     with cleaning_up_on_sigterm(), Broker() as running:
+        _nodes.append(running)
         yield running
+        _nodes.clear()
 
 
 MakeJob = Callable[..., KafkaJob]
@@ -50,10 +57,15 @@ LEARNING = {"source": SOURCE, "head": {"name": "rls"}, "drift": {"detector": "pa
 @pytest.fixture(scope="session")
 def fork_server(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
     """Workers of LEARNING jobs forked from here start in a second."""
+    if _servers:
+        yield _servers[0]
+        return
     folder = tmp_path_factory.mktemp("fork_server")
     job = KafkaJob(broker.bootstrap, folder, "fork_server", make=False, **LEARNING)
     with ForkServer(folder, job.path) as started:
+        _servers.append(started)
         yield started
+        _servers.clear()
 
 
 @pytest.fixture
