@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from algorithms import learner_from
-from algorithms.budgeted.gradient_learner import LEAVES
+from algorithms.budgeted.family import LEAVES
 from algorithms.common.protocol import Array
 from algorithms.common.randomness import uniform
 from papers.common import line, options, verdict

@@ -13,20 +13,12 @@ paper.
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
-from algorithms.budgeted.family import SupportLearner, state_arrays
-from algorithms.budgeted.gradient_learner import ANY, Rule, gradient_loop
+from algorithms.budgeted.family import ANY, Rule, SeededState, SupportLearner, gradient_loop, state_arrays
 from algorithms.common.kernels import Kernel
 from algorithms.common.losses import LOSSES, check_steps, kind_of
 from algorithms.common.protocol import Array, Basis, Outputs
-
-
-class BogdState(NamedTuple):
-    support: Array  # (m, dim) stored samples, oldest first
-    weights: Array  # (m, targets)
-    seen: int  # rows so far
-    seed: int  # of the draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +48,8 @@ class Bogd(SupportLearner):
     def kind(self) -> str:  # type: ignore[override]
         return kind_of(self.loss)
 
-    def init(self, *, dim: int, targets: int, seed: int) -> BogdState:
-        return BogdState(*state_arrays(dim, targets), 0, seed)
+    def init(self, *, dim: int, targets: int, seed: int) -> SeededState:
+        return SeededState(*state_arrays(dim, targets), 0, seed)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         support, weights, seen, seeds, counts = work

@@ -13,7 +13,7 @@ it.
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
-from algorithms.budgeted.gradient_learner import GradientLearner
+from algorithms.budgeted.family import GradientLearner
 from algorithms.common.kernels import Kernel
 
 

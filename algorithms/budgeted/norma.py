@@ -12,7 +12,7 @@ kappa(x, x) < 2. Without max_terms (0) the state grows with the stream: jobs ref
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
-from algorithms.budgeted.gradient_learner import GradientLearner
+from algorithms.budgeted.family import GradientLearner
 from algorithms.common.kernels import Kernel
 
 

@@ -13,8 +13,7 @@ it.
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
-from algorithms.budgeted.family import SupportLearner
-from algorithms.budgeted.gradient_learner import OLDEST, Rule, gradient_loop
+from algorithms.budgeted.family import OLDEST, Rule, SupportLearner, gradient_loop
 from algorithms.common.kernels import Kernel
 from algorithms.common.losses import MISTAKES
 from algorithms.common.protocol import Array, Basis, Outputs

@@ -8,20 +8,12 @@ stored; the draw is a function of (seed, seen), so a replay repeats it. `loss` i
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
-from algorithms.budgeted.family import SupportLearner, state_arrays
-from algorithms.budgeted.gradient_learner import ANY, Rule, gradient_loop
+from algorithms.budgeted.family import ANY, Rule, SeededState, SupportLearner, gradient_loop, state_arrays
 from algorithms.common.kernels import Kernel
 from algorithms.common.losses import MISTAKES
 from algorithms.common.protocol import Array, Basis, Outputs
-
-
-class RbpState(NamedTuple):
-    support: Array  # (m, dim) stored samples, oldest first
-    weights: Array  # (m, targets) -1, +1, or 0 where another target erred
-    seen: int  # rows so far
-    seed: int  # of the draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +32,8 @@ class Rbp(SupportLearner):
     kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 or more"] = 100  # most stored samples
 
-    def init(self, *, dim: int, targets: int, seed: int) -> RbpState:
-        return RbpState(*state_arrays(dim, targets), 0, seed)
+    def init(self, *, dim: int, targets: int, seed: int) -> SeededState:
+        return SeededState(*state_arrays(dim, targets), 0, seed)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         support, weights, seen, seeds, counts = work

@@ -12,7 +12,7 @@ COMPILED = {
     "algorithms.auto_bandwidth._let_go": (40, 13),
     "algorithms.budgeted.bpas._cheapest": (20, 10),
     "algorithms.budgeted.bpas._loop": (50, 9),
-    "algorithms.budgeted.gradient_learner.gradient_loop": (60, 12),
+    "algorithms.budgeted.family.gradient_loop": (60, 12),
     "algorithms.budgeted.projection_learner.projection_loop": (80, 9),
     "algorithms.common.rls.learn": (30, 12),
     "algorithms.dictionary.coding._solve": (30, 9),
