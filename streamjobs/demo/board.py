@@ -1,12 +1,26 @@
-"""Figures of each person, updated by the worker's outputs."""
+"""Figures of each person, updated by the worker's outputs, and how the demo prints them.
 
+It prints the steps of its start, a line of figures every few seconds, and the summary.
+"""
+
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
 from streamjobs.demo.controls import Control
 
+LINE_EVERY = 5.0  # seconds
+COLUMNS = (  # of the summary, after person and windows: the name, what it is right by, and what that means
+    ("right", "right", "the worker's predictions. Its model of a person learns from their labels, each 20 s late"),
+    ("fixed", "frozen", "the model that 'streamjobs fit' learned from five other people, without learning from these"),
+    ("last label", "last", "repeating the last label of the person that had arrived"),
+)
 NEW_SET = 4.0  # seconds of event time without a window, after which a new set starts
 
 
@@ -114,3 +128,105 @@ class Board:
             return None
         ordered = sorted(self.delays)
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def percent(score: Score, who: str = "right") -> str:
+    """The share of right predictions, such as "84 %"; "-" without windows."""
+    return f"{100 * int(getattr(score, who)) / score.windows:.0f} %" if score.windows else "-"
+
+
+def milliseconds(delay: float | None) -> str:
+    return "-" if delay is None else f"{delay * 1000:.0f} ms"
+
+
+class Screen:
+    """Prints the steps of the start, and a line of figures now and then."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.started = self.printed = time.monotonic()
+        self.stepped = ""
+
+    def step(self, text: str) -> None:
+        if text != self.stepped:
+            self.console.print(text)
+            self.stepped = text
+
+    def draw(self, board: Board) -> None:
+        """Print the figures, at most every LINE_EVERY."""
+        if time.monotonic() - self.printed >= LINE_EVERY:
+            self.printed = time.monotonic()
+            self.console.print(line(board, self.printed - self.started), soft_wrap=True)
+
+
+def line(board: Board, elapsed: float) -> str:
+    everything = board.total("all")
+    shares = "".join(f"  {name} {percent(everything, who):>5}" for name, who, _ in COLUMNS)
+    return (
+        f"{elapsed:5.0f} s  {board.played:>7,} samples in  {board.windows:>5,} windows out{shares}"
+        f"  p50 {milliseconds(board.delay(0.5))}  p99 {milliseconds(board.delay(0.99))}"
+    )
+
+
+def summary(board: Board, facts: dict[str, Any]) -> Group:
+    grid = Table(box=None, padding=(0, 1), header_style="bold", title="Windows predicted right", title_justify="left")
+    heads = ("person", "windows", *(name for name, _, _ in COLUMNS))
+    for title in heads:
+        grid.add_column(title, justify="left" if title == "person" else "right", no_wrap=True)
+    for name in sorted(board.people):
+        person = board.people[name]
+        grid.add_row(name, *_scores(person.all))
+    grid.add_section()
+    grid.add_row("all", *_scores(board.total("all")), style="bold")
+    lines = [
+        f"{board.played:,} samples in, {board.windows:,} of {board.expected:,} windows out in {facts['seconds']:.0f} s "
+        f"({facts['speed']:.0f} times real time); {board.dead_letters} dead letters.",
+        f"From the last sample of a window to its prediction: p50 {milliseconds(board.delay(0.5))}, "
+        f"p99 {milliseconds(board.delay(0.99))} ({facts['place']}).",
+        _drift(board),
+        _learned(board),
+        f"A person's state is the head alone, {facts['state']}; scale and map ({facts['shared']}) are shared.",
+    ]
+    following = Table.grid(padding=(0, 2))
+    for command, meaning in (
+        ("streamjobs init --sample FILE", "a job file for your own recording"),
+        ("streamjobs check job.toml", "all mistakes at once, and the size of states"),
+        ("streamjobs fit job.toml --input FILE", "learn from people you have, for people you have not; with a report"),
+        ("streamjobs replay job.toml --input FILE --key COLUMN", "run your data through the job, without Kafka"),
+        ("streamjobs run job.toml", "the worker, on your Kafka"),
+        ("streamjobs demo --kafka", "this demo on a real Apache Kafka (needs Java 17 and Maven)"),
+    ):
+        following.add_row(Text(f"  {command}", style="cyan"), meaning)
+    job = Text(f"The job that ran: {facts['job']}", style="dim")
+    legend = "\n".join(f"{name}: {meaning}." for name, _, meaning in COLUMNS)
+    return Group(
+        Text(),
+        Text(legend),
+        Text(),
+        grid,
+        Text(),
+        Text("\n".join(lines)),
+        Text(),
+        Text("Next", style="bold"),
+        following,
+        job,
+    )
+
+
+def _drift(board: Board) -> str:
+    drifts = [person.drift for person in board.people.values()]
+    noticed, changes, false = (sum(getattr(drift, name) for drift in drifts) for name in ("noticed", "changes", "false"))
+    return f"Drift: {noticed} of {changes} changes of exercise noticed within their set, {false} other alarms."
+
+
+def _learned(board: Board) -> str:
+    half, first, everything = board.total("half"), board.total("first"), board.total("all")
+    return (
+        f"Before a person's first label {percent(first)} were right; in the second half of each person's windows "
+        f"{percent(half)}, and {percent(half, 'frozen')} with the fixed model. A model that began with nothing but these "
+        f"people's labels: {percent(everything, 'cold')} of all windows."
+    )
+
+
+def _scores(score: Score) -> list[str]:
+    return [str(score.windows), *(percent(score, who) for _, who, _ in COLUMNS)]

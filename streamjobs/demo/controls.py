@@ -8,6 +8,7 @@ import numpy as np
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
+from streamjobs.core.state.population import Population
 from streamjobs.fit.fitting import recipe_of
 from streamjobs.fit.learning import Learned, decided, features
 from streamjobs.fit.recordings import Stream, arriving_at
@@ -29,31 +30,25 @@ def controls(job: Job, records: Sequence[Stored]) -> dict[str, Control]:
     decoded = job.decode(records)
     keys = [(records[i].key or b"").decode() for i in decoded.owner.tolist()]
     slot_of = {key: slot for slot, key in enumerate(dict.fromkeys(keys))}
-    names = _population(job).names
-    stage = job.steps.windows
-    assert stage is not None
+    stage, population = job.steps.windows, job.population
+    assert stage is not None and population is not None
     begin = stage.begin(job.shape, 0)
     work = stage.workspace(begin, slots=len(slot_of))
     for slot in range(len(slot_of)):
         stage.load(work, slot, begin)
-    codes = np.array([[names.index(label)] for label in decoded.labels], dtype=np.float64)
+    codes = np.array([[population.names.index(str(label))] for label in decoded.labels], dtype=np.float64)
     slots = np.array([slot_of[key] for key in keys], np.int64)
     learn = np.full(len(keys), 3, np.int8)
     rows = stage.advance(work, slots, decoded.times, decoded.X, codes, decoded.owner, learn)
     by_key = {}
     for key, slot in slot_of.items():
         mine = rows.slots == slot
-        by_key[key] = _control(job, rows.times[mine], rows.X[mine], rows.L[mine, 0].astype(np.int64))
+        by_key[key] = _control(job, population, rows.times[mine], rows.X[mine], rows.L[mine, 0].astype(np.int64))
     return by_key
 
 
-def _population(job: Job):  # type: ignore[no-untyped-def]
-    assert job.population is not None
-    return job.population
-
-
-def _control(job: Job, times: Array, X: Array, truth: Array) -> Control:
-    population, recipe = _population(job), recipe_of(job.composition)
+def _control(job: Job, population: Population, times: Array, X: Array, truth: Array) -> Control:
+    recipe = recipe_of(job.composition)
     learned = Learned(
         population.scaling.state if population.scaling else None,
         population.map.state if population.map else None,

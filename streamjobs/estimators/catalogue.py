@@ -12,7 +12,7 @@ from algorithms import LEARNERS, Learner, SettingError, learner_from
 from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array
 from algorithms.drift.report import watches_columns
-from streamjobs.learner_reference import Setting, meaning, settings
+from streamjobs.learner_reference import meaning, settings
 from streamjobs.own_learners import load_own_learners
 
 Task = Literal["features", "regression", "classification", "drift"]
@@ -99,9 +99,9 @@ def _kind(cls: type[Learner]) -> str:
 
 def parameters(entry: Entry) -> dict[str, inspect.Parameter]:
     """The learner's settings as parameters of `__init__`. A kernel is None by default, which is the learner's own."""
-    made = {}
+    made, hints = {}, get_type_hints(LEARNERS[entry.learner])
     for one in settings(entry.learner):
-        usual = _plain_default(entry, one)
+        usual = None if hints[one.name] is Kernel or isinstance(one.default, Mapping) else one.default
         if entry.task == "regression":
             usual = DEFAULTS.get((entry.learner, one.name), usual)
         if one.name == INTERCEPT and entry.task in ("regression", "classification"):
@@ -109,13 +109,6 @@ def parameters(entry: Entry) -> dict[str, inspect.Parameter]:
         default = inspect.Parameter.empty if one.needed else entry.changes.get(one.name, usual)
         made[one.name] = inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default)
     return made
-
-
-def _plain_default(entry: Entry, one: Setting) -> Any:
-    hint = get_type_hints(LEARNERS[entry.learner])[one.name]
-    if hint is Kernel or isinstance(one.default, Mapping):
-        return None
-    return one.default
 
 
 class Extra(NamedTuple):

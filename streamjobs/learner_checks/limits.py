@@ -144,11 +144,10 @@ def check_a_state_that_contradicts_itself_is_refused(case: Case) -> None:
                     array = _resized(getattr(part, field), rows)
                     if array is None or (len(array) == 0 and field in learner.may_be_empty):
                         continue
-                    text = _refusal_of(case, _with_part(whole, path, part._replace(**{field: array})))
+                    state = _with_part(whole, path, part._replace(**{field: array}))
+                    text = _refusal_of(case, state, *case.stream(3))
                     assert text, f"{path or 'state'}.{field} with {len(array)} rows for {len(array) - rows} was taken"
-                    words = [type(learner).__name__, field, "expected", "got"]
-                    clear = all(word in text for word in words) and text.endswith(".") and "\n" not in text
-                    assert clear, f"not one clear sentence: {text!r}"
+                    _require_sentence(text, type(learner).__name__, field, "expected", "got")
                     refused += 1
     assert refused or not any(learner.aligned or learner.triangles for _, learner in parts)
 
@@ -182,14 +181,9 @@ def check_wrong_shapes_are_refused_with_one_sentence(case: Case) -> None:
     if Y.shape[1]:
         wrong += [(X, np.ones((3, Y.shape[1]))), (X, np.ones((4, Y.shape[1] + 1)))]
     for badX, badY in wrong:
-        try:
-            case.learner.run(case.init(), badX, badY)
-        except ValueError as problem:
-            text = str(problem)
-            clear = type(case.learner).__name__ in text and "expected" in text and text.endswith(".") and "\n" not in text
-            assert clear, f"not one clear sentence: {text!r}"
-        else:
-            raise AssertionError(f"X {badX.shape} with Y {badY.shape} was taken, dim is {case.dim}")
+        text = _refusal_of(case, case.init(), badX, badY)
+        assert text, f"X {badX.shape} with Y {badY.shape} was taken, dim is {case.dim}"
+        _require_sentence(text, type(case.learner).__name__, "expected")
 
 
 def _unbounded(learner: Learner) -> Iterator[Learner]:
@@ -244,13 +238,18 @@ def _resized(array: Array, rows: int) -> Array | None:
     return np.concatenate([array, more])
 
 
-def _refusal_of(case: Case, state: Any) -> str:
-    """The sentence that refuses a state, "" where it is taken."""
+def _refusal_of(case: Case, state: Any, X: Array, Y: Array) -> str:
+    """The sentence that refuses a state or rows, "" where they are taken."""
     try:
-        case.learner.run(state, *case.stream(3))
+        case.learner.run(state, X, Y)
     except ValueError as problem:
         return str(problem)
     return ""
+
+
+def _require_sentence(text: str, *words: str) -> None:
+    clear = all(word in text for word in words) and text.endswith(".") and "\n" not in text
+    assert clear, f"not one clear sentence: {text!r}"
 
 
 def _triangles(learner: Any, state: Any) -> int:

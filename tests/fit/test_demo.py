@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from streamjobs.demo.board import Board, Person, Score
+from streamjobs.demo.board import Board, Person, Score, summary
 from streamjobs.demo.controls import Control, controls
 from streamjobs.demo.job import demo_job
 from streamjobs.demo.player import Player, key_of
 from streamjobs.demo.recordings import EXERCISES, NEW, TEACHERS
-from streamjobs.demo.screen import summary
 from streamjobs.fit.recordings import arriving, arriving_at
 from streamjobs.replay.engine import Replay
 

@@ -58,27 +58,18 @@ def forecasts_of(
     if beyond := [name for name, one in zip(forecast.not_negative or (), floored, strict=True) if one not in columns]:
         raise Refused("not_negative", f"not_negative: {beyond[0]!r} is not forecast; add it to fields.")
     ahead = [_rows("ahead", one, every) for one in forecast.ahead]
-    season = season_of(forecast.season, every)
+    same: dict[str, Any] = {
+        "ahead": tuple(ahead),
+        "season": season_of(forecast.season, every),
+        "coverage": tuple(forecast.coverage),
+        "cautious": forecast.cautious,
+        "floored": tuple(sorted(columns.index(one) for one in floored)),
+    }
     try:
-        model: Forecast | FilterForecast = Forecast(
-            ahead=tuple(ahead),
-            season=season,
-            coverage=tuple(forecast.coverage),
-            cautious=forecast.cautious,
-            floored=tuple(sorted(columns.index(one) for one in floored)),
-        )
+        model: Forecast | FilterForecast = Forecast(**same)
         if learner is not None:
-            seen = tuple((columns + others).index(one) for one in inputs)
-            model = FilterForecast(
-                learner=learner,
-                ahead=model.ahead,
-                season=season,
-                coverage=model.coverage,
-                lags=8 if forecast.lags is None else forecast.lags,
-                inputs=seen,
-                cautious=forecast.cautious,
-                floored=model.floored,
-            )
+            seen, lags = tuple((columns + others).index(one) for one in inputs), forecast.lags
+            model = FilterForecast(learner=learner, lags=8 if lags is None else lags, inputs=seen, **same)
     except SettingError as problem:
         sentence = str(problem).partition(": ")[2]
         raise Refused(sentence.partition(" ")[0], sentence) from None
