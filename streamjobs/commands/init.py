@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SHORT, USUAL = 300, 1000  # rows of a key from which a detector can learn from few, and as usual
 FEW = 1500  # rows of a key, of which a detector with `learn` as usual judges less than half
+LONG = 2000  # rows of a key that follows others: with as many, a detector without a reference judges most
 BROKER = "kafka://localhost:9092"
 MIXED = (
     "records of a key are up to {seconds} s out of order, because they are in several partitions; [source] lateness = "
@@ -194,6 +195,11 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
         written = written._replace(best=best)
         _write(file, job_file_text(guessed, file, written))
     trial = tried_on(file, sample, guessed, most_rows)
+    if written.runs and not (trial.tried and trial.tried[-1].fits):
+        _tell(trial.lines())
+        written = written._replace(runs=0)
+        _write(file, job_file_text(guessed, file, written))
+        trial = tried_on(file, sample, guessed, most_rows, " without a reference")
     ways, left = [(guessed, trial)], list[tuple[str, str]]()
     while (unfit := trial.unfit) and may_leave_out(guessed):
         _tell(map(str, trial.tried))
@@ -284,7 +290,8 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
         return guessed, 0, written
     short = found.most_rows if whole and found.keys > 1 and SHORT <= found.most_rows < USUAL else 0
     few, alone = LEAST <= found.most_rows < FEW, found.keys == 1
-    return guessed, found.most_rows, written._replace(rows=short, few=few, daily=bool(found.daily), alone=alone)
+    runs = found.runs if SHORT <= found.runs < LONG else 0
+    return guessed, found.most_rows, written._replace(rows=short, few=few, daily=bool(found.daily), alone=alone, runs=runs)
 
 
 def _topic(

@@ -50,6 +50,7 @@ class Profile(NamedTuple):
     gaps: Gaps = Gaps()
     counters: Sequence[str] = ()  # as of the guess
     angles: Mapping[str, float] = {}  # as of the guess
+    runs: int = 0  # rows of the usual key, where keys follow one another; 0: keys run at the same time
 
 
 def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) -> tuple[Guess, Profile]:
@@ -205,6 +206,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         gaps,
         counters,
         angles,
+        courses.runs(of_keys),
     )
 
 

@@ -283,3 +283,23 @@ def test_animals_recorded_one_after_another_are_keys_and_teach_a_population(tmp_
     assert found.says("label gait (classification, 2 classes)" if not returns else "label gait (classification)")
     assert found.says("key horse", "6 people with labels") is not returns
     assert found.says("choose: key") is returns and found.out.endswith("--key horse\n") is not returns
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_experiments_that_follow_one_another_begin_with_their_reference(tmp_path, printed, apart):
+    """Each has a fault in its last third, which a detector that learns from 1000 rows never sees."""
+    rng, rows, keys = np.random.default_rng(12), 650, 6
+    x = rng.normal(size=(keys, rows, 2))
+    x[:, 450:, 0] += 3
+    made = [
+        {"device": f"e{key}", "ts": START + (key if apart else 0) * 1000 + row, "flow": a, "bar": b}
+        for key in range(keys)
+        for row, (a, b) in enumerate(x[key].round(3).tolist())
+    ]
+    found = printed(as_csv(tmp_path / "a.csv", made))
+    drift = read_table(found.file)["drift"]
+    assert drift.get("reference") == ("first 260 rows" if apart else None)
+    if apart:
+        judged = 'watch = "columns" with reference = "first 260 rows" raised 6 alarms in 6 of 6 keys and 2,340 rows'
+        assert found.says(judged, "0 keys in the first tenth of the rows after the reference")
+        assert found.says("if the sample has no faults, expect up to 1 alarm in 390 rows of a key, not 1 in 10,000")

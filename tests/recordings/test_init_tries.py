@@ -195,6 +195,16 @@ def test_where_a_watch_alarms_too_often_init_tries_without_it(tmp_path, printed,
     assert tomllib.loads(found.text)["drift"]["watch"] == chosen
 
 
+def test_a_watch_that_judges_hardly_a_row_is_not_chosen_for_its_few_alarms(tmp_path, printed, monkeypatch):
+    def tried(job: Any, way: Any, records: list[Any]) -> Tried:
+        judged = 200 if way.drift.watch == "columns" else 9000
+        return Tried(way.drift.watch, 4, judged, Counter(a=judged // 100), Counter(rows=judged // 150), 0.9, Counter())
+
+    monkeypatch.setattr("streamjobs.commands.recordings.trial._tried", tried)
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(2600)))
+    assert found.says("[drift] alarms too often") and tomllib.loads(found.text)["drift"]["watch"] != "columns"
+
+
 @pytest.mark.parametrize(("rows", "learn"), [(200, 600), (1400, None), (1600, 600)])
 def test_charts_learn_from_600_rows_unless_the_sample_would_be_half_warm_up(tmp_path, printed, monkeypatch, rows, learn):
     tried = lambda job, way, records: Tried(way.drift.watch, 2, 9000, Counter(), Counter(), 0.9, Counter())  # noqa: E731

@@ -31,6 +31,12 @@ def test_alarms_in_most_of_the_keys_that_can_alarm_are_not_faults_however_few_ro
     assert of_two._replace(daily=True, alarms=Counter(a=4)).fits and of_two._replace(daily=True, keys=5).fits
 
 
+def test_with_a_reference_most_keys_may_have_faults_but_few_of_them_at_once():
+    each = Counter(dict.fromkeys("abcdef", 3))
+    tried = Tried("columns", 8, 4000, each, Counter(columns=18), 0.4, Counter(), opened=3000, reference="first 400 rows")
+    assert tried._replace(soon=2).fits and not tried._replace(soon=3).fits and not tried._replace(reference=None).fits
+
+
 @pytest.mark.parametrize("daily", [False, True])
 def test_alarms_to_expect_are_named_where_a_trial_has_more_than_stated(daily):
     most = Tried(

@@ -15,7 +15,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.events import AlarmsSection, DriftSection
 from streamjobs.settings.false_alarms import WITHOUT_RHYTHM
 from streamjobs.settings.sections import Settings, SinksSection
-from streamjobs.settings.types import many
+from streamjobs.settings.types import many, reference
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -38,6 +38,8 @@ MEANS = {
 }
 MOSTLY = 2  # times as many rows of warm-up as others
 OPEN = 0.2  # of the rows, at most, a watch may have an open alarm: of a level that keeps moving it learns again and again
+SOON = 0.1  # of a key's rows after its reference
+JUDGES = 0.25  # of the rows that another way judges, at least: else alarms are rare because hardly a row is judged
 RARER = 0.5  # of the alarms of a column, at most, once others are left out
 TOO_MANY, MORE = 2.0, 2  # alarms are too many beyond so many times the stated number, and so many more
 
@@ -57,13 +59,18 @@ class Tried(NamedTuple):
     daily: bool = False  # with deviations from the time of day
     idle: int = 0  # rows that are not watched, because they repeat
     between: float = 0.0  # rows of a key from one alarm to the next, as false_alarms states
+    reference: str | None = None
+    soon: int = 0  # keys with an alarm in the first SOON of the rows after the reference
 
     @property
     def fits(self) -> bool:
         """Whether alarms are as rare as stated, except in a quarter of the sample, which may have faults, and few keys.
 
         By the time of day, alarms in most keys are not faults, also of two: weekends and holidays are in few parts.
+        With a reference most keys may have faults, but few of them soon after it.
         """
+        if self.reference is not None:  # experiments are made for their faults
+            return FAULTY * self.soon <= self.keys
         raised, keys = (self.alarms.total(), 2) if self.daily else (len(self.alarms), FAULTY)
         spread = self.keys >= keys and raised > self.most and len(self.alarms) > MOST_KEYS * self.keys
         return self.usual.total() <= self.most and not self.lasts and not spread
@@ -77,12 +84,16 @@ class Tried(NamedTuple):
     @property
     def lasts(self) -> bool:
         """Whether alarms of the first watch are open for too many rows."""
-        return self.opened > OPEN * (self.rows + self.warming + self.idle)
+        return self.reference is None and self.opened > OPEN * (self.rows + self.warming + self.idle)
 
     @property
     def most(self) -> float:
         """Alarms outside that quarter, beyond which there are too many."""
         return TOO_MANY * self.stated + MORE
+
+    @property
+    def _close(self) -> bool:
+        return self.fits and self.alarms.total() > self.most and self.reference is None
 
     def __str__(self) -> str:
         most = ", ".join(f"{name} of {many(count, 'key')}" for name, count in self.named.most_common(MOST_NAMED))
@@ -90,13 +101,15 @@ class Tried(NamedTuple):
         more = " and ".join(f"{many(count, 'more row')} {what}" for what, count in others.items() if count)
         more = f" ({more})" if more else ""
         watch = json.dumps(self.watch) + (" with daily = true" if self.daily else "")
+        watch += f" with reference = {json.dumps(self.reference)}" if self.reference else ""
         return (
             f"on the sample, watch = {watch} raised {many(self.alarms.total(), 'alarm')} in "
             f"{len(self.alarms):,} of {many(self.keys, 'key')} and {many(self.rows, 'row')}{more}; "
             f"false_alarms allows {self.stated:.2g}"
             + (f"; columns in them: {most}" if most and not self.fits else "")
             + (f"; they are open for more than {OPEN:.0%} of the rows" if self.lasts else "")
-            + ("; most are close together, as those of faults are" if self.fits and self.alarms.total() > self.most else "")
+            + ("; most are close together, as those of faults are" if self._close else "")
+            + (f"; {many(self.soon, 'key')} in the first tenth of the rows after the reference" if self.reference else "")
         )
 
 
@@ -138,7 +151,8 @@ class Trial(NamedTuple):
         if self.tried and (count := (best := self.tried[-1]).alarms.total()) > best.most:
             yield (
                 f"if the sample has no faults, expect up to 1 alarm in {best.rows / count:,.0f} rows of a key, not 1 in "
-                f"{best.between:,.0f}, as false_alarms states; fewer later, where levels return"
+                f"{best.between:,.0f}, as false_alarms states"
+                + ("" if best.reference else "; fewer later, where levels return")
             )
         if self.tried and not self.tried[-1].fits:
             yield (
@@ -171,7 +185,7 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
         own = job_from(read_job(file, environment(guessed)), str(file))
         drift = own.settings.drift
         assert drift is not None
-        if most_rows < LEAST and drift.detector is None:  # as `init` writes it for a short sample
+        if most_rows < LEAST and (drift.detector, drift.reference) == (None, None):  # which `init` writes for a short sample
             return Trial(
                 [], f"the sample has at most {many(most_rows, 'row')} of a key, and a detector needs {LEAST:,} or more"
             )
@@ -194,10 +208,12 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
         except ConfigError:  # the errors of a learner of one number
             continue
         found.append(_tried(job, way, records))
-        if found[-1].fits if found[-1].rows else not daily:
+        enough = found[-1].rows > JUDGES * found[0].rows
+        if drift.reference or (found[-1].fits if enough else not (daily or found[-1].rows)):
             break
     own_way = found[0] if found and found[0].rows else None
-    found = [one for one in found if one.rows]
+    most = max((one.rows for one in found), default=0)
+    found = [one for one in found if one.rows and (not one.fits or one.rows > JUDGES * most)]
     if not found:
         of = f"first {len(records):,} records of the sample, which are tried," if len(records) == RECORDS else "sample"
         return Trial([], f"no key of the {of} has enough rows for watch = {drift.watch!r} to learn what is normal")
@@ -349,9 +365,10 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
     columns, alarms = Counter(column for column, _ in named), Counter(key for key, _, _ in raised)
     keys = sum(map(bool, ready.values()))
     usual = _usual(raised, seen, keys)
-    return Tried(
-        way.drift.watch, keys, rows, alarms, usual, stated, columns, warming, opened, way.drift.daily, idle, between
-    )
+    ways = way.drift.daily, idle, between, way.drift.reference
+    learned = reference(way.drift.reference)[0] if way.drift.reference else 0
+    soon = {key for key, row, _ in raised if row < learned + SOON * (seen[key] - learned)}
+    return Tried(way.drift.watch, keys, rows, alarms, usual, stated, columns, warming, opened, *ways, len(soon))
 
 
 def _usual(raised: Sequence[tuple[str, int, str]], rows: Mapping[str, int], keys: int) -> Counter[str]:

@@ -1,5 +1,6 @@
 """What the numbers of a column do over time, in one key: stand still, trend, count on, repeat each day, follow another."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -8,6 +9,7 @@ from streamjobs.recordings.arrays import Array
 
 LEAST = 100  # rows of a key, to tell anything
 NAMED_KEYS, NAMED_ROWS = 5, 3  # least keys, and rows of each, that show a number which names them
+RUNS = 5  # least keys that follow one another
 BLOCKS = 10  # parts of a key's rows that are compared
 STEPS, BACK, FAR = 50, 0.02, 0.5  # of a counter that starts over: least steps, most of them back, each over half its range
 RISING = 0.8  # Kendall's tau of the means of the parts: 0.8 by chance in 1 of 4,000 orders
@@ -46,6 +48,19 @@ def is_name(of_keys: Iterable[Array]) -> bool:
     there = [one for values in of_keys if len(one := values[np.isfinite(values)]) >= NAMED_ROWS]
     numbers = {float(one[0]) for one in there if is_still(one) and float(one[0]).is_integer()}
     return len(numbers) == len(there) >= NAMED_KEYS
+
+
+def runs(of_keys: Iterable[Array]) -> int:
+    """The median rows of keys that follow one another in time, as experiments on one machine do; 0: they do not, or are few.
+
+    of_keys: (rows, columns) of each, times in the first column.
+
+    >>> [runs([np.arange(9.0)[:, None] + start * key for key in range(RUNS)]) for start in (10, 8)]
+    [9, 0]
+    """
+    spans = sorted((float(key[:, 0].min()), float(key[:, 0].max()), len(key)) for key in of_keys)  # NaN without times
+    apart = len(spans) >= RUNS and all(before[1] < after[0] for before, after in itertools.pairwise(spans))
+    return int(np.median([rows for _, _, rows in spans])) if apart else 0
 
 
 def trend(values: Array) -> str | None:
