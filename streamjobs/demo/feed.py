@@ -46,7 +46,7 @@ def feed(url: str, seconds: float | None) -> int:
         else:
             refused.append(str(error))
 
-    played = list(samples())
+    played = samples()
     begun, started = time.time(), time.monotonic()
     for at, sample in endless(played):
         while (wait := at - (time.monotonic() - started)) > 0 and not stopping.is_set():

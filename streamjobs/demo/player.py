@@ -49,7 +49,7 @@ class Player(Background):
 
 def _messages(newest: float) -> list[tuple[float, int, bytes, bytes]]:
     """(seconds since the first, partition, key, value) of every sample; event times end at `newest`."""
-    played = list(samples())
+    played = samples()
     begin = round(newest) - played[-1].at - PAUSE
     messages = []
     for sample in played:

@@ -9,7 +9,7 @@ import tempfile
 import time
 import webbrowser
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,38 +76,61 @@ def run_crowd(*, people: int, seconds: float, browser: bool = False) -> None:
 
 @contextmanager
 def _stage(about: str, *, kafka: bool) -> Iterator[Stage]:
-    signal.signal(signal.SIGTERM, _interrupted)  # what the demo started must not outlive it
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what the demo started must not outlive it
     console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
     console.print(f"[bold]streamjobs demo[/]: {about}")
-    with tempfile.TemporaryDirectory(prefix="streamjobs-demo-") as name:
-        folder, screen = Path(name), Screen(console)
+    with ExitStack() as started:
+        folder, screen = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="streamjobs-demo-"))), Screen(console)
         screen.step("starting a real Apache Kafka ..." if kafka else "starting a broker (librdkafka's mock) ...")
-        with _broker(kafka, screen) as (url, create):
-            env = {
-                "STREAMJOBS_BROKER__URL": url,
-                "STREAMJOBS_STATE__DIRECTORY": str(folder / "state"),
-                "STREAMJOBS_METRICS__PORT": "0",
-            }
-            screen.step("reading the job and its population ...")
-            job = demo_job(env)
-            create(job)
-            warm(job, lambda: screen.step("compiling the learner's loops, once per machine ..."))
-            yield Stage(job, url.removeprefix("kafka://"), env, folder / "worker.log", screen)
+        if kafka:
+            from streamjobs.kafka.devbroker.broker import Broker, prepare
+
+            prepare(screen.step)
+            url = started.enter_context(Broker()).url
+        else:
+            mock = started.enter_context(MockBroker())
+            url = mock.url
+        env = {
+            "STREAMJOBS_BROKER__URL": url,
+            "STREAMJOBS_STATE__DIRECTORY": str(folder / "state"),
+            "STREAMJOBS_METRICS__PORT": "0",
+        }
+        screen.step("reading the job and its population ...")
+        job = demo_job(env)
+        if kafka:
+            topics.create(job.settings, partitions=PARTITIONS, job_sinks=job.sinks, state_bytes=job.state_bytes)
+        else:
+            mock.create([job.settings.source.topic, *job.sinks.values(), topics.changelog(job.settings)])
+        warm(job, lambda: screen.step("compiling the learner's loops, once per machine ..."))
+        yield Stage(job, url.removeprefix("kafka://"), env, folder / "worker.log", screen)
 
 
 @contextmanager
 def _running(stage: Stage, *threads: Background, browser: bool) -> Iterator[subprocess.Popen[bytes]]:
-    """The worker, ready; the threads are stopped in the end."""
-    with _worker(stage.env, stage.log) as worker:
-        try:
-            _until_ready(worker, stage.log, stage.screen)
-            _open_page(stage.log, stage.screen, browser=browser)
-            yield worker
-        finally:
-            for thread in threads:
-                thread.stopping.set()
-            for thread in threads:
-                thread.stop()
+    """The worker, ready; the threads and the worker are stopped in the end."""
+    with stage.log.open("wb") as output:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "streamjobs", "run", str(FILE)],
+            # Without the user's own settings of jobs.
+            env={name: text for name, text in os.environ.items() if not (name.startswith(PREFIX) and "__" in name)}
+            | {**stage.env},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # so that Ctrl-C reaches the demo only
+        )
+    try:
+        _until_ready(worker, stage.log, stage.screen)
+        _open_page(stage.log, stage.screen, browser=browser)
+        yield worker
+    finally:
+        for thread in threads:
+            thread.stopping.set()
+        for thread in threads:
+            thread.stop()
+        if worker.poll() is None:
+            worker.kill()
+            worker.wait()
 
 
 def _followed(worker: subprocess.Popen[bytes], stage: Stage, sender: Sender, counter: Counter) -> None:
@@ -141,32 +164,6 @@ def _told(seconds: float, sender: Sender, counter: Counter) -> str:
     )
 
 
-def _interrupted(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-@contextmanager
-def _broker(kafka: bool, screen: Screen) -> Iterator[tuple[str, Any]]:
-    """The broker's url, and a function that creates a job's topics."""
-    if kafka:
-        from streamjobs.kafka.devbroker.broker import Broker, prepare
-
-        prepare(screen.step)
-        with Broker() as broker:
-            yield (
-                broker.url,
-                lambda job: topics.create(
-                    job.settings, partitions=PARTITIONS, job_sinks=job.sinks, state_bytes=job.state_bytes
-                ),
-            )
-        return
-    with MockBroker() as mock:
-        yield (
-            mock.url,
-            lambda job: mock.create([job.settings.source.topic, *job.sinks.values(), topics.changelog(job.settings)]),
-        )
-
-
 def _played(stage: Stage, seconds: float, *, browser: bool) -> tuple[Board, dict[str, Any]]:
     job, screen = stage.job, stage.screen
     player = Player(stage.servers, job.settings.source.topic, seconds)
@@ -189,27 +186,6 @@ def _played(stage: Stage, seconds: float, *, browser: bool) -> tuple[Board, dict
         time.sleep(0.5)  # for the outputs of the last checkpoint
     board.played = player.sent
     return board, {"seconds": took, "speed": player.speed}
-
-
-@contextmanager
-def _worker(env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with log.open("wb") as output:
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "streamjobs", "run", str(FILE)],
-            # Without the user's own settings of jobs.
-            env={name: text for name, text in os.environ.items() if not (name.startswith(PREFIX) and "__" in name)}
-            | {**env},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,  # so that Ctrl-C reaches the demo only
-        )
-    try:
-        yield worker
-    finally:
-        if worker.poll() is None:
-            worker.kill()
-            worker.wait()
 
 
 def _until_ready(worker: subprocess.Popen[bytes], log: Path, screen: Screen) -> None:

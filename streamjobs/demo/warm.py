@@ -46,13 +46,9 @@ def warm(job: Job, progress: Callable[[], None]) -> None:
         mark.touch()
 
 
-def compile_half(job: Job, begin: str) -> None:
-    """Compile the loops of all stages, from the first on or from the last."""
-    names = list(job.stages) if begin == "first" else list(reversed(job.stages))
-    job._replace(stages={name: job.stages[name] for name in names}).compile()
-
-
 if __name__ == "__main__":
     from streamjobs.demo.job import demo_job
 
-    compile_half(demo_job({}), sys.argv[1])
+    job = demo_job({})
+    names = list(job.stages) if sys.argv[1] == "first" else list(reversed(job.stages))
+    job._replace(stages={name: job.stages[name] for name in names}).compile()

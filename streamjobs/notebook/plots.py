@@ -55,7 +55,11 @@ class Plot:
 
     def ls_error(self) -> "Figure":
         """The LS error of each key's rows over time, and its mean over the last rows."""
-        return self._over_time(self._first("predictions", "features"), "ls_error", "LS error")
+        try:
+            rows = self._wanted("predictions")
+        except ConfigError:
+            rows = self._wanted("features")
+        return self._over_time(rows, "ls_error", "LS error")
 
     def drift(self) -> "Figure":
         """What the detector watches of each key over time, or its statistic of many numbers, and where it raised alarms."""
@@ -166,14 +170,6 @@ class Plot:
         if not any(isinstance(label, str) for label in labels.values()):
             return [row["key"] for row in rows], "key"
         return [str(labels.get((row["key"], row["seq"])) or "no label") for row in rows], "label"
-
-    def _first(self, *sinks: str) -> Rows:
-        for sink in sinks[:-1]:
-            try:
-                return self._wanted(sink)
-            except ConfigError:
-                continue
-        return self._wanted(sinks[-1])
 
     def _wanted(self, sink: str) -> Rows:
         rows = self._rows(sink)

@@ -4,8 +4,6 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
-
 from algorithms.common.settings import suggestion
 from streamjobs.errors import ConfigError
 from streamjobs.settings.composition import Composition, compose
@@ -57,7 +55,8 @@ def composition_from(
             sections[name], refused = validated(model, name, table[name], places)
             for path, sentence in refused:
                 problems.append(sentence)
-                blamed |= {path, _meant(path, model)}
+                near = difflib.get_close_matches(path[1], model.model_fields, n=1)  # no second sentence about its absence
+                blamed |= {path, *((path[0], other) for other in near)}
         elif field.is_required():
             problems.append(f"{origin}: section [{name}] is missing; a job needs [source], and [learner] or [forecast].")
         elif (default := field.get_default(call_default_factory=True)) is not None:
@@ -70,9 +69,3 @@ def composition_from(
     if problems:
         raise ConfigError(problems)
     return compose(Settings(**{name: sections.get(name) for name in Settings.model_fields}), learners, origin)
-
-
-def _meant(path: Path, model: type[BaseModel]) -> Path:
-    """The setting an unknown name most likely stands for: no second sentence about its absence."""
-    near = difflib.get_close_matches(path[1], model.model_fields, n=1)
-    return (path[0], near[0]) if near else path

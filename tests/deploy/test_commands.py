@@ -25,7 +25,7 @@ JOB = '[source]\ntopic = "{topic}"\ndim = 2\n[learner]\nname = "okfeb"\nrank = 2
 
 @pytest.fixture(scope="module")
 def played() -> list[Sample]:
-    return list(samples())
+    return samples()
 
 
 def test_the_feed_sends_the_recordings_with_the_time_of_their_sending(played: list[Sample]) -> None:
