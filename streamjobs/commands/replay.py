@@ -76,8 +76,8 @@ def replay(
 ) -> None:
     """Run recorded samples through a job without Kafka; outputs equal a worker's bit for bit.
 
-    In the progress lines, LS error and error rate are means since the previous line. Ends with code 1 if there were
-    records, but nothing was learned.
+    States beyond [state] cache are in a temporary file (TMPDIR). In the progress lines, LS error and error rate are means
+    since the previous line. Ends with code 1 if there were records, but nothing was learned.
     """
     from streamjobs.replay.engine import Replay
     from streamjobs.replay.expect import from_files, from_topics

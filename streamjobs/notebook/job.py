@@ -202,7 +202,7 @@ class Job:
         summary = figures.summary() | late.figures()
         for sentence in _to_warn(figures, summary):
             warnings.warn(sentence, ReplayWarning, stacklevel=2)
-        snapshots = {place[2]: snapshot for place, snapshot in run.snapshots().items()}
+        snapshots = {place[2]: snapshot for place, snapshot in run.snapshots()}
 
         def states(one: str, snapshot: bytes) -> list[Prototypes]:
             records = (record for record in self._records(data, key, key_is, time) if record.key == one.encode())

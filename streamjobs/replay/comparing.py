@@ -92,7 +92,7 @@ def _run(name: str, job: Job, records: Sequence[Stored], delay: float) -> tuple[
     began = time.process_time()
     rows, replay = predicted(job, records)
     seconds = time.process_time() - began
-    sizes = [len(one) for one in replay.snapshots().values()]
+    sizes = [len(one) for _, one in replay.snapshots()]
     scored = _scored(name, job.model, job.task, rows, delay)
     size = sum(sizes) / max(1, len(sizes))
     dead = replay.tally.dead_lettered.total()

@@ -1,7 +1,8 @@
 """Runs records through `advance` in batches, as a worker's partitions do."""
 
+import functools
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from streamjobs.core.messages import LateLabel, Output, Record, Report
 from streamjobs.core.unlearned import Taken
 from streamjobs.errors import NothingLearned
 from streamjobs.replay.controls import Controls
+from streamjobs.replay.stored import Stored
 from streamjobs.replay.warm_up import days_to_alarm, rows_to_alarm
 from streamjobs.schema_registry.lookup import ready_now
 
@@ -63,7 +65,7 @@ class Replay:
     def __init__(self, job: Job, *, pooled: bool = False) -> None:
         self.job, self.pooled = job, pooled
         self.partitions: dict[tuple[str, int], Live] = {}
-        self.stored: dict[bytes, bytes] = {}  # snapshots by partition and key, as in a worker's store
+        self.stored = Stored()
         self.tally, self.controls = Tally(), Controls(job.task, job.settings.labels.delay)
         self.late: list[LateLabel] = []
         self.first: dict[str, float] = {}  # event time of each key's first row
@@ -99,24 +101,21 @@ class Replay:
         """The live states of a partition; of all partitions if the model is pooled."""
         name = ("", 0) if self.pooled else partition
         if name not in self.partitions:
-            self.partitions[name] = Live(self.job, lambda key: self.stored.get(_place(name, key)), pooled=self.pooled)
+            read_many = functools.partial(self.stored.read_many, *name)
+            share = self.job.settings.state.cache // (len(self.partitions) + 1)  # the partitions to come are not known
+            self.partitions[name] = Live(self.job, read_many=read_many, most_bytes=share, pooled=self.pooled)
         return self.partitions[name]
 
     def store(self, partition: tuple[str, int]) -> None:
         """Store the changed states, so that keys may leave the live states, as in a worker."""
         name = ("", 0) if self.pooled else partition
-        for key, snapshot in self.partitions[name].snapshots():
-            self.stored[_place(name, key)] = snapshot
+        self.stored.write(*name, self.partitions[name].snapshots())
 
-    def snapshots(self) -> dict[tuple[str, int, bytes], bytes]:
+    def snapshots(self) -> Iterator[tuple[tuple[str, int, bytes], bytes]]:
         """The final snapshot of every key by topic, partition and key, as a worker's changelog would have it."""
         for name in self.partitions:
             self.store(name)
-        snapshots = {}
-        for place, snapshot in self.stored.items():
-            topic, partition, key = place.split(b"\0", 2)
-            snapshots[topic.decode(), int(partition), key] = snapshot
-        return snapshots
+        return iter(self.stored)
 
     def nothing_learned(self, first_error: str = "") -> str | None:
         """A sentence where records came and no row was made; None otherwise.
@@ -170,7 +169,3 @@ def _batch(records: Iterable[Record]) -> list[Record]:
         if len(batch) == BATCH or size >= BATCH_BYTES:
             break
     return batch
-
-
-def _place(partition: tuple[str, int], key: bytes) -> bytes:
-    return b"%s\0%d\0%s" % (partition[0].encode(), partition[1], key)

@@ -128,7 +128,7 @@ class MinutesOfDays:
         """Minutes by key, day and activity."""
         stage = job.steps.bouts
         assert stage is not None
-        for (_, _, key), snapshot in run.snapshots().items():
+        for (_, _, key), snapshot in run.snapshots():
             states, names, _ = load_snapshot(job, snapshot)
             for one in stage.under_way(states[BOUTS]):
                 self._add(bout_of(job, key.decode("utf-8", "backslashreplace"), names, one))

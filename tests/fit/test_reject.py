@@ -78,7 +78,7 @@ def test_an_activity_nobody_taught_is_mostly_unknown_and_known_ones_are_mostly_n
         is_unknown = other.pop("unknown")
         assert "unknown" not in one
         assert other == (one | {"predicted_class": None, "score": None, "smoothed": None} if is_unknown else one)
-    assert before.snapshots() == after.snapshots()  # no state depends on it
+    assert dict(before.snapshots()) == dict(after.snapshots())  # no state depends on it
 
 
 def test_with_a_filter_the_scores_of_the_head_are_measured_and_files_from_before_keep_their_probabilities(

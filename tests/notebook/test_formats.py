@@ -67,7 +67,7 @@ def of_a_file(one: Format, table: dict[str, Any], folder: Path) -> tuple[Lines, 
     run = Replay(job_from(composition))
     records = records_of(path, composition.settings.source, "person", one.time)
     run.run(records, outputs.append, lambda tally: None)
-    return by_sink_and_key(outputs), {place[2]: data for place, data in run.snapshots().items()}
+    return by_sink_and_key(outputs), {place[2]: data for place, data in run.snapshots()}
 
 
 def of_a_table(one: Format, table: dict[str, Any], sinks: Iterable[str]) -> tuple[Lines, dict[bytes, bytes]]:
