@@ -8,7 +8,9 @@ import numpy as np
 from algorithms import Learner, Outputs
 from algorithms.common.protocol import NO_BASIS, Array, Basis
 from algorithms.common.workspace import Workspace
-from streamjobs.learner_checks import streams
+from streamjobs.learner_checks.streams import easy
+
+EXTREMES = (1e300, -1e300, 1e155, 1e-300, -5e-324, 0.0)
 
 
 @dataclass(frozen=True)
@@ -29,16 +31,51 @@ class Case:
         return self.learner.init(dim=self.dim, targets=self.targets, seed=seed)
 
     def stream(self, n: int | None = None, seed: int = 1) -> tuple[Array, Array]:
-        return streams.easy(self.kind, n or self.rows, self.dim, self._columns, self.labels, seed)
+        return easy(self.kind, n or self.rows, self.dim, self._columns, self.labels, seed)
 
     def hostile(self, n: int, seed: int = 2) -> tuple[Array, Array]:
-        return streams.hostile(self.kind, n, self.dim, self._columns, self.labels, seed)
+        """Ever farther and ever new samples, whole stretches of the same sample, and targets that fit nothing."""
+        random = np.random.default_rng(seed)
+        X, Y = self.stream(n, seed)
+        X = X + np.linspace(0, 50, n)[:, None] * random.standard_normal((n, X.shape[1]))
+        X[n // 3 : n // 2] = X[n // 3]
+        if self.kind == "classification":
+            Y = Y[random.permutation(n)]
+        elif self._columns:
+            Y = Y * random.standard_normal(Y.shape) * 10
+        return X, Y
 
-    def extreme(self, seed: int = 3) -> tuple[Array, Array]:
-        return streams.extreme(self.kind, self.dim, self._columns, self.labels, seed)
+    def extreme(self) -> tuple[Array, Array]:
+        """Ordinary rows with the largest and smallest numbers between them, alone, all over, and with such targets."""
+        X, Y = self.stream(40 + 6 * len(EXTREMES), seed=3)
+        row = 40
+        for number in EXTREMES:
+            X[row, 0] = number
+            X[row + 2] = number
+            if self.kind == "regression":
+                Y[row + 3] = number
+                X[row + 5], Y[row + 5] = number, -number
+            row += 6
+        return X, Y
 
     def outliers(self, seed: int) -> tuple[Array, Array]:
-        return streams.outliers(self.kind, 80, self.dim, self._columns, self.labels, seed)
+        """80 rows, ordinary ones, and between them some far out, close to zero, zero or repeated, and such targets."""
+        random, n = np.random.default_rng(seed), 80
+        X, Y = self.stream(n, seed)
+        for row in random.choice(n, n // 5, replace=False).tolist():
+            size = 10.0 ** random.uniform(1, (4, 9, 60, 300)[seed % 4])
+            match random.integers(5):
+                case 0:
+                    X[row] *= size
+                case 1:
+                    X[row] /= size
+                case 2:
+                    X[row : row + 2] = [[size], [0.0]][: n - row]
+                case 3:
+                    X[row] = X[random.integers(n)]
+                case 4 if self.kind == "regression":
+                    Y[row] *= size
+        return X, Y
 
     def trained(self, n: int | None = None, seed: int = 4) -> Any:
         """A state in the middle of its life."""

@@ -1,4 +1,4 @@
-"""Streams for the checks, by kind of learner: easy ones that every learner of the kind should learn, and hostile ones."""
+"""Streams for the checks, by kind of learner, that every learner of the kind should learn; a case has the hostile ones."""
 
 import numpy as np
 
@@ -53,56 +53,6 @@ def other_targets(kind: str, Y: Array, seed: int) -> Array:
     if kind == "classification":
         return -Y if Y.shape[1] == 1 else np.roll(Y, 1, axis=1)
     return Y + 1.0 + np.random.default_rng(seed).random(Y.shape)
-
-
-def hostile(kind: str, n: int, dim: int, targets: int, labels: str, seed: int) -> tuple[Array, Array]:
-    """Ever farther and ever new samples, whole stretches of the same sample, and targets that fit nothing."""
-    random = np.random.default_rng(seed)
-    X, Y = easy(kind, n, dim, targets, labels, seed)
-    X = X + np.linspace(0, 50, n)[:, None] * random.standard_normal((n, X.shape[1]))
-    X[n // 3 : n // 2] = X[n // 3]
-    if kind == "classification":
-        Y = Y[random.permutation(n)]
-    elif targets:
-        Y = Y * random.standard_normal(Y.shape) * 10
-    return X, Y
-
-
-EXTREMES = (1e300, -1e300, 1e155, 1e-300, -5e-324, 0.0)
-
-
-def extreme(kind: str, dim: int, targets: int, labels: str, seed: int) -> tuple[Array, Array]:
-    """Ordinary rows with the largest and smallest numbers between them, alone, all over, and with such targets."""
-    X, Y = easy(kind, 40 + 6 * len(EXTREMES), dim, targets, labels, seed)
-    row = 40
-    for number in EXTREMES:
-        X[row, 0] = number
-        X[row + 2] = number
-        if kind == "regression":
-            Y[row + 3] = number
-            X[row + 5], Y[row + 5] = number, -number
-        row += 6
-    return X, Y
-
-
-def outliers(kind: str, n: int, dim: int, targets: int, labels: str, seed: int) -> tuple[Array, Array]:
-    """Ordinary rows, and between them some far out, close to zero, zero or repeated, and such targets."""
-    random = np.random.default_rng(seed)
-    X, Y = easy(kind, n, dim, targets, labels, seed)
-    for row in random.choice(n, n // 5, replace=False).tolist():
-        size = 10.0 ** random.uniform(1, (4, 9, 60, 300)[seed % 4])
-        match random.integers(5):
-            case 0:
-                X[row] *= size
-            case 1:
-                X[row] /= size
-            case 2:
-                X[row : row + 2] = [[size], [0.0]][: n - row]
-            case 3:
-                X[row] = X[random.integers(n)]
-            case 4 if kind == "regression":
-                Y[row] *= size
-    return X, Y
 
 
 def _directions(dim: int, targets: int) -> Array:
