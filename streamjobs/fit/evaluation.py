@@ -9,7 +9,7 @@ import numpy as np
 from algorithms.common.protocol import Array
 from streamjobs.fit.inner import left_out
 from streamjobs.fit.learning import Learned, Recipe, Start, Way, convolved, decided, features, learned_from
-from streamjobs.fit.recordings import LATE, Recordings, Stream, Worth, arriving, controls, shuffled, worth
+from streamjobs.fit.recordings import LATE, Recordings, Stream, Worth, arriving, controls, in_order, shuffled, worth
 from streamjobs.fit.transitions import calibration_error, learn_transitions
 
 BIN = 20  # windows of a point of accuracy over time
@@ -20,10 +20,11 @@ Runs = dict[str, dict[tuple[int, int], tuple[Array, Array, Worth]]]  # way -> (p
 class Protocol(NamedTuple):
     """How new people are served, to evaluate a population."""
 
-    shuffles: int = SHUFFLES
+    shuffles: int = SHUFFLES  # of each person's recordings; 0: their own order
     late: int = LATE  # windows
-    progress: Callable[[], None] = lambda: None  # called after each shuffle
+    progress: Callable[[], None] = lambda: None  # called after each order
     classes: int | None = None  # that are taught, the first of the names; None: all
+    lived: Recordings | None = None  # windows of the new people; None: those of `data`
 
 
 def leave_one_out(
@@ -34,13 +35,15 @@ def leave_one_out(
     people: Sequence[int] | None = None,
     late: int = LATE,
     progress: Callable[[], None] = lambda: None,
+    lived: Recordings | None = None,
 ) -> Runs:
-    """The decisions of every way and control for every person and shuffle; `progress` is called after each shuffle.
+    """The decisions of every way and control for every person and order; `progress` is called after each order.
 
-    people: those to leave out; None: all. All ways have the convolutions of the first.
+    people: those to leave out; None: all. All ways have the convolutions of the first. lived: their windows as a worker cuts
+    them; None: those that teach.
     """
     runs: Runs = {}
-    protocol = Protocol(shuffles, late, progress)
+    protocol = Protocol(shuffles, late, progress, lived=lived)
     for person in np.unique(data.person).tolist() if people is None else people:
         _serve(runs, data, data.person != person, ways, protocol, [0, person])
     return runs
@@ -56,7 +59,8 @@ def runs_of_new_people(data: Recordings, teaches: Array, ways: Sequence[Way], pr
 def _serve(runs: Runs, data: Recordings, teaches: Array, ways: Sequence[Way], protocol: Protocol, seed: list[int]) -> None:
     """Adds the runs of the people who do not teach. seed: of the order in which the others' recordings teach."""
     late, classes = protocol.late, protocol.classes or len(data.names)
-    data, _ = convolved(data, teaches, ways[0].recipe.convolving)
+    new = protocol.lived
+    data, numbers = convolved(data, teaches, ways[0].recipe.convolving)
     rest = data.of(teaches)._replace(names=data.names[:classes])
     others = shuffled(data, teaches, seed)
     learned: dict[str, Learned] = {}  # by population: several ways may share one
@@ -65,10 +69,14 @@ def _serve(runs: Runs, data: Recordings, teaches: Array, ways: Sequence[Way], pr
             learned[way.recipe.population] = learned_from(others, way.recipe, classes)
     recipes = {way.name: filter_learned(rest, way.recipe, learned[way.recipe.population], late, way.start) for way in ways}
     for person in np.unique(data.person[~teaches]).tolist():
-        for shuffle in range(protocol.shuffles):
-            stream = shuffled(data, data.person == person, [1, person, shuffle], late)
+        served = data if new is None else new
+        own = served.person == person
+        for shuffle in range(max(1, protocol.shuffles)):
+            stream = shuffled(served, own, [1, person, shuffle], late) if protocol.shuffles else in_order(served, own, late)
             known, arrivals = _of_taught(stream, classes)
             X = stream.X if stream.unlabelled is None else np.vstack([stream.X, stream.unlabelled.X])
+            if new is not None and numbers is not None:
+                X = numbers.learned.replaced(X, numbers.samples, numbers.dim)
             decisions, Z, probability = controls(stream, len(data.names)), dict[str, Array](), dict[str, Array]()
             for way in ways:
                 which = way.recipe.population

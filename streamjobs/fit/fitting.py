@@ -23,7 +23,7 @@ from streamjobs.fit.progress import Progress
 from streamjobs.fit.reading import Read, read
 from streamjobs.fit.recordings import LATE, PAUSE, Recordings, joined, late_windows, shuffled
 from streamjobs.fit.rejection import Judged, learn_rejection
-from streamjobs.fit.reports import report
+from streamjobs.fit.reports import findings, report
 from streamjobs.fit.reports.curve import SIZES, learning_curve
 from streamjobs.fit.reports.report import Evaluated
 from streamjobs.job_files import located, read_table
@@ -54,7 +54,7 @@ class Asked:
     recording: str | None = None
     pause: str | None = None
     folds: int | None = None
-    shuffles: int = 3
+    shuffles: int = 0  # random orders of each person's recordings; 0: their own order
     label_delay: str | None = None  # None: that of the job, or LABEL_DELAY
     test: tuple[str, ...] = ()  # recordings of people who do not teach
     report: bool = True
@@ -114,14 +114,16 @@ def fit_job(
             doubt(line)
         evaluated = None
         if asked.report:
-            evaluated = _evaluate(data_read.data, ways, asked, late, progress)
+            evaluated = _evaluate(data_read, ways, asked, late, progress)
         progress.stage("learning from everybody")
         data, convolutions = convolved(data_read.data, np.ones(len(data_read.data.X), bool), recipe.convolving)
         learned = _from_everybody(data, recipe)
         recipe = filter_learned(data, recipe, learned, late)
         if evaluated is not None:
             progress.stage("learning from fewer people", SIZES)
-            evaluated = evaluated._replace(curve=learning_curve(data, recipe, learned, late, progress.step))
+            curve = learning_curve(data, recipe, learned, late, progress.step)
+            bad = findings.suspicious(findings.decided_by_others(data, recipe, learned), data)
+            evaluated = evaluated._replace(curve=curve, suspicious=bad)
         judged = _judge(data, recipe, composition.reject, asked, late, progress)
         watched = _watch(data, composition, progress)
         tested = None
@@ -166,6 +168,7 @@ def read_recordings(
         column=inputs.recording,
         schema=definition_of(settings.source),
         by_file=inputs.by_file,
+        lived=asked.report or bool(asked.test),
         progress=lambda tally: progress.at(tally.samples),
     )
     window, numbers = settings.window, found.data.X.shape[1]
@@ -195,7 +198,8 @@ def _read_new(
     if not asked.test:
         return None
     say("--test:")
-    data = read_recordings(replace(asked, sources=list(asked.test)), settings, say, doubt, progress)[0].data
+    found = read_recordings(replace(asked, sources=list(asked.test)), settings, say, doubt, progress)[0]
+    data = found.lived or found.data
     both = sorted(set(data.people[1:]) & set(taught.people[1:]))
     if both:
         some = f"{', '.join(both[:MOST_SAID])} {'is' if len(both) == 1 else 'are'}"
@@ -328,27 +332,34 @@ def _with_numbers(mapping: Learner | None) -> str:
     return f"{table['name']} ({', '.join(settings)})"
 
 
-def _evaluate(data: Recordings, ways: list[Way], asked: Asked, late: int, progress: Progress) -> Evaluated:
+def _evaluate(read: Read, ways: list[Way], asked: Asked, late: int, progress: Progress) -> Evaluated:
     """People left out in turn: all, or some of them, drawn by a fixed seed."""
+    data = read.data
     people = np.unique(data.person)
     folds, every = asked.folds or MOST_LEFT_OUT, len(people)
     if folds < every:
         people = np.sort(np.random.default_rng(SEED).permutation(people)[:folds])
-    progress.stage("leaving each person out", len(people) * asked.shuffles)
-    runs = leave_one_out(data, ways, shuffles=asked.shuffles, people=people.tolist(), late=late, progress=progress.step)
+    progress.stage("leaving each person out", len(people) * max(1, asked.shuffles))
+    runs = leave_one_out(
+        data, ways, shuffles=asked.shuffles, people=people.tolist(), late=late, progress=progress.step, lived=read.lived
+    )
     who = f"{folds} of {every} people" if folds < every else "each person"
-    title = f"{who} left out in turn, {many(asked.shuffles, 'shuffle')}"
-    return Evaluated(title, data, runs, [way.name for way in ways], ways[1].name, late, asked.shuffles)
+    title = f"{who} left out in turn, {_order(asked)}"
+    return Evaluated(title, read.lived or data, runs, [way.name for way in ways], ways[1].name, late, asked.shuffles)
+
+
+def _order(asked: Asked) -> str:
+    return many(asked.shuffles, "shuffle") if asked.shuffles else "recordings in their own order"
 
 
 def _test(taught: Recordings, new: Recordings, ways: list[Way], asked: Asked, late: int, progress: Progress) -> Evaluated:
     """People who do not teach, served by all who do."""
     data = joined(taught, new)
     teaches = np.arange(len(data.X)) < len(taught.X)
-    progress.stage("people of --test", (len(new.people) - 1) * asked.shuffles)
+    progress.stage("people of --test", (len(new.people) - 1) * max(1, asked.shuffles))
     protocol = Protocol(asked.shuffles, late, progress.step, len(taught.names))
     runs = runs_of_new_people(data, teaches, ways, protocol)
-    title = f"people of --test, {many(asked.shuffles, 'shuffle')}"
+    title = f"people of --test, {_order(asked)}"
     return Evaluated(title, data.of(~teaches), runs, [way.name for way in ways], ways[1].name, late, asked.shuffles)
 
 

@@ -14,6 +14,7 @@ from streamjobs.fit.choosing import Candidate, Choice
 from streamjobs.fit.fitting import Asked, read_recordings, recipe_of, refuse_too_little, table_of, timed
 from streamjobs.fit.progress import Progress
 from streamjobs.fit.reading import Read
+from streamjobs.fit.recordings import Recordings
 from streamjobs.replay.tuning import rewritten
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.toml import toml
@@ -67,13 +68,17 @@ def propose(asked: Asked, say: Callable[[str], None], doubt: Callable[[str], Non
 def _windows_of(best: Candidate, read: Read, columns: choosing.Columns, late: int) -> tuple[Read, int] | None:
     """The windows with the numbers of the best alone; None where other numbers could have left out one that is usable."""
     data, own = read.data, columns[best.statistics, best.convolutions]
-    X, unlabelled = data.X[:, own], data.unlabelled
-    if read.unusable and X.shape != data.X.shape:
+    data = _with_columns(data, own)._replace(kept=data.kept if best.convolutions else None)
+    if read.unusable and data.X.shape != read.data.X.shape:
         return None
+    return read._replace(data=data, lived=None if read.lived is None else _with_columns(read.lived, own)), late
+
+
+def _with_columns(data: Recordings, own: Any) -> Recordings:
+    unlabelled = data.unlabelled
     if unlabelled is not None:
         unlabelled = unlabelled._replace(X=np.ascontiguousarray(unlabelled.X[:, own]))
-    kept = data.kept if best.convolutions else None
-    return read._replace(data=data._replace(X=np.ascontiguousarray(X), unlabelled=unlabelled, kept=kept)), late
+    return data._replace(X=np.ascontiguousarray(data.X[:, own]), unlabelled=unlabelled)
 
 
 def _of_head(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ windows and statistics are exactly a worker's, now and in later releases.
 """
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,6 +28,7 @@ BETWEEN = "\0"  # separates person and recording in a key
 KEY_BYTES = 4096
 USUAL = ("gap", "late")  # between recordings, and where all begin at one time, of which `fit` has a sentence of its own
 LATE_SHARE = 0.05  # of samples or windows, at most, that are older than others of their key without a word
+AT_ONCE = 1000  # records
 MOST_BEFORE = 30  # unlabelled windows before one with a label; a filter forgets those further back
 
 
@@ -45,6 +46,7 @@ class Read(NamedTuple):
     apart: str  # how recordings were separated
     key: str = ""  # option with which other commands read these people; empty if they need none
     in_order: bool = True  # of time are nearly all windows of each person, as a worker needs them
+    lived: Recordings | None = None  # windows of the same people as a worker cuts them; None: as `data`
     hop: float = 1.0  # seconds from one window to the next; of a job without windows, the usual time between two rows
 
 
@@ -70,6 +72,13 @@ class _Rows:
             self.ends.append(value["ts"])
             self.labels.append(value["true_class"])
 
+    def usable(self, replay: Replay) -> tuple[list[int], list[int]]:
+        """The rows with a label, late ones added, and those of them with numbers alone."""
+        came = zip(self.keys, self.ends, itertools.repeat(None), self.labels)
+        self.labels = [row.label for row in with_late([Row(*one) for one in came], replay.late)]
+        labelled = [i for i, label in enumerate(self.labels) if label is not None]
+        return labelled, [i for i in labelled if np.isfinite(self.X[i]).all()]
+
 
 def read(
     settings: Settings,
@@ -79,35 +88,41 @@ def read(
     column: str | None,
     schema: Definition | None = None,
     by_file: bool = False,
+    lived: bool = False,
     progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Read:
     """All windows of all sources. Each source needs a topic or partition of its own, or it hides another's records.
 
     column: name of the column that tells recordings apart; then a key is the person, a NUL and the recording, as it is with
     by_file, where the file's name is the recording. Neither: keys are people, and a recording ends at a pause of more than
-    `pause` seconds between two windows. A recording always ends where the label changes. Raises ConfigError if nothing can
-    be learned from the windows.
+    `pause` seconds between two windows. A recording always ends where the label changes. lived: whether `Read.lived` is
+    wanted. Raises ConfigError if nothing can be learned from the windows.
     """
-    rows, replay = _Rows(), Replay(Job.from_composition(derived(_passing_through(settings)), schema=schema))
+    job, by_name = Job.from_composition(derived(_passing_through(settings)), schema=schema), column is not None or by_file
+    rows, replay = _Rows(), Replay(job)
+    whole, of_people = Replay(job), _Rows() if lived and by_name else None
     for source in sources:
-        replay.run(source, rows.take, progress)
+        records = iter(source)
+        while some := list(itertools.islice(records, AT_ONCE)):
+            replay.run(some, rows.take, progress)
+            if of_people is not None:
+                whole.run(_without_recordings(some), of_people.take, lambda tally: None)
     tally = replay.tally
-    came = zip(rows.keys, rows.ends, itertools.repeat(None), rows.labels)
-    rows.labels = [row.label for row in with_late([Row(*one) for one in came], replay.late)]
-    labelled = [i for i, label in enumerate(rows.labels) if label is not None]
-    usable = [i for i in labelled if np.isfinite(rows.X[i]).all()]
+    labelled, usable = rows.usable(replay)
     _require_labelled_windows(rows, tally, settings, labelled, column)
     window, hop = settings.window, _pause(rows)
+    length = hop
     if window is not None:
-        hop = window.hop or window.length
-    if column is not None or by_file:
+        hop, length = window.hop or window.length, window.length
+    if by_name:
         apart, places = "by file" if column is None else f"by column {column!r}", _by_column(rows, usable)
     else:
         apart = f"by pauses of more than {pause:g} s"
-        places = _by_pauses(rows, usable, hop if window is None else window.length, pause)
+        places = _by_pauses(rows, usable, length, pause)
     declared = _of_head(settings, "classes")
+    data = _numbered(rows, usable, places, list(declared) if declared else None)
     return Read(
-        _numbered(rows, usable, places, list(declared) if declared else None)._replace(unlabelled=_unlabelled(rows, usable)),
+        data,
         tally.samples,
         len(rows.labels) - len(labelled),
         len(labelled) - len(usable),
@@ -117,6 +132,7 @@ def read(
         rows.refusal,
         f"{apart} and by changes of the label",
         in_order=_in_order(rows),
+        lived=None if of_people is None else _lived(of_people, whole, data, length, pause),
         hop=hop,
     )
 
@@ -139,6 +155,24 @@ def _unmatched(tally: Tally, met: int) -> list[str]:
     return [
         f"{lost:,} of {lost + met:,} labels in records of their own met no waiting window: check [labels] wait and within."
     ]
+
+
+def _without_recordings(records: Iterable[Any]) -> Iterator[Record]:
+    """The records with people as keys, as a worker has them."""
+    for record in records:
+        person, apart, _ = (record.key or b"").partition(BETWEEN.encode())
+        yield record._replace(key=person) if apart else record
+
+
+def _lived(rows: _Rows, replay: Replay, data: Recordings, length: float, pause: float) -> Recordings | None:
+    """The windows of the people, numbered as in `data`; None if the recordings of a person overlap in time."""
+    if replay.tally.skipped["late"] > LATE_SHARE * replay.tally.samples:
+        return None
+    known = {*data.people}, {*data.names}
+    usable = [i for i in rows.usable(replay)[1] if rows.keys[i] in known[0] and rows.labels[i] in known[1]]
+    if {rows.keys[i] for i in usable} != {data.people[person] for person in np.unique(data.person)}:
+        return None
+    return _numbered(rows, usable, _by_pauses(rows, usable, length, pause), data.names)
 
 
 def _in_order(rows: _Rows) -> bool:
@@ -257,12 +291,15 @@ def _numbered(rows: _Rows, usable: list[int], places: list[tuple[str, str]], dec
     people = sorted({person for person, _ in places}, key=natural)
     recordings = {place: n for n, place in enumerate(sorted(set(places), key=lambda p: (natural(p[0]), natural(p[1]))))}
     code, number = {name: n for n, name in enumerate(names)}, {person: n for n, person in enumerate(people, 1)}
+    recording = np.array([recordings[place] for place in places], np.int64)
     return Recordings(
         np.array([rows.X[i] for i in usable]),
         np.array([code[str(label)] for label in labels], np.int64),
         np.array([number[person] for person, _ in places], np.int64),
-        np.array([recordings[place] for place in places], np.int64),
+        recording,
         names,
         ["", *people],
         [recording for _, recording in recordings],
+        _unlabelled(rows, usable),
+        began=np.array(rows.ends)[usable][np.unique(recording, return_index=True)[1]],
     )

@@ -1,8 +1,8 @@
 """Labelled windows of many people, and one person's stream of windows with labels that arrive late.
 
-The protocol behind all figures: a person's recordings come in an order drawn from a seed; window i is predicted, then
-the label of window i - late is learned. Repeating the last label must not look clever, so `fresh` windows are counted
-separately: those before the first label of their own recording has arrived.
+The protocol behind all figures: a person's recordings come in their own order, or in one drawn from a seed; window i is
+predicted, then the label of window i - late is learned. Repeating the last label must not look clever, so `fresh` windows
+are counted separately: those before the first label of their own recording has arrived.
 """
 
 import itertools
@@ -37,11 +37,12 @@ class Recordings(NamedTuple):
     recordings: Sequence[str] = ()  # names by the number of the recording, within those of its person; empty: unknown
     unlabelled: Unlabelled | None = None
     kept: dict[Any, Any] | None = None  # what `convolved` makes of these windows, by the windows that teach
+    began: Array | None = None  # event time of the first window of each recording, by its number; None: as their rows come
 
     def of(self, which: Array) -> "Recordings":
         """Of these windows with labels alone, (n,) bool or rows."""
         columns = self.X[which], self.activity[which], self.person[which], self.recording[which]
-        return Recordings(*columns, self.names, self.people, self.recordings)
+        return Recordings(*columns, self.names, self.people, self.recordings, began=self.began)
 
 
 def joined(first: Recordings, second: Recordings) -> Recordings:
@@ -59,6 +60,7 @@ def joined(first: Recordings, second: Recordings) -> Recordings:
         [*first.people, *second.people],
         [*first.recordings, *second.recordings],
         None if later is None else later._replace(before=later.before + len(first.X)),
+        began=None if first.began is None or second.began is None else np.r_[first.began, second.began],
     )
 
 
@@ -99,15 +101,21 @@ def fresh(recording: Array, late: int) -> Array:
 
 
 def shuffled(data: Recordings, chosen: Array, seed: list[int], late: int = LATE) -> Stream:
-    """The chosen windows, recording by recording, in an order drawn from the seed. chosen: (n,) bool.
+    """The chosen windows, recording by recording, in an order drawn from the seed. chosen: (n,) bool."""
+    return _stream(data, np.random.default_rng(seed).permutation(np.unique(data.recording[chosen])), late)
 
-    Unlabelled windows stay before the window that followed them.
-    """
-    ids = np.unique(data.recording[chosen])
-    order = np.random.default_rng(seed).permutation(ids)
-    rows = np.concatenate([np.flatnonzero(data.recording == one) for one in order])
-    people, person = len(np.unique(data.person[chosen])), data.person[rows]
-    stream = Stream(data.X[rows], data.activity[rows], data.recording[rows], late, people, person)
+
+def in_order(data: Recordings, chosen: Array, late: int = LATE) -> Stream:
+    """The same in the order in which a worker gets them: that of the recordings' times, and of equal ones as they came."""
+    ids, first = np.unique(data.recording[chosen], return_index=True)
+    return _stream(data, ids[np.lexsort((first, first if data.began is None else data.began[ids]))], late)
+
+
+def _stream(data: Recordings, ids: Array, late: int) -> Stream:
+    """The recordings in this order. Unlabelled windows stay before the window that followed them."""
+    rows = np.concatenate([np.flatnonzero(data.recording == one) for one in ids])
+    person = data.person[rows]
+    stream = Stream(data.X[rows], data.activity[rows], data.recording[rows], late, len(np.unique(person)), person)
     if data.unlabelled is None:
         return stream
     place = np.full(len(data.X), -1)

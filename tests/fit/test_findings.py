@@ -6,7 +6,7 @@ import pytest
 from algorithms import learner_from
 from algorithms.heads.gated_rls import GatedRls
 from streamjobs.fit.learning import Recipe, learned_from
-from streamjobs.fit.recordings import Recordings, Worth, shuffled
+from streamjobs.fit.recordings import Recordings, shuffled
 from streamjobs.fit.reports import findings
 from streamjobs.fit.reports.curve import Curve, learning_curve
 
@@ -34,25 +34,36 @@ def test_more_people_help_where_people_differ():
     assert learning_curve(few, RECIPE, learned, 20) is None
 
 
-def _runs(decided: dict[int, int], labels: dict[int, int], windows: int = 20):
-    """A person, whose recordings are decided as one class each."""
+def _recordings(labels: dict[int, int], windows: int = 20) -> Recordings:
+    """One person's recordings by number, with their labels."""
     recording = np.repeat(list(labels), windows)
-    truth, chosen = (np.array([of[one] for one in recording.tolist()]) for of in (labels, decided))
-    return {"frozen": {(0, 0): (chosen, truth, Worth(0, 0, 0, 0, 0, recording=recording))}}
+    activity, nobody = np.array([labels[one] for one in recording.tolist()]), np.zeros(len(recording), np.int64)
+    return Recordings(np.empty((len(recording), 0)), activity, nobody, recording, NAMES, ["p0"], [str(n) for n in labels])
 
 
-def _called(person: int, recording: int) -> tuple[str, str]:
-    return f"p{person}", str(recording)
+def _suspicious(decided: dict[int, int], labels: dict[int, int], windows: int = 20) -> list[findings.Suspicious]:
+    """decided: the class of all windows of each recording."""
+    return findings.suspicious(np.repeat(list(decided.values()), windows), _recordings(labels, windows))
 
 
 def test_a_recording_looks_mislabelled_if_it_is_decided_unlike_others_of_its_label():
     labels = {n: n % 3 for n in range(30)}
     decided = {**labels, 4: 0}
-    (one,) = findings.suspicious(_runs(decided, labels), "frozen", NAMES, _called)
+    (one,) = _suspicious(decided, labels)
     assert one == ("p0", "4", "walk", "sit", 20, 20, 0.0)
-    confused = {n: 0 if label == 1 and n < 15 else label for n, label in labels.items()}
-    assert findings.suspicious(_runs(confused, labels), "frozen", NAMES, _called) == []  # walking often looks like sitting
-    assert findings.suspicious(_runs(decided, labels, windows=5), "frozen", NAMES, _called) == []  # too short
+    assert _suspicious(decided, labels, windows=5) == []  # too short
+    for two in ((1, 0), (0, 1)):  # walking often looks like sitting, or sitting like walking
+        confused = {n: two[1] if label == two[0] and n in (6, 7) else label for n, label in decided.items()}
+        assert _suspicious(confused, labels) == []
+
+
+def test_a_wrong_label_is_found_by_what_others_taught_and_no_right_one_is_named():
+    data = _people(9, 0.4)._replace(people=[f"p{n}" for n in range(9)], recordings=[str(n) for n in range(27)])
+    wrong = data._replace(activity=np.where(data.recording == 13, 2, data.activity))
+    for one, named in ((data, []), (wrong, [("p4", "13", "run", "walk")])):
+        learned = learned_from(shuffled(one, one.person >= 0, [0]), RECIPE, 3)
+        found = findings.suspicious(findings.decided_by_others(one, RECIPE, learned), one)
+        assert [each[:4] for each in found] == named
 
 
 @pytest.mark.parametrize("people", [3, 5, 10])

@@ -10,7 +10,7 @@ from algorithms.heads.gated_rls import GatedRls
 from streamjobs.fit.evaluation import accuracy_over_time, by_person, confusion, leave_one_out, table
 from streamjobs.fit.learning import Recipe, Way, decided, features, learned_from
 from streamjobs.fit.progress import Progress
-from streamjobs.fit.recordings import Recordings, Unlabelled, Worth, joined, shuffled
+from streamjobs.fit.recordings import Recordings, Unlabelled, Worth, in_order, joined, shuffled
 from streamjobs.fit.reports.report import Evaluated, summary
 
 HEAD = GatedRls(intercept=True)
@@ -98,6 +98,15 @@ def test_a_filter_sees_windows_without_a_label_and_nothing_is_decided_for_them(d
         assert not np.array_equal(seen.scores, alone.scores)
     found = leave_one_out(cut, WAYS, shuffles=1)["gated"]
     assert {key: len(chosen) for key, (chosen, _, _) in found.items()} == {(person, 0): 240 for person in (1, 2, 3, 4)}
+
+
+def test_recordings_come_in_the_order_of_their_times_and_else_as_they_stand(data):
+    mine = data.person == 2
+    begins = np.flatnonzero(np.diff(data.recording[mine], prepend=-1))
+    assert in_order(data, mine).recording[begins].tolist() == list(range(12, 24))
+    turned = data._replace(began=-np.arange(48.0) // 2)
+    assert in_order(turned, mine).recording[begins].tolist() == [23, 21, 22, 19, 20, 17, 18, 15, 16, 13, 14, 12]
+    assert in_order(turned.of(data.person > 1), np.ones(300, bool).repeat(3) & (data.person[300:] == 2)).recording[0] == 23
 
 
 def test_accuracy_over_time_goes_as_far_as_half_of_the_runs():

@@ -34,7 +34,7 @@ def reading(path, table, settings=SETTINGS, pause=10.0, **columns):
     made = settings_from(settings)
     chosen = Columns(**{"key": None, "time": None, "recording": None, "by_pauses": False, **columns})
     inputs = inputs_of(made, [str(jsonl(path / "in.jsonl", table))], chosen)
-    return read(made, inputs.sources, pause=pause, column=inputs.recording)
+    return read(made, inputs.sources, pause=pause, column=inputs.recording, lived=True)
 
 
 def bouts(found):
@@ -93,6 +93,19 @@ def test_a_recording_ends_where_the_label_changes(tmp_path, table):
     found = reading(tmp_path, days, recording="recording")
     assert bouts(found) == ["sit", "walk", "run"] * 2
     assert found.data.recordings[:7] == ["day", *(f"day/{n}" for n in range(2, 7)), "day"]
+
+
+def test_new_people_have_windows_as_a_worker_cuts_them_where_recordings_follow_each_other(tmp_path, table):
+    """Without a pause a window spans two recordings; recordings at the same times are served one by one."""
+    close = [{**row, "ts": row["ts"] - 20.0 * row["recording"]} for row in table]
+    found, worker = reading(tmp_path, close), reading(tmp_path, close, by_pauses=True).data
+    assert found.lived is not None and worker.began is not None and len(found.lived.X) == len(found.data.X) + 2 * 5
+    for name in ("X", "activity", "person", "recording", "began"):
+        assert np.array_equal(getattr(found.lived, name), getattr(worker, name)), name
+    assert (found.lived.names, found.lived.people) == (found.data.names, found.data.people)
+    same = [{**row, "ts": row["ts"] - 60.0 * row["recording"]} for row in table]
+    assert reading(tmp_path, same).lived is None and reading(tmp_path, close, by_pauses=True).lived is None
+    assert np.array_equal(reading(tmp_path, same).data.X, found.data.X), "what teaches is the same"
 
 
 @pytest.mark.slow

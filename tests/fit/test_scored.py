@@ -112,6 +112,23 @@ def test_fit_lets_labels_arrive_as_late_as_the_job_does(tmp_path, capsys):
     assert "labels 5 windows late" in capsys.readouterr().out
 
 
+def test_what_fit_promises_is_what_a_replay_of_the_same_people_scores(tmp_path, capsys):
+    """Recordings with hardly a pause between them: a window spans two, the filter runs on, labels come 5 s late."""
+    close = [[{**row, "ts": row["ts"] - 19.7 * row["recording"]} for row in rows(*which)] for which in ((), (2, 9))]
+    new = as_csv(tmp_path / "new.csv", [{**row, "person": f"new {row['person']}"} for row in close[1]])
+    path = job_file(tmp_path, TEXT.replace("smooth = 0.3", 'filter = "hmm"') + '[labels]\ndelay = "5s"\n')
+    words = "fit", path, "--input", as_csv(tmp_path / "in.csv", close[0]), "--test", new, "--no-report", "--json"
+    assert command(*words) == 0
+    promised = json.loads(capsys.readouterr().out)["test"]
+    assert command("replay", path, "--input", new, "--key", "person", "--score", "--json") == 0
+    scored = json.loads(capsys.readouterr().out)["scored"]
+    for name, person in scored["people"].items():
+        figures = ("windows", "all", "half", "f1", "fresh", "fresh_half")
+        assert [promised["people"][name][one] for one in figures] == [person[one] for one in figures]
+    assert promised["confusion"] == scored["confusion"] and len(scored["people"]) == 2
+    assert promised["ways"][LAST]["fresh"]["mean"] == scored["ways"][LAST]["fresh"]["mean"]
+
+
 def test_recordings_that_are_not_in_order_of_time_are_not_scored_in_silence(tmp_path, capsys):
     shifted = [row | {"ts": row["ts"] - (120.0 if row["activity"] == "run" else 0.0)} for row in rows()]
     recordings, path = as_csv(tmp_path / "in.csv", shifted), job_file(tmp_path)

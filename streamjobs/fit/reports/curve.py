@@ -12,7 +12,7 @@ import numpy as np
 from streamjobs.fit.inner import served
 from streamjobs.fit.learning import Learned, Recipe
 from streamjobs.fit.least_squares import head_of, sums_of
-from streamjobs.fit.recordings import Recordings, shuffled
+from streamjobs.fit.recordings import Recordings, in_order
 from streamjobs.fit.transitions import filtered
 from streamjobs.stages.smoothing import Smoothing
 
@@ -42,7 +42,7 @@ def learning_curve(
     new = people[:: -(-len(people) // SERVED)]
     classes, Z = len(learned.head.bias), recipe.mapped(learned.map, recipe.scaled(learned.scaling, data.X))
     sums = {one: sums_of(Z[data.person == one], data.activity[data.person == one], classes) for one in people}
-    streams = {one: shuffled(data._replace(X=Z), data.person == one, [1, one, 0], late) for one in new}
+    streams = {one: in_order(data._replace(X=Z), data.person == one, late) for one in new}
     stage = recipe.filter or Smoothing(smooth=recipe.smooth)
     sizes = np.unique(np.geomspace(2, len(people) - 1, SIZES).round().astype(int)).tolist()
     right = []

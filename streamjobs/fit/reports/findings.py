@@ -1,19 +1,20 @@
 """What the decisions for new people show: recordings that look mislabelled, what adapting gained, and what to do next."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.core.unlearned import FAR, Taken, outside
-from streamjobs.fit.evaluation import Runs
+from streamjobs.fit.learning import Learned, Recipe, features
+from streamjobs.fit.least_squares import head_of, sums_of
 from streamjobs.fit.recordings import Recordings
 from streamjobs.fit.reports.curve import MORE, Curve
 
-LOOKS = 0.8  # of a recording's windows, at least, are decided as another activity
-USUAL = 0.1  # of other recordings with its label, at most, are
+LOOKS = 0.7  # of a recording's windows, at least, are decided as another activity
+USUAL = 0.05  # of other recordings with its label, at most, are, and of those of that activity as its label
 OWN = 0.1  # of its windows, at most, are decided as its label
 FEWEST = 10  # windows of a recording
 MOST_NAMED = 10  # recordings, pairs of activities
@@ -60,37 +61,34 @@ def of_others(shares: Array) -> tuple[float, float]:
     return max(0.0, mean - off), min(1.0, mean + off)
 
 
-def suspicious(
-    runs: Runs, way: str, names: Sequence[str], called: Callable[[int, int], tuple[str, str]]
-) -> list[Suspicious]:
-    """By the decisions of a way that learns no label of the person; the most certain first.
+def decided_by_others(data: Recordings, recipe: Recipe, learned: Learned) -> Array:
+    """(n,) class of each window alone, by a head of the other people. learned: of everybody; its scale and map are used."""
+    Z, decided = features(learned._replace(directions=None), recipe, data.X), np.empty(len(data.X), np.int64)
+    own = [data.person == person for person in np.unique(data.person)]
+    sums = [sums_of(Z[which], data.activity[which], len(data.names)) for which in own]
+    for number, which in enumerate(own):
+        head = head_of(recipe.teacher, sums[:number] + sums[number + 1 :])
+        decided[which] = recipe.teacher.predict(head, Z[which]).argmax(axis=1)
+    return decided
 
-    called: names of a person and a recording by their numbers.
-    """
-    classes = len(names)
-    counts: dict[tuple[int, int], Array] = {}  # person and recording -> decided windows by class
-    labels: dict[tuple[int, int], int] = {}
-    for (person, shuffle), (chosen, truth, worth) in runs[way].items():
-        if shuffle or worth.recording is None:
-            continue
-        for one in np.unique(worth.recording).tolist():
-            own = (worth.recording == one) & (chosen >= 0)
-            counts[person, one] = np.bincount(chosen[own], minlength=classes)
-            labels[person, one] = int(truth[worth.recording == one][0])
-    total = np.zeros((classes, classes))
-    for place, decided in counts.items():
-        total[labels[place]] += decided
+
+def suspicious(decided: Array, data: Recordings) -> list[Suspicious]:
+    """Recordings that look as another activity, the most certain first; decided: as `decided_by_others` gives it."""
+    ids, first, where = np.unique(data.recording, return_index=True, return_inverse=True)
+    counts, total = np.zeros((len(ids), len(data.names))), np.zeros((len(data.names), len(data.names)))
+    np.add.at(counts, (where, decided), 1)
+    labels = data.activity[first]
+    np.add.at(total, labels, counts)
     found = []
-    for place, decided in counts.items():
-        label, windows = labels[place], int(decided.sum())
-        looks = int(np.argmax(decided))
-        others = total[label] - decided
-        usual = others[looks] / max(1.0, others.sum())
+    for one, label, row in zip(counts, labels.tolist(), first.tolist(), strict=True):
+        windows, looks, others = int(one.sum()), int(np.argmax(one)), total[label] - one
         if windows < FEWEST or looks == label or not others.sum():
             continue
-        if decided[looks] >= LOOKS * windows and decided[label] <= OWN * windows and usual <= USUAL:
-            who, which = called(*place)
-            found.append(Suspicious(who, which, names[label], names[looks], windows, int(decided[looks]), float(usual)))
+        usual, back = others[looks] / others.sum(), total[looks, label] / max(1.0, total[looks].sum())
+        if one[looks] >= LOOKS * windows and one[label] <= OWN * windows and max(usual, back) <= USUAL:
+            who, which = data.people[data.person[row]], data.recordings[data.recording[row]]
+            names = data.names[label], data.names[looks]
+            found.append(Suspicious(who, which, *names, windows, int(one[looks]), float(usual)))
     return sorted(found, key=lambda one: one.usual - one.like / one.windows)
 
 

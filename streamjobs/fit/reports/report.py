@@ -38,6 +38,7 @@ class Evaluated(NamedTuple):
     late: int  # windows
     shuffles: int
     curve: Curve | None = None
+    suspicious: Sequence[Suspicious] = ()  # recordings that look mislabelled
     more: tuple[str, ...] = ()  # sentences on alarms and on what is unknown
 
     @property
@@ -62,19 +63,6 @@ class Evaluated(NamedTuple):
     def counts(self) -> Array:
         """(classes, classes) windows by true and decided class."""
         return confusion(self.runs, self.job, len(self.data.names))
-
-    def suspicious(self) -> list[Suspicious]:
-        """Recordings that look mislabelled; none where every way learns the person's labels."""
-        if self.frozen is None:
-            return []
-        return findings.suspicious(self.runs, self.frozen, self.data.names, self._called)
-
-    def _called(self, person: int, recording: int) -> tuple[str, str]:
-        data = self.data
-        return (
-            data.people[person] if data.people else str(person),
-            data.recordings[recording] if data.recordings else str(recording),
-        )
 
 
 def ways_of(recipe: Recipe, model: str, numbers: int) -> list[Way]:
@@ -161,7 +149,7 @@ def summary(evaluated: Evaluated) -> list[str]:
         )
     if still is not None:
         lines.append(findings.adaptation(list(zip(evaluated.names, (every - still).tolist(), strict=True))))
-    found = evaluated.suspicious()
+    found = evaluated.suspicious
     lines += findings.sentences(found, findings.confused(evaluated.counts, evaluated.data.names), evaluated.curve)
     lines += evaluated.more
     cold = evaluated.of(COLD) if COLD in ways else None
@@ -218,7 +206,7 @@ def as_page(evaluated: Evaluated, before: Evaluated | None = None) -> str:
         Table("Each person", *people_rows(evaluated)),
         Table("Each activity", ["activity", "windows", "found", "precise", "F1"], activity_rows(evaluated.counts, names)),
     ]
-    found = evaluated.suspicious()
+    found = evaluated.suspicious
     if found:
         tables.append(Table("Recordings that look mislabelled", _SUSPECT, found))
     charts = []
@@ -262,7 +250,7 @@ def as_table(evaluated: Evaluated) -> dict[str, Any]:
         "activities": evaluated.data.names,
         "confusion": evaluated.counts.astype(int).tolist(),
         "learning_curve": None if evaluated.curve is None else evaluated.curve._asdict(),
-        "look_mislabelled": [one._asdict() for one in evaluated.suspicious()],
+        "look_mislabelled": [one._asdict() for one in evaluated.suspicious],
         "advice": summary(evaluated)[-1],
     }
     gains = np.full(len(evaluated.served), np.nan)
