@@ -11,6 +11,7 @@ from aiokafka.producer import message_accumulator
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
 from tests.brokers.fixtures import LEARNING, MakeJob
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import KafkaJob
 from tests.brokers.load import START
 from tests.brokers.workers import running_worker
@@ -48,11 +49,11 @@ async def sent(job: KafkaJob) -> None:
 
 @pytest.mark.usefixtures("whatever_names")
 def test_a_header_name_that_is_not_text_ends_no_worker_and_no_command(
-    make_job: MakeJob, capsys: pytest.CaptureFixture[str]
+    make_job: MakeJob, fork_server: ForkServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = make_job("headers", **LEARNING)
     asyncio.run(sent(job))
-    with running_worker(job) as worker:
+    with running_worker(job, fork_server=fork_server) as worker:
         job.wait_until_done([worker])
         assert worker.stop() == 0
     said = [json.loads(one.value())["seq"] for one in job.sink("predictions")]

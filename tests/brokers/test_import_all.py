@@ -8,6 +8,7 @@ from streamjobs.core.partitioners import murmur2
 from streamjobs.core.state import snapshot
 from streamjobs.kafka import topics
 from tests.brokers.fixtures import MakeJob
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
 from tests.brokers.workers import running_worker
 from tests.commands.jobs import command
@@ -30,10 +31,10 @@ def rows_of(job: KafkaJob) -> dict[tuple[int, bytes], int]:
     return {place: decode_snapshot(job.core, data)[0]["books"].rows for place, data in states.items()}
 
 
-def learned_and_copied(job: KafkaJob) -> Path:
+def learned_and_copied(job: KafkaJob, fork_server: ForkServer) -> Path:
     """A copy of its states after the first rows."""
     job.produce(records(0, ROWS, PARTITIONS))
-    with running_worker(job) as worker:
+    with running_worker(job, fork_server=fork_server) as worker:
         job.wait_until_done([worker])
         assert worker.stop() == 0
     copy = job.folder / "copy"
@@ -41,11 +42,11 @@ def learned_and_copied(job: KafkaJob) -> Path:
     return copy
 
 
-def test_states_go_on_in_a_job_with_fewer_partitions(make_job: MakeJob) -> None:
+def test_states_go_on_in_a_job_with_fewer_partitions(make_job: MakeJob, fork_server: ForkServer) -> None:
     sections = {"source": {"dim": 2, "label": "y"}, "learner": LEARNER, "state": {"replay": "0s"}}
     job, other = make_job("many", **sections), make_job("fewer", make=False, **sections)
     topics.create(other.settings, partitions=FEWER, job_sinks=other.core.sinks, state_bytes=other.core.state_bytes)
-    copy = learned_and_copied(job)
+    copy = learned_and_copied(job, fork_server)
     assert command("state", "import", other.path, copy, "--all") == 2
     assert command("state", "import", other.path, copy, "--all", "--partitioner", "murmur2") == 0
     before, moved = job.snapshots(), other.snapshots()
@@ -56,20 +57,20 @@ def test_states_go_on_in_a_job_with_fewer_partitions(make_job: MakeJob) -> None:
     assert command("state", "import", other.path, copy, "--all", "--partitioner", "murmur2") == 0  # and again: the same
     assert other.snapshots() == moved
     other.produce(records(ROWS, ROWS, FEWER))
-    with running_worker(other) as worker:
+    with running_worker(other, fork_server=fork_server) as worker:
         until(lambda: set(rows_of(other).values()) == {2 * ROWS}, "every key has gone on where it was", 60)
         assert worker.stop() == 0
     assert command("state", "verify", other.path) == 0
 
 
-def test_states_go_on_in_another_cluster_with_the_input_of_their_name(make_job: MakeJob) -> None:
+def test_states_go_on_in_another_cluster_with_the_input_of_their_name(make_job: MakeJob, fork_server: ForkServer) -> None:
     sections = {"source": {"dim": 2, "label": "y"}, "learner": LEARNER, "state": {"replay": "0s"}}
     job = make_job("cluster", **sections)
-    copy = learned_and_copied(job)
+    copy = learned_and_copied(job, fork_server)
     _as_in_another_cluster(job)
     assert command("state", "import", job.path, copy, "--all") == 0
     job.produce(records(ROWS, ROWS, PARTITIONS))
-    with running_worker(job, "other-directory") as worker:
+    with running_worker(job, "other-directory", fork_server=fork_server) as worker:
         until(lambda: set(rows_of(job).values()) == {2 * ROWS}, "every key has gone on, and no record was skipped", 60)
         assert worker.stop() == 0
     ids = [dict(record.headers())["streamjobs-id"].decode() for record in job.sink("predictions")]

@@ -7,6 +7,7 @@ import pytest
 from streamjobs.core.advance import advance
 from streamjobs.core.live.live import Live
 from tests.brokers.fixtures import MakeJob
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import KafkaJob, Sent, new_producer, send
 from tests.brokers.verification import identity
 from tests.brokers.workers import Worker, running_worker, wait_for_exit
@@ -29,10 +30,12 @@ def _bed(make_job: MakeJob, name: str, states: dict[bytes, bytes], old: Old) -> 
 
 
 @pytest.mark.parametrize("name", ["activity", "people", "numbers"])
-def test_a_worker_goes_on_from_the_states_of_an_earlier_commit(make_job: MakeJob, name: str) -> None:
+def test_a_worker_goes_on_from_the_states_of_an_earlier_commit(
+    make_job: MakeJob, fork_server: ForkServer, name: str
+) -> None:
     old = stored(COMMIT, name)
     job = _bed(make_job, name, old.half, old)
-    with running_worker(job) as worker:
+    with running_worker(job, fork_server=fork_server) as worker:
         job.wait_until_done([worker])
         assert worker.stop() == 0
     live = Live(job.core, old.half.get)
@@ -41,12 +44,14 @@ def test_a_worker_goes_on_from_the_states_of_an_earlier_commit(make_job: MakeJob
     assert {identity(message.headers()) for message in job.sink("predictions")} == due  # none of the first half again
 
 
-def test_a_state_of_a_later_release_stops_the_worker_and_stays_where_it_is(make_job: MakeJob) -> None:
+def test_a_state_of_a_later_release_stops_the_worker_and_stays_where_it_is(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     old = stored(COMMIT, "okfeb")
     states = {key: later_version(data) if key == b"p1" else data for key, data in old.half.items()}
     job = _bed(make_job, "later", states, old)
     for _ in range(2):  # the second time it has a local store of its own
-        worker = Worker(job)
+        worker = Worker(job, fork_server=fork_server)
         code, lines = wait_for_exit(worker)
         assert code == 1 and len(lines) == 1, lines
         assert "snapshot version 3 is unknown to this release, which reads versions 1 and 2" in lines[0]

@@ -15,6 +15,7 @@ from streamjobs.core.partitioners import murmur2
 from streamjobs.core.state import snapshot
 from streamjobs.job_files import load_job
 from tests.brokers.fixtures import LEARNING, MakeJob
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.growth import grow_topic, place
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
 from tests.brokers.load import SOURCE, samples
@@ -56,16 +57,22 @@ def without_offsets(snapshots: dict[tuple[int, bytes], bytes]) -> dict[tuple[int
     return {place: snapshot.encode(snapshot.decode(data)._replace(offsets={})) for place, data in snapshots.items()}
 
 
-def test_states_are_those_of_keyed_records_through_two_kills_inside_transactions(make_job: MakeJob) -> None:
-    run_through_kills(make_job, records=2_400, kills=2, keys=60)  # so many that a slow look leaves some for the next kill
+def test_states_are_those_of_keyed_records_through_two_kills_inside_transactions(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
+    run_through_kills(
+        make_job, fork_server, records=2_400, kills=2, keys=60
+    )  # so many that a slow look leaves some for the next kill
 
 
 @pytest.mark.long
-def test_states_are_those_of_keyed_records_through_ten_kills_under_a_long_stream(make_job: MakeJob) -> None:
-    run_through_kills(make_job, records=30_000, kills=10, keys=100)
+def test_states_are_those_of_keyed_records_through_ten_kills_under_a_long_stream(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
+    run_through_kills(make_job, fork_server, records=30_000, kills=10, keys=100)
 
 
-def run_through_kills(make_job: MakeJob, *, records: int, kills: int, keys: int = KEYS) -> None:
+def run_through_kills(make_job: MakeJob, fork_server: ForkServer, *, records: int, kills: int, keys: int = KEYS) -> None:
     """keys: so many that all samples of a key may wait to be put in order (`max_held`)."""
     head = {"name": "rls", "classes": ["down", "up"]}  # else they are numbered as they come, before samples are sorted
     sections = LEARNING | {"source": {**BY_KEY, "lateness": LATENESS}, "head": head}
@@ -100,7 +107,7 @@ def run_through_kills(make_job: MakeJob, *, records: int, kills: int, keys: int 
     assert {one.key() for one in letters} == {None, b"own"}
 
     assert command("topics", "create", job.path) == 0
-    code, lines = wait_for_exit(Worker(job, program=(*RUN, "--once")))
+    code, lines = wait_for_exit(Worker(job, program=(*RUN, "--once"), fork_server=fork_server))
     assert code == 0, lines
     assert len(job.sink("dlq", committed_only=True)) == len(letters), "the worker had none"
     assert without_offsets(job.snapshots()) == keyed_from_the_start(job, [*sent, *flush])
@@ -161,11 +168,13 @@ def test_of_two_rekeys_the_later_one_goes_on_and_every_record_is_copied_once(mak
     assert Counter(one.value for one in job.inputs()) == Counter(originals) and len(originals) == sent > 30
 
 
-def test_a_key_on_two_partitions_stops_the_worker_and_a_decided_time_unit_is_found_again(make_job: MakeJob) -> None:
+def test_a_key_on_two_partitions_stops_the_worker_and_a_decided_time_unit_is_found_again(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     job = make_job("strays", **LEARNING | {"source": {**SOURCE, "key": "device.id", "time_unit": "auto"}})
     placed = [one._replace(partition=murmur2(key_of(one), PARTITIONS)) for one in keyed_inside(samples(60))]
     job.produce(placed)
-    code, lines = wait_for_exit(worker := Worker(job, program=(*RUN, "--once")))
+    code, lines = wait_for_exit(worker := Worker(job, program=(*RUN, "--once"), fork_server=fork_server))
     (decided,) = worker.events("time unit")
     assert code == 0 and (decided["unit"], decided["decided"]) == ("s", "now"), lines
     committed = job.committed()
@@ -174,7 +183,7 @@ def test_a_key_on_two_partitions_stops_the_worker_and_a_decided_time_unit_is_fou
 
     stray = placed[0]._replace(partition=(placed[0].partition + 1) % PARTITIONS)
     job.produce([stray])
-    code, lines = wait_for_exit(worker := Worker(job, "b"))
+    code, lines = wait_for_exit(worker := Worker(job, "b", fork_server=fork_server))
     (found,) = worker.events("time unit")
     assert (found["unit"], found["decided"]) == ("s", "at an earlier start")
     assert code == 3 and len(lines) == 1 and "streamjobs rekey JOB" in lines[0], lines
@@ -183,7 +192,9 @@ def test_a_key_on_two_partitions_stops_the_worker_and_a_decided_time_unit_is_fou
 
 
 @pytest.mark.parametrize("rekeyed", [True, False], ids=["rekeyed", "by states"])
-def test_letters_go_back_to_the_partitions_that_have_their_keys_now(make_job: MakeJob, *, rekeyed: bool) -> None:
+def test_letters_go_back_to_the_partitions_that_have_their_keys_now(
+    make_job: MakeJob, fork_server: ForkServer, *, rekeyed: bool
+) -> None:
     """Else a key whose state has moved starts a second state in its old partition."""
     job, small = make_job("moved", make=False, **LEARNING | {"source": BY_KEY if rekeyed else SOURCE}), "500"
     sent = [one._replace(partition=place(one.key, 2)) for one in samples(200, keys=KEYS)]
@@ -201,7 +212,8 @@ def test_letters_go_back_to_the_partitions_that_have_their_keys_now(make_job: Ma
         job.produce(sent)
     assert command("topics", "create", job.path) == 0
     for program in ((*RUN, "--once"), (*RUN, "--drain")):  # all records of letters are longer
-        assert wait_for_exit(Worker(job, program=program, STREAMJOBS_SOURCE__MAX_BYTES=small))[0] == 0
+        worker = Worker(job, program=program, fork_server=fork_server, STREAMJOBS_SOURCE__MAX_BYTES=small)
+        assert wait_for_exit(worker)[0] == 0
         if program[-1] == "--once":
             grow_topic(job, job.input, 4)
             assert command("topics", "grow", job.path) == 0
@@ -218,7 +230,7 @@ def test_letters_go_back_to_the_partitions_that_have_their_keys_now(make_job: Ma
     assert output_of(*redrive) == (0, f"50 of {50 + rekeyed} dead letters went back to {job.input}\n")
     assert job.ends()[2] > before[2] and job.ends()[3] > before[3]
     assert "0 of" in output_of(*redrive)[1] and sum(job.ends().values()) == sum(before.values()) + 50
-    assert wait_for_exit(Worker(job, program=(*RUN, "--once")))[0] == 0
+    assert wait_for_exit(Worker(job, program=(*RUN, "--once"), fork_server=fork_server))[0] == 0
     states = sorted(place_of for place_of, data in job.snapshots().items() if data)
     assert states == sorted({(place(one.key, 4), one.key) for one in sent})
 

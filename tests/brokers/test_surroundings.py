@@ -14,6 +14,7 @@ from confluent_kafka.admin import NewTopic
 
 from streamjobs.kafka.devbroker.broker import free_port
 from tests.brokers.fixtures import MakeJob
+from tests.brokers.fork_server import ForkServer
 from tests.brokers.hash_jobs import HASH, expected, hash_job, numbers, states
 from tests.brokers.kafka_job import KafkaJob, until
 from tests.brokers.load import SOURCE, Load
@@ -92,7 +93,9 @@ def test_topics_create_makes_what_check_online_asks_for(make_job: MakeJob) -> No
     assert code == 3 and len(lines) == 1 and f"{job.changelog} (state): its max.message.bytes is 1,000" in lines[0]
 
 
-def test_sigterm_in_the_middle_of_a_load_commits_everything_applied_and_exits_0(make_job: MakeJob) -> None:
+def test_sigterm_in_the_middle_of_a_load_commits_everything_applied_and_exits_0(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     job = make_job("sigterm", source=SOURCE, head={"name": "rls"}, drift={"detector": "page_hinkley"})
     with Load(job, 3000) as load:
         with running_worker(job) as worker:
@@ -102,7 +105,7 @@ def test_sigterm_in_the_middle_of_a_load_commits_everything_applied_and_exits_0(
         assert answered == committed  # every record gives one: nothing applied was left uncommitted
         assert job.lag() > 0  # it was in the middle of it
         load.finish()
-    with running_worker(job) as worker:
+    with running_worker(job, fork_server=fork_server) as worker:
         job.wait_until_done([worker])
         assert worker.stop() == 0
     verify(job, repeats=False)

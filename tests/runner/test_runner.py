@@ -29,6 +29,12 @@ def test_cannot_be_cleaned_up(messy): pass
 """
 
 
+@pytest.fixture(autouse=True)
+def _no_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plugins of other packages, which these files do not use, take half of a start of pytest."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 def _written(folder: Path, text: str) -> Part:
     (folder / "test_written.py").write_text(text)
     return Part("written", (str(folder),))
