@@ -334,7 +334,8 @@ def _completed(written: "Written", guessed: "Guess", asks: bool) -> "tuple[Guess
 
 def _said(guessed: "Guess", missing: str | None) -> Iterator[str]:
     """The guess for people, a line for each thing they should look at. missing: the proposed [source] missing."""
-    from streamjobs.commands.recordings.source_template import MOST_LEFT_OUT, one_line
+    from streamjobs.commands.recordings.source_template import one_line
+    from streamjobs.recordings.guess.result import by_kind
 
     parts = []
     if "fields" not in guessed.choose:
@@ -360,7 +361,5 @@ def _said(guessed: "Guess", missing: str | None) -> Iterator[str]:
         yield one_line(remark)
     if guessed.gaps.lacking and missing is not None:
         yield f"proposed: missing = {missing!r}"
-    for name, why in list(guessed.left_out.items())[:MOST_LEFT_OUT]:
-        yield one_line(f"left out of x: {name or repr(name)}: {why}")
-    if len(guessed.left_out) > MOST_LEFT_OUT:
-        yield f"left out of x: {len(guessed.left_out) - MOST_LEFT_OUT} more"
+    named = {name or repr(name): why for name, why in guessed.left_out.items()}
+    yield from (one_line(f"left out of x: {line}") for line in by_kind(named, "{}: {}", ". The job file lists more"))

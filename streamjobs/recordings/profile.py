@@ -15,7 +15,7 @@ from streamjobs.recordings.codes import codes_of
 from streamjobs.recordings.columns import absent, plain_name
 from streamjobs.recordings.files import SECONDS, rows_of
 from streamjobs.recordings.guess import courses
-from streamjobs.recordings.guess.result import Gaps, Guess, windowed
+from streamjobs.recordings.guess.result import Gaps, Guess, by_kind, windowed
 from streamjobs.recordings.guess.rows import APART, DECIDES, NEVER, pauses_apart, stands_still
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.tables import HOW, How
@@ -31,6 +31,7 @@ MOST = 1e100  # a larger number counts as missing: its square may be infinite
 MOST_GAPS = 0.25  # of the rows, that skipping those without one field's number may cost
 COORDINATES = {"lat", "latitude", "lon", "lng", "long", "longitude"}
 ANGLE = re.compile(r"heading|bearing|azimuth|direction|wind.?dir|yaw|course|compass", re.IGNORECASE)
+ADVICE = ". If the label does not need these columns, remove them from fields"
 POSITION = "a position, which each journey changes"
 
 
@@ -112,7 +113,8 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
         remarks.append(f"{angles}: an angle that wraps around; angles gives x its cosine and sine")
     if may_leave_out(guessed) and len(left_out) < len(guessed.fields):
         return left_out_of(guessed, left_out)._replace(remarks=remarks)
-    remarks += [f"{name!r} {why}" for name, why in left_out.items() if name not in (*found.still, *found.names)]
+    unsteady = {name: why for name, why in left_out.items() if name not in (*found.still, *found.names)}
+    remarks += by_kind(unsteady, "{!r} {}", ADVICE)
     remarks += [stands_still(found.still)] if found.still else []
     return guessed._replace(remarks=remarks)
 

@@ -178,6 +178,7 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
     from streamjobs.recordings.clocks import Pauses
     from streamjobs.recordings.profile import may_leave_out
     from streamjobs.replay import alarm_rates
+    from streamjobs.replay.warm_up import rows_to_alarm
     from streamjobs.settings.composition import composition_of
 
     sinks = SinksSection(features="", predictions="", drift="rows", alarms="alarms")
@@ -215,8 +216,12 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
     most = max((one.rows for one in found), default=0)
     found = [one for one in found if one.rows and (not one.fits or one.rows > JUDGES * most)]
     if not found:
-        of = f"first {len(records):,} records of the sample, which are tried," if len(records) == RECORDS else "sample"
-        return Trial([], f"no key of the {of} has enough rows for watch = {drift.watch!r} to learn what is normal")
+        of, needed = "sample", rows_to_alarm(own)
+        then = "" if needed is None else f", {needed:,} or more"
+        if len(records) == RECORDS:
+            of = f"first {RECORDS:,} records of the sample, which are tried,"
+            then += f"; 'streamjobs replay {file}' reads all records and counts the alarms"
+        return Trial([], f"no key of the {of} has enough rows for watch = {drift.watch!r} to learn what is normal{then}")
     found.sort(key=lambda one: (one.fits, -one.usual.total() / one.stated))  # by rate: some learn for longer than others
     rows_alone = guessed.label is None and own.settings.window is None
     sensors, off = _sensors(own.settings, records, guessed, found[-1], pauses) if rows_alone else ((), ())

@@ -1,6 +1,6 @@
 """A guess of what a recording's columns mean, and what the user has chosen instead."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from streamjobs.recordings.sides import Mirror
@@ -105,6 +105,30 @@ class Guess(NamedTuple):
     waiting: int = 0  # most rows of a key in this time
     turns: Sequence[str] = ()  # fields of which each row has some only
     narrow: Narrow | None = None  # where each row has the numbers of one sensor
+
+
+MOST_OF_A_KIND = 3  # columns with a line each
+
+
+def by_kind(why: Mapping[str, str], form: str, advice: str = "") -> Iterator[str]:
+    """A line for each column with its reason; one line if more columns have reasons that begin with the same word.
+
+    >>> list(by_kind({"a": "texts", "b": "follows 'a'", "c": "follows 'a'"}, "{}: {}"))
+    ['a: texts', "b: follows 'a'", "c: follows 'a'"]
+    >>> list(by_kind(dict.fromkeys("abcde", "texts"), "{}: {}"))
+    ['a, b, c and 2 more columns: texts']
+    """
+    kinds: dict[str, list[str]] = {}
+    for name, reason in why.items():
+        kinds.setdefault(reason.partition(" ")[0], []).append(name)
+    for names in kinds.values():
+        lines = [form.format(name, why[name]) for name in names[:MOST_OF_A_KIND]]
+        if (more := len(names) - len(lines)) == 0:
+            yield from lines
+        elif len({why[name] for name in names}) == 1:
+            yield f"{', '.join(names[:MOST_OF_A_KIND])} and {more} more columns: {why[names[0]]}{advice}"
+        else:
+            yield f"{'; '.join(lines)}; and {more} more columns{advice}"
 
 
 # What `init` writes without data, to be replaced: an accelerometer.

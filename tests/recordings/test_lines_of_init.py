@@ -1,0 +1,42 @@
+"""What `init` prints about its sample: one line for many columns of a kind, and how many rows [drift] needs."""
+
+import json
+import re
+
+import numpy as np
+
+from streamjobs.commands.recordings import trial, trial_sample
+from tests.commands.jobs import command
+
+
+def test_many_columns_of_a_kind_are_one_line(tmp_path, capsys):
+    random = np.random.default_rng(5)
+    moving = random.normal(size=(400, 5)) + np.sin(np.arange(400) / 9)[:, None]
+    lines = []
+    for n, row in enumerate(moving):
+        columns = {f"s{i}": round(float(value), 6) for i, value in enumerate(np.concatenate([row, 2 * row + 1]))}
+        lines.append({"device": "d1", "ts": 1_700_000_000 + 60 * n, **columns, "state": "on" if row[0] > 0 else "off"})
+    sample = tmp_path / "many.jsonl"
+    sample.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    assert command("init", str(tmp_path / "plain.toml"), "--sample", str(sample)) == 0
+    said = capsys.readouterr().err
+    assert "left out of x: s5: follows 's0'; s6: follows 's1'; s7: follows 's2'; and 2 more columns. The job file" in said
+    assert "s8" not in said.partition("left out")[2] and '"s8": follows' in (tmp_path / "plain.toml").read_text()
+    assert command("init", str(tmp_path / "label.toml"), "--sample", str(sample), "--label", "state") == 0
+    said = capsys.readouterr().err
+    advice = "If the label does not need these columns, remove them from fields"
+    assert f"'s5' follows 's0'; 's6' follows 's1'; 's7' follows 's2'; and 2 more columns. {advice}" in said
+
+
+def test_a_sample_too_short_for_its_drift_says_how_many_rows_it_needs(tmp_path, capsys, monkeypatch):
+    random, lines = np.random.default_rng(5), []
+    for n in range(600):
+        lines.append({"device": "d1", "ts": 1_700_000_000 + 60 * n, "a": random.normal(), "b": random.normal()})
+    sample = tmp_path / "long.jsonl"
+    sample.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    for module in (trial, trial_sample):
+        monkeypatch.setattr(module, "RECORDS", 200)
+    assert command("init", str(tmp_path / "job.toml"), "--sample", str(sample)) == 0
+    said = capsys.readouterr().err
+    assert "no key of the first 200 records of the sample, which are tried, has enough rows for watch = " in said
+    assert re.search(r"normal, [0-9,]+ or more; 'streamjobs replay .*' reads all records and counts the alarms", said)
