@@ -122,7 +122,8 @@ def fit_job(
         if evaluated is not None:
             progress.stage("learning from fewer people", SIZES)
             curve = learning_curve(data, recipe, learned, late, progress.step)
-            bad = findings.suspicious(findings.decided_by_others(data, recipe, learned), data)
+            others = findings.ByOthers(data, recipe, learned)
+            bad = findings.suspicious(data, others.decided(), others.with_own)
             evaluated = evaluated._replace(curve=curve, suspicious=bad)
         judged = _judge(data, recipe, composition.reject, asked, late, progress)
         watched = _watch(data, composition, progress)

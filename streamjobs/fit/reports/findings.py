@@ -1,21 +1,21 @@
 """What the decisions for new people show: recordings that look mislabelled, what adapting gained, and what to do next."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.core.unlearned import FAR, Taken, outside
-from streamjobs.fit.learning import Learned, Recipe, features
-from streamjobs.fit.least_squares import head_of, sums_of
+from streamjobs.fit.learning import BOOST, Learned, Recipe, features
+from streamjobs.fit.least_squares import Sums, head_of, sums_of
 from streamjobs.fit.recordings import Recordings
 from streamjobs.fit.reports.curve import MORE, Curve
 
 LOOKS = 0.7  # of a recording's windows, at least, are decided as another activity
-USUAL = 0.05  # of other recordings with its label, at most, are, and of those of that activity as its label
-OWN = 0.1  # of its windows, at most, are decided as its label
+USUAL = 0.1  # of other recordings with its label, at most, are, and of those of that activity as its label
+OWN = 0.1  # of its windows, at most, are decided as its label, also where other recordings of its person teach
 FEWEST = 10  # windows of a recording
 MOST_NAMED = 10  # recordings, pairs of activities
 MOST_COPIES = 5
@@ -61,19 +61,41 @@ def of_others(shares: Array) -> tuple[float, float]:
     return max(0.0, mean - off), min(1.0, mean + off)
 
 
-def decided_by_others(data: Recordings, recipe: Recipe, learned: Learned) -> Array:
-    """(n,) class of each window alone, by a head of the other people. learned: of everybody; its scale and map are used."""
-    Z, decided = features(learned._replace(directions=None), recipe, data.X), np.empty(len(data.X), np.int64)
-    own = [data.person == person for person in np.unique(data.person)]
-    sums = [sums_of(Z[which], data.activity[which], len(data.names)) for which in own]
-    for number, which in enumerate(own):
-        head = head_of(recipe.teacher, sums[:number] + sums[number + 1 :])
-        decided[which] = recipe.teacher.predict(head, Z[which]).argmax(axis=1)
-    return decided
+class ByOthers:
+    """What is decided of each window alone by a head of the other people."""
+
+    def __init__(self, data: Recordings, recipe: Recipe, learned: Learned) -> None:
+        """learned: of everybody; its scale and map are used."""
+        self.data, self.teacher = data, recipe.teacher
+        self.boost = BOOST * learned.people if recipe.boosts else recipe.head.boost
+        self.Z = features(learned._replace(directions=None), recipe, data.X)
+        self.sums = {person: self._sums(data.person == person) for person in np.unique(data.person).tolist()}
+
+    def decided(self) -> Array:
+        """(n,) classes."""
+        found = np.empty(len(self.Z), np.int64)
+        for person in self.sums:
+            own = self.data.person == person
+            found[own] = self._decided(own, person, [])
+        return found
+
+    def with_own(self, recording: int) -> Array:
+        """The classes of a recording's windows, if the other recordings of its person teach too, as a person's labels do."""
+        which = self.data.recording == recording
+        person = int(self.data.person[which][0])
+        own = self._sums((self.data.person == person) & ~which)
+        return self._decided(which, person, [own._replace(gram=self.boost * own.gram, along=self.boost * own.along)])
+
+    def _decided(self, which: Array, person: int, more: list[Sums]) -> Array:
+        head = head_of(self.teacher, [one for other, one in self.sums.items() if other != person] + more)
+        return np.asarray(self.teacher.predict(head, self.Z[which]).argmax(axis=1))
+
+    def _sums(self, which: Array) -> Sums:
+        return sums_of(self.Z[which], self.data.activity[which], len(self.data.names))
 
 
-def suspicious(decided: Array, data: Recordings) -> list[Suspicious]:
-    """Recordings that look as another activity, the most certain first; decided: as `decided_by_others` gives it."""
+def suspicious(data: Recordings, decided: Array, with_own: Callable[[int], Array]) -> list[Suspicious]:
+    """Recordings that look as another activity, the most certain first; decided, with_own: as of `ByOthers`."""
     ids, first, where = np.unique(data.recording, return_index=True, return_inverse=True)
     counts, total = np.zeros((len(ids), len(data.names))), np.zeros((len(data.names), len(data.names)))
     np.add.at(counts, (where, decided), 1)
@@ -82,13 +104,13 @@ def suspicious(decided: Array, data: Recordings) -> list[Suspicious]:
     found = []
     for one, label, row in zip(counts, labels.tolist(), first.tolist(), strict=True):
         windows, looks, others = int(one.sum()), int(np.argmax(one)), total[label] - one
-        if windows < FEWEST or looks == label or not others.sum():
+        if windows < FEWEST or one[looks] < LOOKS * windows or one[label] > OWN * windows or not others.sum():
             continue
         usual, back = others[looks] / others.sum(), total[looks, label] / max(1.0, total[looks].sum())
-        if one[looks] >= LOOKS * windows and one[label] <= OWN * windows and max(usual, back) <= USUAL:
-            who, which = data.people[data.person[row]], data.recordings[data.recording[row]]
-            names = data.names[label], data.names[looks]
-            found.append(Suspicious(who, which, *names, windows, int(one[looks]), float(usual)))
+        recording = int(data.recording[row])
+        if max(usual, back) <= USUAL and np.mean(with_own(recording) == label) <= OWN:
+            who, names = data.people[data.person[row]], (data.names[label], data.names[looks])
+            found.append(Suspicious(who, data.recordings[recording], *names, windows, int(one[looks]), float(usual)))
     return sorted(found, key=lambda one: one.usual - one.like / one.windows)
 
 
