@@ -116,14 +116,9 @@ def ways(settings: Settings, predicts: bool) -> list[Way]:
     predicts = predicts and labels.wait <= 0 and labels.delay <= 0
     stated, extractor = own.false_alarms or STATED, own.extractor
     found = [Way("the job's own", own, own.false_alarms is not None)] if settings.drift is not None else []
-    for several in (TOGETHER, WITHOUT_RHYTHM):
-        found.append(
-            Way(
-                ", ".join(several),
-                DriftSection(watch=list(several), learn=own.learn, false_alarms=stated, idle=own.idle),
-                True,
-            )
-        )
+    for several, cycle in ((TOGETHER, own.cycle), (WITHOUT_RHYTHM, None)):
+        drift = DriftSection(watch=list(several), learn=own.learn, cycle=cycle, false_alarms=stated, idle=own.idle)
+        found.append(Way(", ".join(several), drift, True))
     for watch in ("columns", "ls_error", *(("loss",) if predicts else ())):
         follows = {"extractor": extractor} if watch == "ls_error" else {}
         found.append(Way(watch, DriftSection(watch=watch, false_alarms=stated, idle=own.idle, **follows), True))  # type: ignore[arg-type]

@@ -8,9 +8,7 @@ WatchName = Literal["ls_error", "loss", "columns", "innovations", "rows"]
 
 
 class DriftSection(Section):
-    extractor: dict[str, Any] | None = optional(
-        "learner with the LS error to watch: a table with name and settings; absent: the [learner]"
-    )
+    extractor: dict[str, Any] | None = optional("learner with the LS error to watch, as a table; absent: the [learner]")
     detector: str | dict[str, Any] | None = optional(
         "its name, or a table with settings; absent: column_chart for columns, conformal for errors "
         "(page_hinkley without false_alarms); with reference = 'first ...': reference_chart, reference_level; with "
@@ -18,15 +16,15 @@ class DriftSection(Section):
     )
     false_alarms: str | None = optional(
         "most alarms of a key while nothing changes, on average: '1 per 10000 rows', or with [window] '1/day', "
-        "'6/h'; absent: the detector's settings decide"
+        "'6/h'; absent: the detector decides"
     )
     reference: FirstRows | None = optional(
         "'first 400 rows', or 'first 2h' of event time: these rows are normal, then extractor and detector "
-        "stop learning, and alarms last until values are back; 'population': rows are like the rows before, "
+        "stop learning; alarms last until values are back; 'population': rows are like the rows before, "
         "limits: 'streamjobs fit', for watch = 'columns'; needs false_alarms; absent: both keep learning"
     )
     reference_from: Literal["own", "start_from"] = setting(
-        "own", "normal rows of a new key; own: its first rows; start_from: the reference in the file of [state] start_from"
+        "own", "own: a new key's first rows; start_from: the reference in the file of [state] start_from"
     )
     relearn_after: RowsOrTime | None = optional(
         "with reference: how long an alarm lasts, such as '5000 rows' or '7d', before the "
@@ -34,7 +32,7 @@ class DriftSection(Section):
     )
     watch: WatchName | list[WatchName] = setting(
         "ls_error",
-        "what is watched in each row; columns: its numbers; innovations: errors of a forecast of each number "
+        "columns: numbers of each row; innovations: errors of a forecast of each number "
         "from the 16 rows before; rows: single rows with an unusual innovation; loss: the prediction's error; "
         "lists share false_alarms",
     )
@@ -43,6 +41,7 @@ class DriftSection(Section):
         ge=60,
         le=100_000,
     )
+    cycle: int | None = optional("rows of a day or other cycle, to compare innovations with; absent: 300", ge=300, le=10_000)
     daily: bool = setting(False, "watch deviations from the same time on the days before")
     beside: list[str | dict[str, Any]] = setting(
         [],
@@ -50,7 +49,7 @@ class DriftSection(Section):
     )
     idle: int = setting(
         10,
-        "most repeats of a sample that are watched; later repeats, and their windows, are not; 0: all",
+        "most repeats of a sample that are watched, also in windows; 0: all",
         ge=0,
         le=1_000_000,
     )

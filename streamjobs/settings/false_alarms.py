@@ -70,7 +70,8 @@ def _given(drift: DriftSection, watch: str) -> str | dict[str, Any]:
         return OF_ROWS
     learn = {} if drift.learn is None else {"learn": drift.learn}
     if watch == "innovations" or (watch == "columns" and set(FORESEEN) & set(drift.watch_names)):
-        return SOON | learn | {"hold": max(HOLD, drift.learn or 0)}
+        cycle = {"reference": drift.cycle, "least": drift.cycle} if drift.cycle and watch == "innovations" else {}
+        return SOON | learn | cycle | {"hold": max(HOLD, drift.learn or 0)}
     if watch == "columns":
         return {"name": OF_COLUMNS, **learn}
     return USUAL if drift.false_alarms is not None else THRESHOLDS

@@ -278,6 +278,7 @@ def test_numbers_too_small_for_what_is_kept_raise_no_alarm() -> None:
         ),
         ({"watch": "columns", "reference": "first 400 rows", "learn": 600}, "reference sets the normal rows; remove learn."),
         ({"watch": "rows", "learn": 600}, "learn is for watch 'columns' and 'innovations'; remove it."),
+        ({"watch": "columns", "cycle": 600}, "cycle is for watch 'innovations' with the usual detector; remove cycle"),
     ],
 )
 def test_what_cannot_be_is_refused_with_one_sentence(drift: dict, sentence: str) -> None:
@@ -323,3 +324,19 @@ def test_a_level_that_follows_a_lasting_one_is_found_though_the_charts_learn_fro
     X[2000:, 1] += 4.0
     starts = [alarm["start"] - START for alarm in told_of(X, learn=600) if alarm["open"] and alarm["watch"] == "columns"]
     assert len(starts) == 2 and 0 <= starts[0] - 1200 < 30 and 0 <= starts[1] - 2000 < 100, starts
+
+
+def test_errors_that_grow_with_the_hour_alarm_on_the_first_days_unless_cycle_names_their_rows() -> None:
+    day, keys, raised = 720, 6, []
+    for cycle in ({}, {"cycle": day}):
+        columns, watch, _ = composition_of(settings(drift=THREE | {"learn": 600} | cycle, **PLAIN)).watches
+        assert columns.detector.reference == 300 and watch.detector.least == cycle.get("cycle", 20)
+        raised.append(0)
+        for key in range(keys):
+            rate = 12 + 10 * np.sin(2 * np.pi * (np.arange(3 * day) / day + key / keys))
+            rows = np.random.default_rng(70 + key).poisson(rate)[:, None].astype(float)
+            _, out = watch.learner.run(watch.learner.init(dim=1, targets=0, seed=0), rows)
+            z = np.ascontiguousarray(out.features[:, :1])
+            _, out = watch.detector.run(watch.detector.init(dim=1, targets=0, seed=0), z)
+            raised[-1] += int((out.features[:, ALARM] == 1).sum())
+    assert raised[0] >= keys and raised[1] == 0, raised

@@ -439,17 +439,18 @@ def test_columns_are_not_watched_where_a_level_jumps_all_the_time(tmp_path, prin
 
 
 def test_two_machines_that_rest_on_weekends_are_not_compared_with_days_at_work(tmp_path, printed):
-    random, days = np.random.default_rng(5), np.arange(11 * 288) / 288
+    random, days = np.random.default_rng(5), np.arange(11 * 360) / 360
     works = (days % 7 < 5) & (days % 1 > 0.3) & (days % 1 < 0.75)
     power = [np.where(works, 50.0, 20.0) + random.normal(0, 2, len(days)) for _ in range(2)]
     rows = [
-        {"device": f"d{key}", "ts": START + 300 * step, "power": round(float(power[key][step]), 2)}
+        {"device": f"d{key}", "ts": START + 240 * step, "power": round(float(power[key][step]), 2)}
         for step in range(len(days))
         for key in range(2)
     ]
     found = printed(jsonl(tmp_path / "rest.jsonl", rows))
     assert found.says(f"on the sample, watch = {WATCH} with daily = true raised")
-    assert "daily" not in tomllib.loads(found.text)["drift"]
+    drift = tomllib.loads(found.text)["drift"]
+    assert "daily" not in drift and drift.get("cycle") == (360 if "innovations" in drift["watch"] else None)
 
 
 def test_machines_with_faults_keep_the_columns_that_show_them(tmp_path, printed):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from streamjobs.commands.recordings.source_template import lines_of_source, one_line, quoted
+from streamjobs.commands.recordings.trial import cycle_of
 from streamjobs.settings.toml import toml
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ OF_ROWS = """\
 
 [drift]
 {tried}watch = {watch}  # columns | innovations | rows | ls_error | loss: numbers of a row, what a forecast missed, errors
-{daily}{learn}{detector}false_alarms = "1 per {between} rows"  # most of a key while nothing changes{many}{per_time}
+{daily}{learn}{cycle}{detector}false_alarms = "1 per {between} rows"  # most of a key while nothing changes{many}{per_time}
 {reference}; absent: a change that lasts becomes normal{after}"""
 REFERENCE = '# reference = "first 2h"  # normal permanently, such as for a machine'
 OF_RUNS = """\
@@ -127,6 +128,7 @@ detector = {{ name = "column_chart", learn = {learn}, smoothing = 0.5, shares = 
 LEARN, BLOCKS = 600, 128  # rows that teach what is normal, where the sample allows it; rows after them before any alarm
 FEWER = "300 alarm sooner and find fewer small changes"
 DAILY = "daily = true  # deviations from the same time on the days before; the first alarms are on the third day\n"
+OF_CYCLE = "cycle = {}  # rows of a day: innovations are compared with those of all hours\n"
 DAY, OF_DAY = 86_400.0, 96  # seconds; least rows of a day: with 24 it finds less on series of seeds 1 to 4
 LEAST_LEARN, LEARN_FROM = 60, 4  # rows, or this part of a key's, that teach the scale; chosen on fleets of seeds 1 to 3
 USUAL_LIMIT, SHORT_LIMIT = 10_000, 50_000  # rows from one false alarm to the next; of keys without days, which are many
@@ -157,13 +159,12 @@ def job_file_text(
     taken = trial.tried[-1] if trial is not None and trial.tried else None
     daily = written.daily and not isinstance(watch, str) and 0.0 < (guessed.pause or 0.0) * OF_DAY <= DAY
     alone = _alone(guessed) if written.alone and watch != "columns" else USUAL_LIMIT
-    watch = taken.watch if taken is not None else watch
+    watch, daily = (watch, daily) if taken is None else (taken.watch, taken.daily)
     taught = guessed if survey.teaches(guessed) and not written.own else None
     people = "" if taught is None else of_population(taught)
-    stem = written.name if file.stem == USUAL_NAME else file.stem
     return TEMPLATE.format(
         file=one_line(file.name),
-        name=name_of(stem),
+        name=name_of(written.name if file.stem == USUAL_NAME else file.stem),
         broker=quoted(written.broker),
         topic=quoted(written.topic),
         features=quoted(f"{written.topic}.features"),
@@ -199,8 +200,9 @@ def job_file_text(
             ),
             tried="".join(f"# {one_line(line)}\n" for line in trial.lines()) if trial is not None else "",
             watch=json.dumps(watch),
-            daily=DAILY if (taken.daily if taken is not None else daily) else "",
+            daily=DAILY if daily else "",
             learn="" if isinstance(watch, str) else "{}  # {}\n".format(*learning(guessed, written)),
+            cycle=OF_CYCLE.format(cycle) if (cycle := cycle_of(guessed, watch)) and written.daily and not daily else "",
             detector=SHORT.format(learn=max(LEAST_LEARN, short // LEARN_FROM), rows=short)
             if short and watch == "columns"
             else "",

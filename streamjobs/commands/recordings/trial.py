@@ -200,8 +200,8 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
     for watch, daily in _watches(drift, found, may_leave_out(guessed)):
         one = drift
         if (watch, daily) != (drift.watch, drift.daily):
-            learn = None if isinstance(watch, str) else drift.learn
-            one = DriftSection(watch=watch, false_alarms=drift.false_alarms, idle=drift.idle, learn=learn)  # type: ignore[arg-type]
+            usual = {"watch": watch, "false_alarms": drift.false_alarms, "idle": drift.idle}
+            one = DriftSection.model_validate(usual | _of_list(drift, watch, guessed))
         way = alarm_rates.Way("", one, True)
         try:
             settings = alarm_rates.watching(own.settings, way).model_copy(update={"sinks": sinks})
@@ -241,6 +241,18 @@ def worth_leaving_out(ways: Sequence[tuple["Guess", Trial]]) -> int:
     return best
 
 
+def cycle_of(guessed: "Guess", watch: str | Sequence[str]) -> int | None:
+    """The rows of a day, if innovations are watched, and compared with fewer rows without the setting."""
+    rows = round(86_400 / guessed.pause) if guessed.pause and "innovations" in watch else 0
+    return rows if 300 < rows <= 3000 else None
+
+
+def _of_list(drift: "DriftSection", watch: str | Sequence[str], guessed: "Guess") -> dict[str, int | None]:
+    """Settings that [drift] has with a list of watches only. drift: of the file; without its `daily`, a day is a cycle."""
+    learn = None if isinstance(watch, str) else drift.learn
+    return {"learn": learn, "cycle": cycle_of(guessed, watch) if drift.daily else None}
+
+
 def _watches(drift: "DriftSection", tried: Sequence[Tried], several: bool) -> Iterator[tuple[str | Sequence[str], bool]]:
     """What to try in turn, and whether by the time of day: the file's own, then others without it."""
     yield drift.watch, drift.daily
@@ -276,7 +288,7 @@ def _sensors(
             asked["silent"] = math.ceil(times * pause)
         if times and keys >= KEYS:
             asked["group"] = 0.1
-        raised = _raised(settings, records, asked, best)
+        raised = _raised(settings, records, asked, best, guessed)
         if not raised["silent"]:
             break
     most = {"stuck": 1 if keys == 1 else keys // SENSORS, "silent": keys // SENSORS, "group": 0}  # keys
@@ -309,7 +321,9 @@ def _sensors(
     return lines, off
 
 
-def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, object], best: Tried) -> dict[str, list[str]]:
+def _raised(
+    settings: "Settings", records: list["Stored"], asked: dict[str, object], best: Tried, guessed: "Guess"
+) -> dict[str, list[str]]:
     """Keys of the alarms, by what raised them."""
     from streamjobs.job_files import job_from
     from streamjobs.replay.engine import Replay
@@ -320,7 +334,7 @@ def _raised(settings: "Settings", records: list["Stored"], asked: dict[str, obje
     drift = settings.drift.model_copy(
         update={"watch": best.watch, "daily": best.daily}
         | ({} if own else {"detector": None})
-        | ({"learn": None} if isinstance(best.watch, str) else {})
+        | ({} if best.daily else _of_list(settings.drift, best.watch, guessed))
     )
     changed = settings.model_copy(update={"drift": drift, "alarms": AlarmsSection.model_validate(asked)})
     raised: dict[str, list[str]] = {name: [] for name in MEANS}
