@@ -82,6 +82,14 @@ WRAPPED = """(() => {
   return high;
 })()"""
 
+LINES_OF_IN_ALARM = """(() => {
+  const one = document.querySelector(".person.alarm"), button = one.querySelector("button"), name = button.textContent;
+  button.textContent = "machine-0003-in-the-northern-hall";
+  const lines = one.querySelector(".open").getClientRects().length;
+  button.textContent = name;
+  return lines;
+})()"""
+
 
 class Viewer:
     """A tab, driven from tests that are not asynchronous."""
@@ -184,6 +192,7 @@ def test_seven_of_200_machines_in_alarm_are_seen_first(machines: Viewer, width: 
     rows = machines.ask("[...document.querySelectorAll('#alarms tbody tr')].map((one) => one.textContent)")
     assert len(rows) == 7 and all("open" in row and "vibration" in row for row in rows)
     assert machines.ask(BELOW) == 0, "all seven without scrolling"
+    assert machines.ask(LINES_OF_IN_ALARM) == 1, "behind a key of several lines too"
     assert "176 more keys are not shown" in machines.ask("document.getElementById('people-note').textContent")
 
 
