@@ -190,6 +190,7 @@ def _sentence(error: Exception) -> str:
             return ""
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "streamjobs"
-        return f"{command}: {message}{'' if message[-1] in '.?' else '.'} See '{command} --help'."
+        ends = "" if message[-1] in ".?" else "."
+        return f"{command}: {message}{ends}{settings.typed_as_option(error)} See '{command} --help'."
     text = str(error).strip().splitlines()
     return f"streamjobs: {type(error).__name__}: {text[0] if text else 'no message'} (--debug prints the traceback)"

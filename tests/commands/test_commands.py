@@ -139,7 +139,12 @@ def test_a_missing_broker_is_one_line_and_code_3(tmp_path, capsys, monkeypatch):
         (["check", "nowhere.toml"], "nowhere.toml: cannot be read"),
         (["replay", "job.toml"], "--input"),
         (["replay", "job.toml", "--input", "x.jsonl", "--export", "y"], "--export needs --pool"),
-        (["config", "--nonsense"], "No such option"),
+        (["config", "--nonsense"], "No such option: --nonsense. See"),
+        (
+            ["run", "job.toml", "--guarante", "x"],
+            "'guarantee' is a setting of the job file: [job], or STREAMJOBS_JOB__GUARANTEE",
+        ),
+        (["replay", "job.toml", "--inptu", "x"], "(Possible options: --input). See"),
     ],
 )
 def test_a_usage_mistake_is_one_line_and_code_2(words, said, capsys):

@@ -1,7 +1,8 @@
 """`schema`, `config show`: which settings there are, and those of a job."""
 
+import difflib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 from pydantic import BaseModel
@@ -72,3 +73,18 @@ def without_secrets(section: BaseModel) -> dict[str, Any]:
 
     values = section.model_dump(exclude_none=True)
     return {name: MASK if is_secret(type(section), name) else value for name, value in values.items()}
+
+
+def typed_as_option(error: Exception) -> str:
+    """Where the job file has what was typed as an option, as a sentence; "" for other errors."""
+    from streamjobs.settings.sections import Settings
+
+    name = getattr(error, "option_name", "").lstrip("-").replace("-", "_")
+    if not name or getattr(error, "possibilities", None):
+        return ""
+    for section, field in Settings.model_fields.items():
+        kinds = [one for one in (field.annotation, *get_args(field.annotation)) if hasattr(one, "model_fields")]
+        if kinds and (near := difflib.get_close_matches(name, kinds[0].model_fields, n=1, cutoff=0.8)):
+            in_environment = f"STREAMJOBS_{section}__{near[0]}".upper()
+            return f" '{near[0]}' is a setting of the job file: [{section}], or {in_environment} for one command."
+    return ""
