@@ -102,8 +102,8 @@ def _ran(part: Part, pytest_options: list[str], *, picked: bool, strict: bool) -
 
     result = run_part(part, pytest_options, progress)
     for one in part.members or (part,):
-        folders = tuple(f"{folder}/" for folder in one.folders)
-        found = any(test.startswith(folders) for test in result.ids) if part.members else result.tests
+        places = tuple(f"{place}::" if place.endswith(".py") else f"{place}/" for place in one.folders)
+        found = any(test.startswith(places) for test in result.ids) if part.members else result.tests
         if not found and one.name in REQUIRED and not picked:
             result.failed.append(f"{one.name}: no test found")
     if strict:

@@ -181,7 +181,9 @@ def test_parts_that_run_together_count_as_before_and_each_needs_a_test(
     assert names == ["ab", "tool", "c"], "a long part begins where its first member did: a late one leaves a processor idle"
     monkeypatch.setattr(runner, "REQUIRED", frozenset("abc"))
     monkeypatch.setattr(running, "CHECKOUT", tmp_path)  # test ids begin with the folders as they are given
-    one = replace(one, folders=("a", "b", "c"), members=tuple(replace(part, folders=(part.name,)) for part in parts))
+    of = {"a": "a/test_a.py", "b": "b", "c": "c"}  # a part has files or folders
+    members = tuple(replace(part, folders=(of[part.name],)) for part in parts)
+    one = replace(one, folders=tuple(of.values()), members=members)
     monkeypatch.setattr(Part, "there", property(lambda part: list(part.folders)))
     monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
     result = runner._one(one, [], picked=False, strict=False)
