@@ -237,7 +237,7 @@ def test_a_replay_does_what_a_worker_does(pooled, monkeypatch):
     without = Replay(job, pooled=pooled)
     without.run(iter(good), lambda output: None, lambda tally: None)
     assert tally.dead_lettered == {"learner_failed": 3} and tally.records == 3000
-    assert failing.snapshots() == without.snapshots()
+    assert dict(failing.snapshots()) == dict(without.snapshots())
     assert not pooled or failing.export() == without.export()
 
 
