@@ -64,7 +64,7 @@ def fit(
         int | None, typer.Option(min=1, help="Number of people to leave out in turn; absent: all, at most 50.")
     ] = None,
     shuffles: Annotated[
-        int, typer.Option(min=0, help="Number of random orders of each person's recordings in the report; 0: their own order.")
+        int, typer.Option(min=0, help="Random orders of each person's recordings in the report; 0: their own order.")
     ] = 0,
     label_delay: LabelDelay = None,
     test: Test = None,

@@ -14,7 +14,7 @@ from streamjobs.core.messages import LateLabel, Output, Record, Report
 from streamjobs.core.unlearned import Taken
 from streamjobs.errors import NothingLearned
 from streamjobs.replay.controls import Controls
-from streamjobs.replay.stored import Stored
+from streamjobs.replay.state_file import StateFile
 from streamjobs.replay.warm_up import days_to_alarm, rows_to_alarm
 from streamjobs.schema_registry.lookup import ready_now
 
@@ -65,7 +65,7 @@ class Replay:
     def __init__(self, job: Job, *, pooled: bool = False) -> None:
         self.job, self.pooled = job, pooled
         self.partitions: dict[tuple[str, int], Live] = {}
-        self.stored = Stored()
+        self.stored = StateFile()
         self.tally, self.controls = Tally(), Controls(job.task, job.settings.labels.delay)
         self.late: list[LateLabel] = []
         self.first: dict[str, float] = {}  # event time of each key's first row

@@ -24,24 +24,24 @@ def read_learners(sections: Mapping[str, Any], places: Places) -> tuple[dict[str
     By name: "learner", "head", the "chain" of both, "detector" (of further watches "detector loss"), "extractor",
     "beside 0" for the first control, "forecast". A section that is there but not valid is None.
     """
-    made = _Made(places)
+    read = _Learners(places)
     population = "population" in sections
     learner, head, drift = sections.get("learner"), sections.get("head"), sections.get("drift")
     if learner is not None:
-        made.add("learner", "learner", *_of_learner(learner, alone="head" not in sections, population=population))
-        if "head" in sections and "learner" in made.learners:
-            made.learners["learner"] = made.learners["learner"].headless  # [head] takes the place of one it may bring
+        read.add("learner", "learner", *_of_learner(learner, alone="head" not in sections, population=population))
+        if "head" in sections and "learner" in read.learners:
+            read.learners["learner"] = read.learners["learner"].headless  # [head] takes the place of one it may bring
     if head is not None:
-        made.add("head", "head", *_of_head(head, population))
-        made.chain()
+        read.add("head", "head", *_of_head(head, population))
+        read.chain()
     if drift is not None:
-        made.add_drift(drift, sections.get("window"))
+        read.add_drift(drift, sections.get("window"))
     if (forecast := sections.get("forecast")) is not None and forecast.learner is not None:
         name, own = with_name(forecast.learner)
         if name in LEARNERS and "intercept" in _fields(name):
             own.setdefault("intercept", True)
-        made.add("forecast", "forecast", name, own)
-    return made.learners, made.problems
+        read.add("forecast", "forecast", name, own)
+    return read.learners, read.problems
 
 
 def own_settings(section: NamedSection) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def detector_roles(drift: DriftSection) -> list[tuple[str, str]]:
     return [(f"detector {watch}" if n else "detector", watch) for n, watch in enumerate(drift.watch_names)]
 
 
-class _Made:
+class _Learners:
     """The learners that could be made so far, and every problem."""
 
     def __init__(self, places: Places) -> None:

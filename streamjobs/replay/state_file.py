@@ -17,7 +17,7 @@ class _Place(NamedTuple):
     room: int  # bytes that it may grow to; a longer one goes to the end
 
 
-class Stored:
+class StateFile:
     """The newest snapshot of each key, in the order in which keys were first stored; the file vanishes with it."""
 
     def __init__(self) -> None:

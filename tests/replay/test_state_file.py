@@ -6,12 +6,12 @@ import tempfile
 import pytest
 
 from streamjobs.errors import SetupError
-from streamjobs.replay.stored import Stored
+from streamjobs.replay.state_file import StateFile
 
 
 def test_the_newest_snapshot_of_each_key_is_read_back_whatever_its_length():
     random.seed(3)
-    stored, expected = Stored(), {}
+    stored, expected = StateFile(), {}
     for _ in range(300):
         key = ("t", random.randrange(2), b"k%d" % random.randrange(9))
         expected[key] = random.randbytes(random.choice((0, 5, 5, 5, 4000)))
@@ -21,14 +21,14 @@ def test_the_newest_snapshot_of_each_key_is_read_back_whatever_its_length():
 
 
 def test_snapshots_of_the_same_length_need_no_more_room():
-    stored = Stored()
+    stored = StateFile()
     for n in range(50):
         stored.write("t", 0, [(b"a", b"%06d" % n), (b"b", b"%06d" % n)])
     assert stored._end == 12 and stored.read_many("t", 0, [b"b"]) == [b"000049"]
 
 
 def test_a_full_disk_is_one_sentence(monkeypatch):
-    stored = Stored()
+    stored = StateFile()
 
     class Full:
         def seek(self, at):
