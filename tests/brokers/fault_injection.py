@@ -191,8 +191,8 @@ def forgets_parked(_: int) -> None:
 
 def unfenced(_: int) -> None:
     class Unfenced(Changelog):
-        def __init__(self, client: Any, name: str, *place: Any) -> None:
-            super().__init__(client, f"{name}-{uuid.uuid4()}", *place)
+        def __init__(self, client: Any, name: str, *place: Any, **limits: Any) -> None:
+            super().__init__(client, f"{name}-{uuid.uuid4()}", *place, **limits)
             self.name = name  # of the group
 
     app.Changelog = Unfenced  # type: ignore[misc]
@@ -268,6 +268,7 @@ def unwatched(_: int) -> None:
     for module in (app, watchdog):
         module.require_same_changelog = require_same_changelog  # type: ignore[attr-defined]
     preflight.changelog_problems = lambda *_: []
+    ignores_states(0)
 
 
 def no_ids(_: int) -> None:
