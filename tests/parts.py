@@ -9,6 +9,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parent.parent
 # These need no loops: meanwhile lane 0 compiles those that all need.
 FIRST = ("test_worker_starting.py", "test_worker_ending.py", "test_broker.py")
+HALF = "test_remade_i"  # the tests before it take as long as those from it on
 CORE_TYPE = "OPENBLAS_CORETYPE"  # the variable that names the kernels that OpenBLAS uses
 
 
@@ -21,7 +22,8 @@ class Part:
     command: tuple[str, ...] = ()
     options: tuple[str, ...] = ()  # for pytest
     fast: bool = True  # in the run before every commit
-    lane: int = 0  # parts of a lane run one after another, lanes beside each other; 1 and 2 mostly wait for brokers
+    lane: int = 0  # parts of a lane run one after another, lanes beside each other; 1 and 2 mostly wait for brokers, and
+    # 0 and 3 use the processors meanwhile
     either: bool = False  # begun last, by whichever lane is done first
     environment: Mapping[str, str] = field(default_factory=dict)  # variables of its process
     within_seconds: int = 600  # a part that takes longer hangs: it is killed and has failed
@@ -42,9 +44,9 @@ def _tool(*words: str) -> tuple[str, ...]:
     return (sys.executable, "-m", *words)
 
 
-def _files(folder: str, letters: str) -> tuple[str, ...]:
-    """The folder's test files with such a first letter after test_, whatever there are."""
-    found = sorted((CHECKOUT / folder).glob(f"test_[{letters}]*.py"))
+def _files(folder: str, first: str, end: str = "test_~") -> tuple[str, ...]:
+    """The folder's test files from the name `first` to before `end`, whatever there are."""
+    found = sorted(path for path in (CHECKOUT / folder).glob("test_*.py") if first <= path.name < end)
     found.sort(key=lambda path: FIRST.index(path.name) if path.name in FIRST else len(FIRST))
     return tuple(path.relative_to(CHECKOUT).as_posix() for path in found)
 
@@ -62,15 +64,20 @@ PARTS = (
     Part("format", command=_tool("ruff", "format", "--check", ".")),
     Part("lint", command=_tool("ruff", "check", ".")),
     Part("layers", ("tests/layers",)),  # compiles the loops that tests on brokers need
-    Part("types", command=_tool("mypy")),
-    Part("runner", ("tests/runner",), fast=False),
-    Part("docs", ("tests/docs",)),
-    Part("doctests", ("algorithms", "papers/batch", "streamjobs"), options=("--doctest-modules",)),
+    Part("types", command=_tool("mypy"), lane=3),
+    Part("runner", ("tests/runner",), fast=False, lane=3),
+    Part("docs", ("tests/docs",), lane=3),
+    Part(
+        "doctests",
+        ("algorithms", "papers/batch", "streamjobs"),
+        options=("--doctest-modules",),
+        within_seconds=1200,  # compiles most loops
+    ),
     Part("checks", ("tests/checks",)),
     Part("learners", ("tests/learners", "tests/reference", "tests/golden")),
     Part("core", ("tests/stages", "tests/core")),
-    Part("brokers", _files("tests/brokers", "a-q"), fast=False, lane=1, within_seconds=1200),
-    Part("brokers2", _files("tests/brokers", "r-z"), fast=False, lane=2, within_seconds=1200),
+    Part("brokers", _files("tests/brokers", "test_", HALF), fast=False, lane=1, within_seconds=1200),
+    Part("brokers2", _files("tests/brokers", HALF), fast=False, lane=2, within_seconds=1200),
     Part("bench", ("tests/bench",), fast=False, lane=1),
     Part("faults", ("tests/faults",), fast=False, lane=2, within_seconds=900),
     # Long parts first, and short ones last: then both processors have work to the end.

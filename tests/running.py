@@ -51,6 +51,8 @@ def run_part(part: Part, pytest_options: list[str], progress: Callable[[str], No
                 "pytest",
                 "-p",
                 "tests.tally",
+                "-p",
+                "tests.compiling",
                 "--no-header",
                 "-rN",
                 "--tb=short",

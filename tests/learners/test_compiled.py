@@ -1,19 +1,23 @@
 """The compile cache: a loop is never older than anything it is made from."""
 
 import errno
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numba.core.caching import IndexDataCacheFile
+from numba.core.dispatcher import Dispatcher
 
 from algorithms.common import compiled
 from algorithms.common.cache_folder import CacheWarning
+from tests.compiling import compile_in_turns
 from tests.layers.imports import CHECKOUT, imported, modules
 
 LOOP = """
@@ -124,3 +128,28 @@ def test_a_damaged_file_and_a_full_disk_cost_only_a_compilation(tmp_path: Path, 
     with pytest.warns(CacheWarning, match=r"^loops are not kept in .*: No space left on device\.$"):
         assert hits(3) == 0
     assert hits(3) == 0  # without a second warning
+
+
+def test_a_loop_that_another_process_of_the_tests_compiles_is_waited_for_and_loaded(tmp_path, monkeypatch) -> None:
+    on_disk, results, looked = [], [], threading.Event()
+
+    class Cache:
+        def load_overload(self) -> str | None:
+            found = on_disk[0] if on_disk else None
+            looked.set()
+            return found
+
+    monkeypatch.setenv("STREAMJOBS_CACHE", str(tmp_path))
+    monkeypatch.setattr(Dispatcher, "compile", lambda cache, sig: results.append(cache.load_overload()))
+    compile_in_turns(Cache)
+    (tmp_path / "loops").mkdir(0o700)
+    with (tmp_path / "loops" / "compiling").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        here = threading.Thread(target=Dispatcher.compile, args=(Cache(), None))
+        here.start()
+        assert looked.wait(60)
+        on_disk.append("loop")
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        here.join(60)
+        assert results == ["loop"]
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the turn is over
