@@ -70,7 +70,12 @@ def test_of_a_watch_of_many_numbers_the_statistic_is_drawn() -> None:
 def test_a_forecast_is_drawn_at_the_time_that_it_is_of(folder: Path) -> None:
     job = Job(folder / "job.toml")
     replayed = job.replay(folder / "rows.jsonl", key="person")
-    (axes,) = job.plot.forecast("p1", "ay_mean").axes
+    figure = job.plot.forecast("p1", "ay_mean")
+    save(figure, folder / "python.svg", "path")
+    words = ("--from", folder / "out", "--output", folder / "command.svg", "--key", "p1", "--column", "ay_mean")
+    assert command("plot", "forecast", folder / "job.toml", *words) == 0
+    assert (folder / "command.svg").read_bytes() == (folder / "python.svg").read_bytes()
+    (axes,) = figure.axes
     assert axes.get_title(loc="left") == "p1, ay_mean"
     lines = {line.get_label(): line.get_xydata() for line in axes.get_lines()}
     rows = [row for row in replayed.rows("forecasts") if row["key"] == "p1"]

@@ -15,6 +15,8 @@ def plot(
     source: Annotated[
         str, typer.Option("--from", help="'topics' for the worker's outputs, or the folder of replay's --output-dir.")
     ] = "topics",
+    key: Annotated[str | None, typer.Option(help="Only this key; absent: the first ones.")] = None,
+    column: Annotated[str | None, typer.Option(help="Of forecast, only this column; absent: the first ones.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, .svg or .png.")] = Path("plot.svg"),
 ) -> None:
     """Draw the outputs of a job: features, LS error and drift over time, true by predicted classes, or forecasts."""
@@ -25,11 +27,14 @@ def plot(
 
     if what not in KINDS:
         raise ConfigError(f"expected one of {', '.join(KINDS)}; got {what!r}.")
+    if column is not None and what != "forecast":
+        raise ConfigError(f"--column is for 'plot forecast'; got {what!r}.")
     check_name("--output", output)
     composition = read_job(job_file)
     if source == "topics":
         rows = of_topics(composition.settings.broker, composition.sinks)
     else:
         rows = of_folder(Path(source), composition.sinks)
-    save(getattr(Plot(rows), what)(), output, "--output")
+    plot = Plot(rows if key is None else lambda sink: [row for row in rows(sink) if row["key"] == key])
+    save(getattr(plot, what)(**({} if column is None else {"column": column})), output, "--output")
     note(f"drawn: {output}")

@@ -19,7 +19,7 @@ export class Forecasts {
     this.plots = [];
     this.place.replaceChildren(...columns.map((one) => this.frame(one, about)));
     if (about?.fields > about?.columns.length) {
-      this.place.append(element("p", { class: "note" }, `${about.fields - about.columns.length} more columns are not drawn.`));
+      this.place.append(element("p", { class: "note" }, `${about.fields - about.columns.length} more columns are not drawn: 'streamjobs plot forecast JOB --key KEY --column NAME' draws one.`));
     }
     columns.forEach((one, at) => this.plots.push(this.plot(one, about, this.place.children[at].lastChild)));
   }

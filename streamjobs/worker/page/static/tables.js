@@ -55,7 +55,7 @@ export function confusion(place, note, told) {
   const head = make("tr", {}, make("td"), ...used.map((at) => make("th", { scope: "col", class: used.length > 8 || classes[at].length > 5 ? "long" : "" }, classes[at])));
   const rows = used.map((label) => {
     const sum = used.reduce((total, at) => total + (cells.get(`${label} ${at}`) ?? 0), 0);
-    return make("tr", {}, make("th", { scope: "row" }, classes[label]), ...used.map((predicted) => {
+    return make("tr", {}, make("th", { scope: "row", title: classes[label] }, classes[label]), ...used.map((predicted) => {
       const rows = cells.get(`${label} ${predicted}`) ?? 0;
       const cell = make("td", rows ? {} : { class: "none" }, rows ? count(rows).replace(" ", "\u202f") : "0");
       cell.style.setProperty("--share", rows ? 0.12 + 0.88 * rows / sum : 0);
