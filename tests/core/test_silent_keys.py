@@ -91,17 +91,20 @@ def test_an_expected_key_on_another_partition_stops_the_worker() -> None:
     ],
 )
 def test_who_is_silent_follows_from_the_stored_states(sections: dict) -> None:
-    """A crash after every record, and batches of any size, change no byte."""
+    """A crash after each of the records around an alarm, and batches of any size, change no byte."""
     one = job(**({"alarms": SILENT} | sections))
     records = of_missing() if one.settings.alarms.expected else fleet()
     whole = Fleet(one)
     expected = rows_of(whole.apply(records))
     whole.checkpoint()
     assert len(expected) >= 10 and (b"s10" in whole.store) == bool(one.settings.alarms.expected)
+    alarmed = {int(dict(headers)["streamjobs-id"].split(b"-")[2]) for *_, headers in expected}  # numbers of records
+    assert len(alarmed) >= 9
+    crashes = {*range(0, len(records), 16), *(number + near for number in alarmed for near in range(-8, 9))}
     worker, got = Fleet(one), []
     for number, single in enumerate(records):
         got += rows_of(worker.apply([single]))
-        if number % 3 == 0:
+        if number in crashes:
             worker.checkpoint()
             worker.crash()
     worker.checkpoint()
