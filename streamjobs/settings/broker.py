@@ -16,8 +16,8 @@ class BrokerSection(Section):
     )
     instance_id: str | None = optional("static group membership: a restarted worker with this id keeps its partitions")
     protocol: Literal["plaintext", "ssl", "sasl_ssl", "sasl_plaintext"] | None = optional(
-        "security protocol; absent: sasl_ssl with a username or token, ssl with ca_file or certificate_file, "
-        "else plaintext; sasl_plaintext is refused"
+        "absent: sasl_ssl with a username or token, ssl with ca_file or certificate_file, else plaintext; sasl_plaintext"
+        " is refused"
     )
     ca_file: str | None = optional("CA certificates (PEM) for the broker; absent: those of this machine")
     certificate_file: str | None = optional("client certificate (PEM) of the worker")

@@ -19,29 +19,28 @@ class DriftSection(Section):
         "'6/h'; absent: the detector decides"
     )
     reference: FirstRows | None = optional(
-        "'first 400 rows', or 'first 2h' of event time: these rows are normal, then extractor and detector "
-        "stop learning; alarms last until values are back; 'population': rows are like the rows before, "
-        "limits: 'streamjobs fit', for watch = 'columns'; needs false_alarms; absent: both keep learning"
+        "'first 400 rows' or 'first 2h': these rows are normal, and extractor and detector stop learning after them; "
+        "'population': rows are like the rows before, for watch = 'columns'; needs false_alarms; absent: both keep "
+        "learning"
     )
     reference_from: Literal["own", "start_from"] = setting(
         "own", "own: a new key's first rows; start_from: the reference in the file of [state] start_from"
     )
     relearn_after: RowsOrTime | None = optional(
-        "with reference: how long an alarm lasts, such as '5000 rows' or '7d', before the "
-        "next rows become the reference; absent: only `drift relearn` does"
+        "with reference: after an alarm of this length, such as '5000 rows' or '7d', the next rows become the reference;"
+        " absent: only after `drift relearn`"
     )
     watch: WatchName | list[WatchName] = setting(
         "ls_error",
-        "columns: numbers of each row; innovations: errors of a forecast of each number "
-        "from the 16 rows before; rows: single rows with an unusual innovation; loss: the prediction's error; "
-        "lists share false_alarms",
+        "columns: numbers of each row; innovations: errors of a forecast of each number from the 16 rows before; rows: "
+        "single rows with an unusual innovation; loss: the prediction's error; a list shares false_alarms",
     )
     learn: int | None = optional(
-        "rows that teach column_chart what is normal; absent: 1000, or 300 next to innovations or rows",
+        "rows that teach column_chart; absent: 1000, or 300 next to innovations or rows",
         ge=60,
         le=100_000,
     )
-    cycle: int | None = optional("rows of a day or other cycle, to compare innovations with; absent: 300", ge=300, le=10_000)
+    cycle: int | None = optional("rows of a day or other cycle, for innovations; absent: 300", ge=300, le=10_000)
     daily: bool = setting(False, "watch deviations from the same time on the days before")
     beside: list[str | dict[str, Any]] = setting(
         [],
@@ -49,7 +48,7 @@ class DriftSection(Section):
     )
     idle: int = setting(
         10,
-        "most repeats of a sample that are watched, also in windows; 0: all",
+        "how many repeats of a sample are watched, also in windows; 0: all",
         ge=0,
         le=1_000_000,
     )
@@ -61,22 +60,20 @@ class DriftSection(Section):
 
 
 class BoutsSection(Section):
-    shortest: Seconds = setting(
-        10.0, "a shorter activity or pause is flicker, and joins the bout before it (duration, or seconds)"
-    )
+    shortest: Seconds = setting(10.0, "a shorter activity or pause joins the bout before it (duration, or seconds)")
 
 
 class AlarmsSection(Section):
     stuck: bool | Seconds = setting(
         False,
         "alarm when a column that usually changes repeats one number 30 times or more, and 10 times as often as ever "
-        "before; a time, such as '10m': at least so long",
+        "before; a time, such as '10m': it must last as long",
     )
     silent: Seconds | None = optional(
-        "alarm when a key sends nothing new for this time, such as '10m', by its partition's event time; absent: off", gt=0
+        "alarm when a key sends nothing new for this time, by the event time of its partition", gt=0
     )
     group: float | None = optional(
-        "with silent: alarm when this share of a partition's keys, at least 5, alarm within group_within; absent: off",
+        "with silent: alarm when this share of a partition's keys, at least 5, alarm within group_within",
         gt=0,
         le=1,
     )
@@ -94,15 +91,17 @@ class AlarmsSection(Section):
 
 
 class ForecastSection(Section):
-    fields: list[str] | None = optional("fields, or numbers of windows such as temp_mean; absent: all, or all means")
+    fields: list[str] | None = optional(
+        "fields, or with [window] numbers such as temp_mean; absent: all fields, or all means"
+    )
     ahead: list[int | str] = setting([1], "rows ahead, ascending, or times such as '1h' if rows have equal intervals")
     season: int | str | None = optional("rows or time of a season; 0: none; absent: a day, if it has 4 to 2880 rows")
-    every: Seconds | None = optional("interval of rows (duration, or seconds); absent: [window] hop, or any times")
+    every: Seconds | None = optional("interval of rows (duration, or seconds); absent: [window] hop, or any intervals")
     learner: str | dict[str, Any] | None = optional(
         "learner that predicts numbers; absent: a mean of eight simple forecasts"
     )
     inputs: list[str] | None = optional("with learner: fields that it sees for each forecast; absent: the forecast field")
     lags: int | None = optional("with learner: latest values of each input that it sees; absent: 8", ge=1, le=1000)
     coverage: list[float] = setting([0.8, 0.95], "share of values in each interval")
-    cautious: bool = setting(False, "forecasts start at the last value")
-    not_negative: list[str] | None = optional("fields never below 0: no interval goes below 0")
+    cautious: bool = setting(False, "forecasts leave the last value only as far as that has helped")
+    not_negative: list[str] | None = optional("fields without forecasts and intervals below 0")

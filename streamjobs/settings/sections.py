@@ -22,18 +22,15 @@ class JobSection(Section):
     )
     guarantee: Literal["at_least_once", "exactly_once"] = setting(
         "at_least_once",
-        "delivery of outputs; exactly_once: readers with isolation.level=read_committed see each output once, "
-        "when its checkpoint ends",
+        "delivery of outputs; exactly_once: readers with isolation.level=read_committed see each output once",
     )
     seed: int = setting(0, "random seed; mixed into the seed of every key", ge=0, le=2**62)
 
 
 class MirrorSection(Section):
-    field: FieldName = Field(description="field that says how the sensor is worn; one value for all samples of a record")
-    when: Side = Field(description="value of `field` in the records that change sign")
-    columns: list[str] = Field(
-        description="the [source] fields that change sign, such as ax, wy and wz between left and right"
-    )
+    field: FieldName = Field(description="field that says how the sensor is worn, the same for all samples of a record")
+    when: Side = Field(description="its value in the records that change sign")
+    columns: list[str] = Field(description="the [source] fields that change sign, such as ax, wy and wz")
 
 
 class WindowSection(Section):
@@ -45,36 +42,35 @@ class WindowSection(Section):
     )
     statistics: Literal["simple", "rich", "gravity", "rich+gravity"] = setting(
         "simple",
-        "features of a window: 48 (simple), 100 (rich), 89 (gravity) or 189 (rich+gravity) for six axes; "
-        "gravity expects acceleration in the first three fields and does not depend on how the sensor is mounted",
+        "numbers of a row: 48, 100, 89 or 189 for six fields; gravity does not depend on how the sensor is mounted, and "
+        "needs acceleration in the first three fields",
     )
     convolutions: int = setting(
-        0, "with [population]: numbers of a window from random convolutions, which `fit` learns; 0: none", ge=0, le=500
+        0, "with [population]: how many numbers of a window come from random convolutions; 0: none", ge=0, le=500
     )
     mirror: MirrorSection | None = optional(
-        "changes the sign of some columns before windows are made, so that a left arm looks like a right one: "
-        "a table with `field`, `when` and `columns`"
+        "changes the sign of some columns before windows are made, so that a left arm looks like a right one"
     )
 
 
 class LabelsSection(Section):
     wait: Seconds = setting(
         0.0,
-        "event time that rows wait for labels that arrive later, in records with time and label but without x "
-        "(duration, or seconds); 0: labels arrive with their samples",
+        "event time that rows wait for labels in later records, which have no x (duration, or seconds); 0: labels arrive"
+        " with their samples",
     )
     within: Seconds | None = optional(
-        "how far the time of a later label may be from its row's `ts` (duration, or seconds); absent: half the "
-        "hop of windows, 0 for samples"
+        "how far the time of a later label may be from the `ts` of its row (duration, or seconds); absent: half the hop "
+        "of windows, 0 for samples"
     )
     delay: Seconds = setting(
         0.0,
-        "event time after which a label that arrived with its samples is learned, as if it had arrived late "
-        "(duration, or seconds); 0: at once",
+        "event time after which a label that arrived with its samples is learned, as a late label would be (duration, or"
+        " seconds); 0: at once",
     )
     most: int | None = optional(
-        "most waiting rows of a key; beyond it the oldest stops waiting; absent: as many windows as `wait` or "
-        "`delay` covers, 1000 for samples",
+        "most waiting rows of a key; beyond it the oldest stops waiting; absent: 1000 samples, or the windows that "
+        "`wait` or `delay` covers",
         ge=1,
         le=MOST_WAITING,
     )
@@ -104,9 +100,8 @@ else:  # `from` reads well in a job file, but is a keyword in Python and cannot 
                 Literal["key", "population"] | None,
                 Field(
                     default=None,
-                    description="scale to use: each key's own, or the fixed scale of [population]; absent: "
-                    "population if there "
-                    "is a [population], else key",
+                    description="each key's own scale, or the fixed scale of [population]; absent: population if there "
+                    "is a [population]",
                 ),
             )
         },
@@ -118,11 +113,11 @@ class PopulationSection(Section):
         description="file of 'streamjobs fit': scale, map and starting head of other people, shared by all keys"
     )
     replaces: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = optional(
-        "earlier populations, by the fingerprints that 'streamjobs state migrate' prints: their keys get the new head, "
-        "and keep offsets, signal and waiting rows; absent: their states are refused"
+        "fingerprints of earlier populations, as 'streamjobs state migrate' prints: their keys get the new head, and "
+        "keep offsets, signal and waiting rows; absent: their states are refused"
     )
     directions: int | None = optional(
-        "how many combinations of a row's numbers the head sees, as `fit` learns; absent: all numbers", ge=2, le=1000
+        "how many combinations of a row's numbers the head sees; absent: all numbers", ge=2, le=1000
     )
 
 
@@ -133,11 +128,10 @@ class NamedSection(BaseModel):
 
 class LearnerSection(NamedSection):
     name: str = Field(
-        description="a learner of the registry; its settings follow. A learner that predicts by itself (without a [head]) "
-        "also takes task, classes, max_classes, targets, smooth, filter, lasts, clip_target, fallback and reject here, as "
-        "in [head]"
+        description="a learner of the registry; its settings follow. A learner that predicts without a [head] also takes "
+        "the settings of [head] here"
     )
-    freeze: bool | None = optional("with [population] true or absent: its map does not learn; else every map learns")
+    freeze: bool | None = optional("with [population]: the map does not learn; absent: true")
     input: bool = setting(
         False, "with [population] and a [head]: the head also sees the scaled row, before the features of the map"
     )
@@ -145,8 +139,8 @@ class LearnerSection(NamedSection):
 
 class HeadSection(NamedSection):
     name: str = Field(
-        description="a learner that predicts, such as rls; its settings follow. A [population], or a setting of gated_rls "
-        "(boost, gate, rate, discount), turns rls into gated_rls"
+        description="a learner that predicts, such as rls; its settings follow. A [population], or one of boost, gate, "
+        "rate and discount, turns rls into gated_rls"
     )
     task: Literal["classification", "regression"] = setting("classification", "whether labels are classes or numbers")
     classes: list[str] | None = optional("the classes in order; absent: each key learns its own")
@@ -155,24 +149,24 @@ class HeadSection(NamedSection):
     smooth: float = setting(0.0, "classification: weight of the previous row's scores in the decision; 0: off", ge=0, lt=1)
     filter: Literal["hmm"] | None = optional(
         "classification with a [population], in place of smooth; hmm: the score is the probability of the class, given "
-        "this row and the rows before; 'streamjobs fit' learns how"
+        "this row and the rows before"
     )
     lasts: Seconds | None = optional(
         "with filter: how long an activity lasts on average (duration, or seconds); absent: as in the recordings of "
         "'streamjobs fit'"
     )
     clip_target: float | None = optional(
-        "regression: longest distance of a label from the key's running mean, in running standard deviations; a label "
-        "beyond it is learned as this limit; 0: off; absent: 10",
+        "regression: a label farther than this from the key's running mean, in running standard deviations, is learned "
+        "as this limit; 0: off; absent: 10",
         ge=0,
         le=1e6,
     )
     fallback: Literal["last_label", "none"] | None = optional(
-        "classification: prediction for a row without scores; absent: last_label with gated_rls, else none"
+        "classification: prediction for a row without scores; absent: last_label with gated_rls"
     )
     reject: float | None = optional(
-        "classification with a [population]: rows unlike all known classes are unknown; 'streamjobs fit' learns "
-        "the threshold from people left out, so that at most this share of rows of known classes is unknown; absent: none",
+        "classification with a [population]: rows unlike all known classes are unknown, among them at most this share of"
+        " the rows of known classes; absent: none",
         gt=0,
         le=0.5,
     )
@@ -195,14 +189,13 @@ class SinksSection(Section):
     features: Topic | None = optional("topic of features; '' or absent: off")
     predictions: Topic | None = optional("topic of predictions; '': off; absent: <source>.predictions")
     drift: Topic | None = optional(
-        "topic of the detector's report on every row; '': off; absent: <source>.drift, or off if there is a topic of alarms"
+        "topic of the detector's report on every row; '': off; absent: <source>.drift without a topic of alarms"
     )
     alarms: Topic | None = optional(
-        "topic of alarms, a record when one is raised and one when it ends; '': off; absent: <source>.alarms "
-        "with [drift] false_alarms or [alarms], else off"
+        "topic of alarms; '': off; absent: <source>.alarms with [drift] false_alarms or [alarms]"
     )
-    bouts: Topic | None = optional("topic of bouts; '': off; absent: <source>.bouts with [bouts], else off")
-    forecasts: Topic | None = optional("topic of forecasts; '': off; absent: <source>.forecasts with [forecast], else off")
+    bouts: Topic | None = optional("topic of bouts; '': off; absent: <source>.bouts with [bouts]")
+    forecasts: Topic | None = optional("topic of forecasts; '': off; absent: <source>.forecasts with [forecast]")
     dlq: Topic | None = optional("topic of dead letters; cannot be off; absent: <source>.dlq")
 
 
@@ -216,13 +209,12 @@ class StateSection(Section):
     checkpoint_records: int = setting(20_000, "most records of a partition between two checkpoints", ge=1)
     checkpoint_bytes: Bytes = setting(
         64 << 20,
-        "most bytes of changed states of a partition, and of the records that changed them, between two "
-        "checkpoints (size, or bytes)",
+        "most bytes of changed states of a partition, and of their records, between two checkpoints (size, or bytes)",
     )
     replay: Seconds = setting(
         10.0,
-        "processor time that a crash may cost in applying records again: the more, the fewer writes of states (duration, "
-        "or seconds); 0s: each checkpoint writes all changed states",
+        "processor time that a crash may cost in applying records again (duration, or seconds); more time means fewer "
+        "writes of states; 0s: each checkpoint writes all changed states",
     )
     cache: Bytes = setting(256 << 20, "most memory for live states (size, or bytes); all others stay in the store")
     ttl: Seconds | None = optional(
@@ -235,7 +227,7 @@ class MetricsSection(Section):
     port: int = setting(9108, "port of /metrics and /health; 0: any free port", ge=0, le=65535)
     host: str = setting("127.0.0.1", "address that /metrics and /health are served on")
     token: Secret | None = secret(
-        "token of the live page and of /api: 16 characters or more; absent: they are served on a loopback address only"
+        "token of the live page and of /api, at least 16 characters; absent: only a loopback address serves them"
     )
     token_file: str | None = optional("file with token, read at every login")
 

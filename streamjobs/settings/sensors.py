@@ -14,17 +14,16 @@ PERIODS = 10.0  # of a sensor: a longer pause between two of its samples is a ga
 
 class SensorSection(Section):
     fields: Annotated[list[FieldName], Field(min_length=1, max_length=MOST_NUMBERS)] = Field(
-        description="fields with the sensor's numbers, in this order; paths as in [source] fields, into the sample"
+        description="fields with the sensor's numbers, in this order; paths into the sample"
     )
     rate: float = Field(gt=0, le=100_000, description="sampling rate of the sensor in Hz")
     between: Literal["linear", "hold"] = setting(
         "linear",
-        "the sensor's numbers for a row with a time between two samples: linear: interpolated; "
-        "hold: the numbers of the earlier sample",
+        "numbers of a row between two samples: linear: interpolated; hold: of the earlier sample",
     )
     gap: Seconds | None = optional(
-        "a longer pause between two samples of the sensor is a gap, in which no rows are made (duration, or "
-        "seconds); absent: 10 of its sample periods"
+        "a longer pause between two samples is a gap without rows (duration, or seconds); absent: 10 sample periods of "
+        "the sensor"
     )
 
     @property
@@ -36,17 +35,17 @@ class SensorSection(Section):
 class SensorsSection(Section):
     name: FieldName = Field(description="field with the sensor's name or number")
     samples: FieldName | None = optional(
-        "field of a record with its list of samples, such as payload; absent: the record itself is a sample. "
-        "The other paths of [source] lead into a sample; the label may also be a field of the record"
+        "field of a record with its list of samples; absent: the record itself is a sample. The other paths of [source] "
+        "lead into a sample; the label may also be a field of the record"
     )
     each: dict[str, SensorSection] = Field(description="the sensors, by the names that records give them")
     other: Literal["dlq", "skip"] = setting(
-        "dlq", "what to do with a sample of any other sensor: dlq: its record is a dead letter; skip: leave it out"
+        "dlq", "a sample of any other sensor: dlq: its record is a dead letter; skip: it is left out"
     )
-    rate: float | None = optional("without [window]: rows a second; with [window], its rate", gt=0, le=100_000)
+    rate: float | None = optional("without [window]: rows a second", gt=0, le=100_000)
     wait: Seconds | None = optional(
-        "longest event time that a row waits for the samples of a slower sensor (duration, or seconds); absent: "
-        "two sample periods of the slowest sensor, but at least 2s"
+        "longest event time that a row waits for a slower sensor (duration, or seconds); absent: two sample periods of "
+        "the slowest sensor, but at least 2s"
     )
 
     @property

@@ -28,123 +28,113 @@ REKEYED = ".by-key"  # after the name of the topic that `streamjobs rekey` copie
 
 class SourceSection(Section):
     preset: Literal["sensorlogger", "sensorlogger_live", "phyphox", "radar", "applewatch", "edgeimpulse"] | None = optional(
-        "the tool that wrote the records or files; it sets `fields` (sensorlogger_live: "
-        "[source.sensors]), `time` "
-        "and `time_unit` where they are absent"
+        "the tool that wrote the records; sets `fields` (sensorlogger_live: [source.sensors]), `time` and `time_unit` "
+        "where they are absent"
     )
     topic: Topic = Field(description="input topic")
-    key: FieldName | None = optional(
-        "field with the key, or a path, such as device.id: a text, a whole number or a boolean; absent: the record's own key"
-    )
+    key: FieldName | None = optional("field with the key, or a path such as device.id; absent: the record's own key")
     rekeyed: bool = setting(
         False,
-        "with `key`: the job reads TOPIC.by-key, to which 'streamjobs rekey' copies records with their keys",
+        "with `key`: the job reads TOPIC.by-key, which 'streamjobs rekey' writes",
     )
     partitioner: Literal["murmur2", "crc32", "fnv1a"] = setting(
         "murmur2",
-        "how producers choose a key's partition. If a job has `key` without rekeyed, or [alarms] expected, the worker "
+        "how producers choose a key's partition. With `key` but without rekeyed, or with [alarms] expected, a worker "
         "stops at a record in another partition",
     )
     format: Literal["json", "msgpack", "raw", "avro", "protobuf"] = setting(
-        "json", "encoding of record values; avro and protobuf take their schemas from [registry] or schema_file"
+        "json", "encoding of record values; avro and protobuf need [registry] or schema_file"
     )
     schema_file: str | None = optional(
-        "schema of all values, if they do not begin with a schema id: .avsc for avro; .proto or .desc (a "
-        "descriptor set) for protobuf"
+        "schema of all values, if they have no schema id: .avsc (avro), .proto or .desc (protobuf)"
     )
     message: str | None = optional("message type of the values in a Protobuf schema_file; absent: the first")
     envelope: Literal["none", "cloudevents", "schema_id"] = setting(
         "none",
-        "cloudevents: values are CloudEvents, binary or structured; ce.time is an attribute of the event, '\"ce\".time' a "
-        "field of its data; schema_id: values are JSON behind their schema's id",
+        "cloudevents: binary or structured CloudEvents, with paths such as ce.time to attributes; schema_id: JSON behind"
+        " its schema's id",
     )
     compression: Literal["none", "gzip"] = setting(
         "none",
-        "gzip: the application compresses values one by one (producers' compression needs no setting); max_bytes "
-        "also limits the unpacked value",
+        "gzip: the application compresses values one by one; max_bytes also limits the unpacked value",
     )
     fields: list[FieldName] | None = optional(
-        "fields with the numbers of x, in order; paths such as readings.temp, acc[0] or sensors[name=temp].value lead "
-        "into objects and lists; a name with a dot is quoted: '\"value.x\"'"
+        "fields with the numbers of x, in order, or paths: readings.temp, acc[0], sensors[name=temp].value; a name with "
+        "a dot is quoted: '\"value.x\"'"
     )
     x: FieldName = setting("x", "without `fields`: the field that holds x as a list")
-    dim: int | None = optional("length of x; may be left out with `fields`", ge=1, le=MOST_NUMBERS)
+    dim: int | None = optional("length of x; not needed with `fields`", ge=1, le=MOST_NUMBERS)
     time: FieldName | None = optional(
-        "field with the event time, or a path as in `fields`; absent: the record's timestamp, and samples keep the order of "
-        "offsets"
+        "field with the event time, or a path; absent: the record's timestamp, and samples keep the order of offsets"
     )
     time_unit: Literal["s", "ms", "us", "ns", "auto"] = setting(
         "s",
-        "unit of the event time, counted since 1970; auto: the first number of the topic shows it; "
-        "times in ISO 8601 need no unit",
+        "unit of numbers in `time`, which count since 1970; auto: the first number of the topic decides",
     )
     time_format: TimeFormat | None = optional(
-        "format of event times in texts other than ISO 8601, for Python's strptime, such as "
-        "'%d.%m.%Y %H:%M'; excel: days of a spreadsheet"
+        "format of texts in `time` other than ISO 8601, for Python's strptime, such as '%d.%m.%Y %H:%M'; excel: days of "
+        "a spreadsheet"
     )
     time_zone: Zone | None = optional(
-        "zone of event times in ISO 8601 or time_format without a zone, such as UTC, +01:00 or Europe/Berlin; "
-        "absent: such a record is a dead letter"
+        "zone of event times without a zone, such as UTC, +01:00 or Europe/Berlin; absent: their records are dead letters"
     )
     label: FieldName | None = optional(
-        "field with the label, or a path as in `fields`: text, whole number, boolean or numbers; may be absent"
+        "field with the label, or a path: text, whole number, boolean or numbers; records may lack it"
     )
     renamed: dict[FieldName, FieldName] | None = optional("former names of fields, as { 'acc.x' = 'ax' }: states continue")
     categories: dict[FieldName, Categories] | None = optional(
-        "fields of x with one of these texts (or whole numbers, true, false), such as { valve = ['open', 'shut'] }"
+        "fields with one of these texts (or whole numbers, true, false), such as { valve = ['open', 'shut'] }"
     )
     categories_as: Literal["one_hot", "codes"] = setting(
         "one_hot",
-        "one_hot: a column of 0 or 1 for each category; codes: one column with its index in the list, from 0",
+        "one_hot: a column of 0 or 1 for each category; codes: one column with its index, from 0",
     )
     unseen: Literal["dlq", "other", "missing"] = setting(
         "dlq",
-        "a category that is not listed: dlq: a dead letter; other: 0 in all columns, or the code after the last; "
-        "missing: a missing number",
+        "a category that is not listed: dlq: a dead letter; other: 0 in all columns, or one code more; missing: a "
+        "missing number",
     )
     angles: dict[FieldName, Annotated[float, Field(ge=1e-3, allow_inf_nan=False)]] | None = optional(
-        "fields with angles, and a turn: { heading = 360 }; x has cosine and sine"
+        "fields with angles, and the full turn: { heading = 360 }; x has cosine and sine"
     )
     counters: list[FieldName] | None = optional(
-        "fields with readings of meters: x has what a reading rose by, a second; a lower one counts from 0"
+        "fields with readings of meters: x has the rise per second; a reading that is lower than the one before has "
+        "risen from 0"
     )
     numbers: Literal["strict", "lenient"] = setting(
         "strict", "lenient: texts such as '21.5' are numbers too, 'true' and 'false' 1 and 0, '' and 'NaN' are missing"
     )
     missing: Missing = setting(
         "dlq",
-        "a sample that lacks a number of x (null, NaN or absent): dlq: a dead letter; skip: the sample is "
-        "left out; hold: the key's newest number; mean: the mean of the key's numbers so far; or a table for "
-        "some fields: { temp = 'hold' }; others: dlq",
+        "a sample that lacks a number of x (null, NaN or absent): dlq: its record is a dead letter; skip: it is left "
+        "out; hold: the key's newest number; mean: the mean of the key's numbers so far; a table for some fields: { temp"
+        " = 'hold' }, others: dlq",
     )
     missing_values: list[float] | dict[FieldName, list[float]] | None = optional(
         "numbers that mean a missing one: [-999], or { temp = [-127] }"
     )
     hold_for: Seconds | None = optional(
-        "with hold: event time after which a number is too old to fill in (duration, or seconds); absent: never"
+        "with hold: event time after which a number is too old (duration, or seconds); absent: never"
     )
     late: Literal["learn", "predict_only", "drop", "dlq"] = setting(
-        "learn", "what to do with a sample older than the newest one applied to its key; without `time` none is late"
+        "learn", "with `time`: a sample that is older than the newest applied sample of its key"
     )
-    lateness: Seconds = setting(
-        0.0, "event time that samples wait to be sorted (duration, or seconds); without `time` none waits"
-    )
+    lateness: Seconds = setting(0.0, "with `time`: event time that samples wait to be sorted (duration, or seconds)")
     duplicates: Literal["drop", "learn"] = setting(
         "drop",
-        "what to do with another sample at the newest time of its key; without `time` all are learned",
+        "with `time`: another sample at the newest time of its key",
     )
     future: Seconds = setting(
         60.0,
         "how far an event time may be ahead of the record's timestamp (duration, or seconds); beyond: a dead letter",
     )
     sensors: SensorsSection | None = optional(
-        "several sensors in one topic, each with its own rate: a table with the field of the sensor's name, and the "
-        "fields and rate of each, in place of `fields`"
+        "several sensors in one topic, each with its own fields and rate, in place of `fields`"
     )
     linger: Seconds = setting(
         0.0,
-        "how long a broker may wait for 64 KB before it answers a fetch: later outputs, less processor where many keys "
-        "send single records (duration, or seconds)",
+        "how long a broker may wait for 64 KB before it answers a fetch: less processor time for many small records, but"
+        " later outputs (duration, or seconds)",
         le=1,
     )
     max_bytes: Bytes = setting(1 << 20, "largest record value (size, or bytes)")

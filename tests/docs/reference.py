@@ -36,7 +36,7 @@ def sections() -> dict[str, str]:
     }
 
 
-DURATION, SIZE = "duration", "size"
+DURATION, SIZE, SECRET = "duration", "size", "secret"
 
 
 def renewed(text: str, page: str, place: Mapping[str, str] = SECTION_IN) -> str:
@@ -81,7 +81,13 @@ def _rows(model: dict[str, Any], definitions: dict[str, Any], before: str) -> It
         told = field.get("description", "").replace("<", "&lt;")
         if _values(field) in (DURATION, SIZE):  # which say that already
             told = told.replace(" (duration, or seconds)", "").replace(" (size, or bytes)", "")
-        yield f"`{before}{name}`", _values(field), _default(name, field, model), told
+        names = f"`{before}{name}`"
+        if field.get("secret"):
+            told, read = told.removesuffix("; from the environment only"), _of_file(model, name).partition(", ")[2]
+            names, told = f"{names}, `{before}{name}_file`", f"{told}; the file is {read}" if read else told
+        elif model["properties"].get(name.removesuffix("_file"), {}).get("secret"):
+            continue  # in the row of the secret
+        yield names, _values(field), _default(name, field, model), told
         for option in (field, *field.get("anyOf", ()), *field.get("allOf", ())):
             if "$ref" in option:
                 yield from _rows(definitions[option["$ref"].rpartition("/")[2]], definitions, f"{before}{name}.")
@@ -89,6 +95,10 @@ def _rows(model: dict[str, Any], definitions: dict[str, Any], before: str) -> It
         if isinstance(entries, dict) and "$ref" in entries:  # tables by a name that the job file gives them
             inner = definitions[entries["$ref"].rpartition("/")[2]]
             yield from _rows(inner, definitions, f"{before}{name}.NAME.")
+
+
+def _of_file(model: dict[str, Any], secret: str) -> str:
+    return str(model["properties"][f"{secret}_file"]["description"])
 
 
 def learners() -> str:
@@ -210,8 +220,13 @@ def _model(reference: dict[str, Any]) -> str:
 
 def _values(field: dict[str, Any]) -> str:
     """Type and range in words, from a field's JSON Schema."""
+    if field.get("secret"):
+        return SECRET
     options = [option for option in field.get("anyOf", [field]) if option.get("type") != "null"]
+    options = [inner for option in options for inner in option.get("anyOf", [option])]
     kinds = [option.get("type") for option in options]
+    if kinds == ["boolean", "number", "string"]:
+        return f"{_one(options[0])} or {DURATION}"
     if len(options) == 2 and {*kinds} == {"number", "string"}:
         return DURATION
     if len(options) == 2 and {*kinds} == {"integer", "string"} and "minimum" in options[0]:
@@ -223,7 +238,7 @@ def _one(option: dict[str, Any]) -> str:
     if "enum" in option or "const" in option:
         return ", ".join(f"`{value}`" for value in option.get("enum", [option.get("const")]))
     kind = option.get("type", "object" if "$ref" in option else "any")
-    word = {"integer": "integer", "number": "number", "string": "text", "boolean": "`true`, `false`"}.get(kind, kind)
+    word = {"integer": "integer", "number": "number", "string": "text", "boolean": "boolean"}.get(kind, kind)
     if kind == "array":
         inner = [one.get("type") for one in option.get("items", {}).get("anyOf", [option.get("items", {})])]
         word = "list of " + " or ".join({"string": "texts", "object": "tables"}.get(one, "values") for one in inner)
