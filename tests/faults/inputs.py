@@ -71,6 +71,7 @@ def learner(case: Case) -> None:
     case.start_load()
     for turn in range(2):
         case.wait_for_commits()
+        case.wait_for_open_outputs()
         kill(case, workers[turn])
         workers[turn] = case.run_worker(workers[turn].name, static=True, program=program("learner-fails"))
     finish(case)
