@@ -1,6 +1,7 @@
 """`replay`: runs the worker's core without Kafka."""
 
 import contextlib
+import itertools
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -33,9 +34,12 @@ Score = Annotated[
 
 def replay(
     job_file: JobFile,
-    source: Annotated[
-        str,
-        typer.Option("--input", help=f"{options.FILES}; 'topic' for the job's input topic, or topic:NAME."),
+    sources: Annotated[
+        list[str],
+        typer.Option(
+            "--input",
+            help=f"{options.FILES}; 'topic' for the job's input topic, or topic:NAME. A second one: labels that come later.",
+        ),
     ],
     key: Annotated[str | None, typer.Option(help="Column of the file with the key; absent: [source] key.")] = None,
     key_from: options.KeyFrom = None,
@@ -88,6 +92,7 @@ def replay(
 
     if export is not None and not pool:
         raise ConfigError("--export needs --pool: without it, every key has its own model.")
+    source, *labels = sources
     job = as_workers_have_it(job_of(job_file), source)
     if pool and job.population is not None:
         raise ConfigError(
@@ -95,6 +100,8 @@ def replay(
         )
     how = options.how_of(separator, decimal, key_from, key_is, start)
     records = records_to_replay(job, source, key, time_column, begin, end, how)
+    if labels:
+        records = _with_labels(job, records, labels, key, time_column, how)
     expected = None
     if expect is not None:
         is_topics = expect == "topics"
@@ -203,6 +210,32 @@ def records_to_replay(
     if not options.has_key(key, settings, how):
         raise ConfigError("--input of a file needs --key, the name of the column with the key (or --key-from, --key-is).")
     return records_of(Path(source), settings.source, key, time_column, settings.side, how=how)
+
+
+def _with_labels(
+    job: "Job",
+    records: "Generator[Stored, None, None]",
+    labels: list[str],
+    key: str | None,
+    time_column: str | None,
+    how: "How",
+) -> "Generator[Stored, None, None]":
+    """The records with the labels of files of their own. Raises ConfigError for other files."""
+    from streamjobs.recordings.files import rows_of
+    from streamjobs.recordings.merging import are_labels, label_delay, with_labels
+
+    later = []
+    for name in labels:
+        columns = {} if topic_of(job, name) else next(rows_of(Path(name), how), {})
+        if not are_labels(job.settings, columns):
+            raise ConfigError(
+                f"--input {name}: expected a file of labels alone, and a job with [labels] wait. A folder of recordings is "
+                "one input."
+            )
+        later.append(records_to_replay(job, name, key, time_column, None, None, how))
+    delay = label_delay(job.settings)
+    note(f"{', '.join(labels)}: as if each label came {delay:g} s after its time")
+    return with_labels(records, itertools.chain.from_iterable(later), delay)
 
 
 def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Path | None) -> None:

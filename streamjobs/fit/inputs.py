@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from streamjobs.core.decoding.keys import each_keyed
-from streamjobs.core.messages import Record
+from streamjobs.core.messages import Record, Stored
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import KEYS
 from streamjobs.recordings.files import recordings_of, records_of, rows_of
+from streamjobs.recordings.merging import are_labels, label_delay, with_labels
 from streamjobs.recordings.tables import HOW, How, untold
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.sections import Settings
@@ -30,6 +31,7 @@ class Columns(NamedTuple):
     by_pauses: bool  # no column tells recordings apart
     how: How = HOW
     by_file: bool = False  # each file is a recording
+    labels: bool = False  # labels in records of their own, no samples
 
     @property
     def said(self) -> str:
@@ -69,14 +71,22 @@ def inputs_of(settings: Settings, names: Sequence[str], columns: Columns) -> Inp
             "or with a copy of the job that has format = 'json', fields, time and label."
         )
     chosen = [_chosen(path, settings, columns) for path in paths]
+    if all(one.labels for one in chosen):
+        raise ConfigError(f"{paths[0]}: labels only; name the file of their samples too, with another --input.")
     recording, by_file = chosen[0].recording, all(one.by_file for one in chosen)
     if any((one.recording is None) != (recording is None) or one.by_file != by_file for one in chosen):
         raise ConfigError(
             "--input: only some inputs separate recordings, by a column or by file; give --pause to ignore that."
         )
     said = dict.fromkeys(one.said for one in chosen)
-    sources = [_file(path, settings, one) for path, one in zip(paths, chosen, strict=True)]
-    return Inputs(sources, list(said), recording, by_file, chosen[0].option if settings.source.key is None else "")
+    files = [_file(path, settings, one) for path, one in zip(paths, chosen, strict=True)]
+    later = [file for file, one in zip(files, chosen, strict=True) if one.labels]
+    if later:
+        delay, chain = label_delay(settings), itertools.chain.from_iterable
+        said[f"labels of files without samples: as if each came {delay:g} s after its time"] = None
+        samples = [file for file, one in zip(files, chosen, strict=True) if not one.labels]
+        files = [with_labels(chain(samples), chain(later), delay)]
+    return Inputs([*files], list(said), recording, by_file, chosen[0].option if settings.source.key is None else "")
 
 
 def _topic(settings: Settings, name: str) -> Iterator[Record]:
@@ -87,7 +97,7 @@ def _topic(settings: Settings, name: str) -> Iterator[Record]:
         yield from each_keyed(settings.source, records)
 
 
-def _file(path: Path, settings: Settings, columns: Columns) -> Iterator[Record]:
+def _file(path: Path, settings: Settings, columns: Columns) -> Iterator[Stored]:
     source = settings.source.model_copy(update={"topic": str(path)})  # no input hides another's records
     yield from records_of(
         path, source, columns.key, columns.time, settings.side, columns.recording, columns.how, columns.by_file
@@ -111,21 +121,23 @@ def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
         raise ConfigError(f"{path}: name the column with the person with --key; the file has {_listed(present)}.")
     recording = columns.recording or next((lower[name] for name in RECORDINGS if name in lower), None)
     fields = source.record_fields if source.sensors is None else source.record_fields[:1]  # others: of some sensors' records
+    alone = are_labels(settings, present)
+    fields = [] if alone else fields
     needed = [
         *((name, "for [source] fields" if source.fields else "for [source] x") for name in fields),
         (columns.time or source.record_time, "for the time"),
         (source.label if source.sensors is None and not settings.labels.wait else None, "for the label"),
-        (settings.side, "for the side that [window] mirror looks at"),
+        (None if alone else settings.side, "for the side that [window] mirror looks at"),
         (columns.key, "for --key"),
         (columns.recording, "for --recording"),
     ]
     for name, what in needed:
         if name is not None and all(column_path(name).find(row) is ABSENT for row in rows):
-            alone = source.label in present and not set(present) & set(fields)
-            why = " Labels in records of their own belong in the file of their samples, where they come." if alone else ""
+            only = source.label in present and not set(present) & set(fields)
+            why = " If it has labels in records of their own, set [labels] wait." if only else ""
             raise ConfigError(f"{path}: no column {name!r} {what}; the file has {_listed(present)}.{why}")
     by_file = recording is None and not columns.by_pauses and len(recordings_of(path, quiet)) > 1
-    return Columns(key, columns.time, None if columns.by_pauses else recording, columns.by_pauses, how, by_file)
+    return Columns(key, columns.time, None if columns.by_pauses else recording, columns.by_pauses, how, by_file, alone)
 
 
 def _wanted(settings: Settings, columns: Columns) -> list[str]:

@@ -1,4 +1,4 @@
-"""Samples of several sensors, each at its own times, on one grid of times.
+"""Samples of several sensors, each at its own times, on one grid of times; and labels of a file of their own.
 
 Numbers are interpolated between a sensor's two nearest samples, texts hold until the next one. A gap stays a gap: where a
 sensor pauses for much longer than it usually does, its columns are empty, and if all sensors pause, no row is made.
@@ -6,13 +6,50 @@ sensor pauses for much longer than it usually does, its columns are empty, and i
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from streamjobs.core.messages import Stored
+from streamjobs.settings.sections import Settings
 
 LOOK_AT = 500  # samples of a sensor that tell its rate
 GAP = 5.0  # usual pauses of a sensor; a longer pause is a gap
 SECOND = 1_000_000_000  # ns
+AFTER = 20.0  # seconds from the time of a label in a file of labels to its arrival, at most half of [labels] wait
+
+
+def label_delay(settings: Settings) -> float:
+    """Seconds after the time that a label of a file of labels names, at which it comes."""
+    return min(AFTER, settings.labels.wait / 2)
+
+
+def are_labels(settings: Settings, columns: Iterable[str]) -> bool:
+    """Whether a file with these columns has labels in records of their own, and no samples."""
+    source, there = settings.source, {*columns}
+    return settings.labels.wait > 0 and source.label in there and not there & {*source.record_fields}
+
+
+def with_labels(samples: Iterable[Stored], labels: Iterable[Stored], delay: float) -> Generator[Stored, None, None]:
+    """The records of one partition: each label comes among its key's samples, `delay` seconds after the time it names."""
+    waiting = dict[bytes | None, deque[Stored]]()
+    for one in sorted(labels, key=lambda label: label.timestamp):
+        late = one._replace(timestamp=one.timestamp + round(1000 * delay))
+        waiting.setdefault(one.key, deque()).append(late)
+
+    def in_order() -> Iterator[Stored]:
+        for sample in samples:
+            own = waiting.get(sample.key)
+            while own and own[0].timestamp < sample.timestamp:
+                yield own.popleft()
+            yield sample
+        yield from itertools.chain.from_iterable(waiting.values())
+
+    first = None
+    for offset, record in enumerate(in_order()):
+        first = first or record
+        yield record._replace(topic=first.topic, offset=offset)
 
 
 class Sample(NamedTuple):

@@ -32,24 +32,32 @@ def apart(table, *, recording=True):
     return samples, later
 
 
-def made(folder, table, text, *options):
+def files(folder, name, table, option="--input", *, two=False):
+    """Options with the file, or with one of samples and one of labels."""
+    parts = [("", [row for row in table if "ax" in row]), ("_labels", [row for row in table if "ax" not in row])]
+    parts = parts if two else [("", table)]
+    return [word for end, rows in parts for word in (option, jsonl(folder / f"{name}{end}.jsonl", rows))]
+
+
+def made(folder, table, text, *options, two=False):
     folder.mkdir()
-    file, job = jsonl(folder / "in.jsonl", table), job_file(folder, text)
-    assert command("fit", job, "--input", file, "--shuffles", 1, *options) == 0
-    return job, file
+    job = job_file(folder, text)
+    assert command("fit", job, *files(folder, "in", table, two=two), "--shuffles", 1, *options) == 0
+    return job
 
 
 @pytest.mark.parametrize(("recording", "options"), [(True, ()), (False, ("--pause", "10s"))], ids=["column", "pauses"])
 def test_the_same_population_and_report(tmp_path, capsys, recording, options):
-    """To the bit, also if the people of --test have their labels apart."""
+    """To the bit, also if those of --test have their labels apart, and in files of their own, which come DELAY later."""
     forms, pages = apart(list(rows(people=4)), recording=recording), []
     others = apart(list({**row, "person": row["person"] + "b"} for row in rows(people=2, seed=5)), recording=recording)
-    for number, (table, new) in enumerate(zip(forms, others, strict=True)):
-        test = jsonl(tmp_path / f"new{number}.jsonl", new)
-        made(tmp_path / str(number), table, FILTER + WAIT * number, "--test", test, *options)
+    for number in range(2 + recording):
+        which, two, wait = min(number, 1), number == 2, WAIT * (number > 0)
+        test = files(tmp_path, f"new{number}", others[which], "--test", two=two)
+        made(tmp_path / str(number), forms[which], FILTER + wait.replace("4s", "6s"), *test, *options, two=two)
         pages.append((tmp_path / str(number) / "population.state.html").read_text())
-    assert (tmp_path / "0" / "population.state").read_bytes() == (tmp_path / "1" / "population.state").read_bytes()
-    assert pages[0] == pages[1]
+    populations = [path.read_bytes() for path in tmp_path.glob("*/population.state")]
+    assert len(pages) == len(populations) == 2 + recording and len({*populations}) == len({*pages}) == 1
     printed = capsys.readouterr().out
     assert "unmatched_label" not in printed and " unlabelled" not in printed
 
@@ -57,17 +65,18 @@ def test_the_same_population_and_report(tmp_path, capsys, recording, options):
 def test_replay_scores_the_same(tmp_path, capsys):
     """As labels of the samples that are learned as much later."""
     forms, found = apart(list(rows(people=4))), []
-    job, _ = made(tmp_path / "taught", forms[0], FILTER, "--no-report")
-    for number, more in enumerate((f'[labels]\ndelay = "{DELAY:g}s"\n', WAIT)):
-        table = [{**row, "person": row["person"] + "b"} for row in forms[number]]
+    job = made(tmp_path / "taught", forms[0], FILTER, "--no-report")
+    waiting = WAIT.replace("4s", "6s")
+    for number, more in enumerate((f'[labels]\ndelay = "{DELAY:g}s"\n', WAIT, waiting)):
+        table = [{**row, "person": row["person"] + "b"} for row in forms[min(number, 1)]]
         job.write_text(FILTER.replace("{file}", "population.state") + more)
         capsys.readouterr()
-        assert (
-            command("replay", job, "--input", jsonl(tmp_path / "new.jsonl", table), "--score", "--json", "--key", "person")
-            == 0
-        )
+        given = files(tmp_path, "new", table, two=number == 2)
+        assert command("replay", job, *given, "--score", "--json", "--key", "person") == 0
         found.append(json.loads(capsys.readouterr().out)["scored"])
-    assert found[0] == found[1] and found[0]["protocol"]["late_windows"] == DELAY
+    assert found[0] == found[1] == found[2] and found[0]["protocol"]["late_windows"] == DELAY
+    assert command("replay", job, *given[:2], *given[:2], "--key", "person") == 2
+    assert "expected a file of labels alone" in capsys.readouterr().err
 
 
 def test_labels_that_meet_no_window_are_named(tmp_path, capsys):
@@ -82,7 +91,9 @@ def test_labels_that_meet_no_window_are_named(tmp_path, capsys):
     assert "set [labels] wait" in capsys.readouterr().err
     alone = jsonl(folder / "labels.jsonl", [row for row in later if "activity" in row])
     assert command("fit", job_file(folder, JOB + WAIT), "--input", alone, "--no-report") == 2
-    assert "belong in the file of their samples" in capsys.readouterr().err
+    assert "name the file of their samples too" in capsys.readouterr().err
+    assert command("fit", job_file(folder, JOB), "--input", alone, "--no-report") == 2
+    assert "set [labels] wait" in capsys.readouterr().err
 
 
 def test_many_labels_too_late_are_named(tmp_path, capsys):
