@@ -78,9 +78,7 @@ class AlarmsSection(Section):
         le=1,
     )
     group_within: Seconds = setting(600.0, "longest time between the alarms of a group (duration, or seconds)", gt=0)
-    expected: list[str] = setting(
-        [], "with silent: keys that must send; alarm of a key without a sample for the time `silent`"
-    )
+    expected: list[str] = setting([], "with silent: keys that must send; a key without any sample for this time alarms")
 
     @property
     def kinds(self) -> list[str]:

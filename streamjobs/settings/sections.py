@@ -69,8 +69,8 @@ class LabelsSection(Section):
         " seconds); 0: at once",
     )
     most: int | None = optional(
-        "most waiting rows of a key; beyond it the oldest stops waiting; absent: 1000 samples, or the windows that "
-        "`wait` or `delay` covers",
+        "most waiting rows of a key, then the oldest stops waiting; absent: 1000 samples, or the windows in `wait` or "
+        "`delay`",
         ge=1,
         le=MOST_WAITING,
     )

@@ -62,7 +62,7 @@ class SourceSection(Section):
         "fields with the numbers of x, in order, or paths: readings.temp, acc[0], sensors[name=temp].value; a name with "
         "a dot is quoted: '\"value.x\"'"
     )
-    x: FieldName = setting("x", "without `fields`: the field that holds x as a list")
+    x: FieldName = setting("x", "without `fields`: the field with x as a list")
     dim: int | None = optional("length of x; not needed with `fields`", ge=1, le=MOST_NUMBERS)
     time: FieldName | None = optional(
         "field with the event time, or a path; absent: the record's timestamp, and samples keep the order of offsets"
@@ -133,8 +133,8 @@ class SourceSection(Section):
     )
     linger: Seconds = setting(
         0.0,
-        "how long a broker may wait for 64 KB before it answers a fetch: less processor time for many small records, but"
-        " later outputs (duration, or seconds)",
+        "how long a broker may wait for 64 KB before it answers a fetch: less processor time for small records, but "
+        "later outputs (duration, or seconds)",
         le=1,
     )
     max_bytes: Bytes = setting(1 << 20, "largest record value (size, or bytes)")
