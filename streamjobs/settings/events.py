@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from streamjobs.settings.types import FirstRows, RowsOrTime, Seconds, Section, optional, setting
 
+COMPARED = 300  # latest block means that innovations are compared with, without `cycle`
 WatchName = Literal["ls_error", "loss", "columns", "innovations", "rows"]
 
 
@@ -40,7 +41,7 @@ class DriftSection(Section):
         ge=60,
         le=100_000,
     )
-    cycle: int | None = optional("rows of a day or other cycle, for innovations; absent: 300", ge=300, le=10_000)
+    cycle: int | None = optional("rows of a day or other cycle, for innovations; absent: 300", ge=COMPARED, le=10_000)
     daily: bool = setting(False, "watch deviations from the same time on the days before")
     beside: list[str | dict[str, Any]] = setting(
         [],

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from streamjobs.commands.recordings.source_template import lines_of_source, one_line, quoted
-from streamjobs.commands.recordings.trial import cycle_of
 from streamjobs.settings.toml import toml
 
 if TYPE_CHECKING:
@@ -202,7 +201,7 @@ def job_file_text(
             watch=json.dumps(watch),
             daily=DAILY if daily else "",
             learn="" if isinstance(watch, str) else "{}  # {}\n".format(*learning(guessed, written)),
-            cycle=OF_CYCLE.format(cycle) if (cycle := cycle_of(guessed, watch)) and written.daily and not daily else "",
+            cycle=OF_CYCLE.format(day) if (day := result.cycle_of(guessed, watch)) and written.daily > daily else "",
             detector=SHORT.format(learn=max(LEAST_LEARN, short // LEARN_FROM), rows=short)
             if short and watch == "columns"
             else "",

@@ -241,14 +241,10 @@ def worth_leaving_out(ways: Sequence[tuple["Guess", Trial]]) -> int:
     return best
 
 
-def cycle_of(guessed: "Guess", watch: str | Sequence[str]) -> int | None:
-    """The rows of a day, if innovations are watched, and compared with fewer rows without the setting."""
-    rows = round(86_400 / guessed.pause) if guessed.pause and "innovations" in watch else 0
-    return rows if 300 < rows <= 3000 else None
-
-
 def _of_list(drift: "DriftSection", watch: str | Sequence[str], guessed: "Guess") -> dict[str, int | None]:
     """Settings that [drift] has with a list of watches only. drift: of the file; without its `daily`, a day is a cycle."""
+    from streamjobs.recordings.guess.result import cycle_of
+
     learn = None if isinstance(watch, str) else drift.learn
     return {"learn": learn, "cycle": cycle_of(guessed, watch) if drift.daily else None}
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from streamjobs.recordings.sides import Mirror
+from streamjobs.settings.events import COMPARED
 from streamjobs.settings.paths import column_path
 from streamjobs.settings.presets import Preset
 
@@ -20,6 +21,7 @@ class Chosen(NamedTuple):
 
 NOTHING_CHOSEN = Chosen()
 LEAST_RATE = 5.0  # Hz, for windows
+MOST_CYCLE = 3000  # rows of a day, as which innovations are kept: 12 bytes a row, and a day without alarms
 
 
 class Gaps(NamedTuple):
@@ -138,3 +140,9 @@ EXAMPLE = Guess(0, ["ax", "ay", "az"], "ts", "s", 50.0, choose={}, because={}, r
 def windowed(rate: float | None) -> bool:
     """Whether samples come fast enough for windows; at lower rates rows are whole events, and windows would mix them."""
     return rate is not None and rate >= LEAST_RATE
+
+
+def cycle_of(guessed: Guess, watch: str | Sequence[str]) -> int | None:
+    """The rows of a day, if innovations are watched, and compared with fewer rows without the setting."""
+    rows = round(86_400 / guessed.pause) if guessed.pause and "innovations" in watch else 0
+    return rows if COMPARED < rows <= MOST_CYCLE else None
