@@ -184,9 +184,9 @@ def redrive(
 ) -> None:
     """Send dead letters back to the input topic, with their original key, value, time and headers.
 
-    The header streamjobs-attempt counts the attempts. Without --again, letters that were sent back before are skipped, and
-    letters for which the input cannot show this: letters older than its first record, all letters of a compacted input.
-    Workers may run. If other groups read the input, they would get the records again: this needs --shared.
+    The header streamjobs-attempt counts the attempts. Letters that were sent back before are skipped. So are letters for
+    which the input cannot show this: letters older than its first record, and all letters of a compacted input. --again
+    sends all of these. Workers may run. If other groups read the input, they get the records again: this needs --shared.
     """
     from streamjobs.maintenance.letters import letter_id, redriven
     from streamjobs.maintenance.redrive import (

@@ -109,8 +109,8 @@ def repartition(
 ) -> None:
     """Move the states of keys to the partitions that producers use after partitions were added to the input.
 
-    No worker may run, and 'run --drain' must have applied the moving keys' records in the old partitions. To finish
-    an interrupted run, repeat it. murmur2 is the default of Java, kafka-python and aiokafka, crc32 of librdkafka
+    No worker may run, and 'run --drain' must have applied the records in the old partitions. To finish an interrupted run,
+    repeat it. Partitioners: murmur2 is the default of Java, kafka-python and aiokafka, crc32 of librdkafka
     (consistent_random), fnv1a of sarama.
     """
     from streamjobs.core.partitioners import PARTITIONERS
@@ -187,12 +187,12 @@ def restore(
         typer.Option("--accept", help="Continue with the states in the changelog; keys without a state in it start over."),
     ] = False,
 ) -> None:
-    """Let workers continue after the changelog topic was deleted and recreated; or with KEY restore the state of a key.
+    """Restore states from local stores, after the changelog topic was deleted and recreated; or with KEY the state of a key.
 
-    No worker may run. A key that workers have set aside gets its state from a copy, or from a local store that still has it.
-    Without KEY: local stores are only read. Each partition is restored from the store with the newest state; run it
-    on each machine with workers that had partitions. With --reread, the outputs of records that are read again are
-    not sent again. With --reread and --accept, records that the input has deleted are not learned.
+    No worker may run. Run it on each machine with workers that had partitions: each partition is restored from the store
+    with the newest state. Local stores are only read. With --reread, the outputs of records that are read again are not
+    sent again. With --reread and --accept, records that the input has deleted are not learned. With KEY: a key that
+    workers have set aside gets its state from a copy, or from a local store that still has it.
     """
     from streamjobs.maintenance import restore as restoring
 

@@ -199,10 +199,10 @@ def import_command(
         ),
     ] = None,
 ) -> None:
-    """Start a key from an exported model, or restore its state, or with --all every state, from a copy of all states.
+    """Start a key from an exported model, or restore its state from a copy of all states; with --all every state.
 
     No worker may run. The last applied offset never goes back, so no record is learned twice. If a state moves to
-    another partition than in the copy, it has applied none of the records of that partition.
+    another partition than in the copy, it has applied no record of its new partition.
     """
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.renew import restored_snapshot, snapshot_from_model
@@ -319,8 +319,9 @@ def _place(job: "Job", key: str, partition: int | None, partitions: Any) -> "tup
 def forget_offsets(job_file: JobFile) -> None:
     """Let all states continue with an input topic that was recreated, from its beginning, or that has lost records.
 
-    Models stay as they are. No worker may run. Refused while the input is the same topic and has all records that were read:
-    each would be learned twice. Refused for a topic of another name: states must not mix two topics.
+    Models stay unchanged. No worker may run. The command refuses an input that is the same topic and has all records that
+    were read, because each would be learned twice. It refuses a topic of another name, because states must not mix two
+    topics.
     """
     from streamjobs.kafka import preflight, topics
     from streamjobs.kafka.topic_id import another_input

@@ -54,8 +54,9 @@ def tune(
     row is predicted before it is learned, from the file's first record to its last. For comparison, a linear head is
     tuned in the same way, and controls without a model are scored: the last label and the most frequent one.
 
-    With [forecast] it first compares the forecasts with the last value, averages and an autoregression. With [population] it
-    compares what 'fit --choose' does, on people left out, and ignores --share, --candidates, --seconds and --records.
+    With [forecast] it first compares the forecasts with the last value, averages and an autoregression. With [population]
+    it compares the settings of 'fit --choose' on people left out, and ignores --share, --candidates, --seconds and
+    --records.
     """
     from streamjobs.job_files import composing, job_from, read_job, read_table
     from streamjobs.replay import tuning
