@@ -31,6 +31,13 @@ def rows_of(outputs: list[Output]) -> list[tuple]:
     return [one for one in values(outputs) if one[0] == "alarms"]
 
 
+def around(rows: list[tuple], near: int) -> set[int]:
+    """Offsets of the records that gave these outputs, and of so many before and after each."""
+    offsets = {int(dict(headers)["streamjobs-id"].split(b"-")[2]) for *_, headers in rows}
+    assert len(offsets) >= 9
+    return {offset + by for offset in offsets for by in range(-near, near + 1)}
+
+
 def fleet(seed: int = 9, n: int = 240) -> list[Stored]:
     """Samples of eight keys, about one each 5 s; s1 and s2 pause twice, s3 stops, s4 sends old samples after that."""
     random = np.random.default_rng(seed)
