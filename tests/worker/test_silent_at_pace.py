@@ -8,7 +8,7 @@ import json
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 
 import pytest
 
@@ -22,7 +22,7 @@ from streamjobs.core.live.stored import last_event
 from streamjobs.core.messages import Stored
 from streamjobs.worker.pace import Pace
 from streamjobs.worker.partition import Partition
-from tests.brokers.verification import identity, replayed
+from tests.brokers.verification import Truth, identity, replayed
 from tests.core.alarm_jobs import EXPECTED, GROUP, OUTAGE, SILENT, fleet, hall, job, of_missing, site
 from tests.core.streams import START
 from tests.worker.fakes import Broker, Crash, Worker
@@ -52,10 +52,18 @@ JOBS: dict[str, tuple[dict[str, object], Callable[[], list[Stored]]]] = {
 }
 
 
+@cache
+def _of(name: str) -> tuple[Job, list[Stored], Truth]:
+    """The job, its records, and what a replay of them gives."""
+    sections, made = JOBS[name]
+    one, records = job(alarms=sections).on_partitions(1), made()
+    return one, records, replayed(one, records)
+
+
 def _run(name: str, seed: int, monkeypatch: Patch, *, exactly_once: bool) -> Lives:
-    sections, records = JOBS[name]
+    one, records, truth = _of(name)
     rng = random.Random(seed)
-    lives = Lives(job(alarms=sections).on_partitions(1), records(), rng, exactly_once=exactly_once)
+    lives = Lives(one, records, rng, exactly_once=exactly_once, truth=truth)
     lives.batches = 1, 5, 40, 80
     lives.run(monkeypatch, rng.sample(STEPS, len(STEPS)) * 2)
     return lives
@@ -64,7 +72,7 @@ def _run(name: str, seed: int, monkeypatch: Patch, *, exactly_once: bool) -> Liv
 def _applied_again(lives: Lives) -> set[tuple[str, bool]]:
     """Kinds of alarms between R and P, each with whether its start or its end."""
     kinds = set()
-    for name, (_, _, value, *_) in replayed(lives.job, lives.records).answers["alarms"].items():
+    for name, (_, _, value, *_) in lives.truth.answers["alarms"].items():
         offset, one = int(name.split(b"-")[2]), json.loads(value or b"")
         if any(begin <= offset < upto for begin, upto in lives.began):
             kinds.add((one["watch"], one["open"]))
@@ -95,9 +103,8 @@ def test_the_end_of_a_group_is_sent_once_whatever_part_of_its_checkpoint_is_ther
     step: str, written: float, exactly_once: bool, monkeypatch: Patch
 ) -> None:
     """written: part of the bounds, by which states are due. The end comes again only where no state has its record."""
-    sections, of_group = JOBS["group"]
-    one, records = job(alarms=sections).on_partitions(1), of_group()
-    truth = [value for _, _, value, *_ in replayed(one, records).answers["alarms"].values() if b'"watch":"group"' in value]
+    one, records, of_replay = _of("group")
+    truth = [value for _, _, value, *_ in of_replay.answers["alarms"].values() if b'"watch":"group"' in value]
     assert [json.loads(value)["open"] for value in truth[:2]] == [True, False]
     end = next(at for at, single in enumerate(records) if json.loads(single.value)["ts"] >= json.loads(truth[1])["end"])
     core = Core(one, lambda job, read, _: Live(job, read_many=read), advance, last_event, meet=Live.meet)
@@ -222,6 +229,7 @@ def _keys_of_a_group_written_alone(patch: Patch) -> None:
     ],
 )
 def test_a_planted_bug_is_noticed(name: str, bug: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    _of(name)  # without the bug
     bug(monkeypatch)
     with pytest.raises((AssertionError, KeyError)):
         for seed in range(12):  # mostly the first ones
