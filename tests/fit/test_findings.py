@@ -134,6 +134,9 @@ def test_what_adapting_gained_and_cost_is_said_by_person():
     assert findings.adaptation([("a", 0.1), ("b", -0.02)]) == (
         "Labels of the person gain +0.040 on average; most: a +0.100; they cost: b -0.020."
     )
+    assert findings.adaptation([("a", 0.1), ("b", -0.02), ("c", 0.04)]).endswith(
+        "they cost: b -0.020. 3 other people probably (9 of 10 times) gain -0.095 to +0.175."
+    )
 
 
 def test_recordings_that_are_there_twice_are_named_with_the_first() -> None:

@@ -49,16 +49,16 @@ class Confused(NamedTuple):
     share: float  # of the windows of `truth`
 
 
-def of_others(shares: Array) -> tuple[float, float]:
+def of_others(shares: Array, least: float = 0.0) -> tuple[float, float]:
     """Between what the mean share of OTHERS other people lies in 9 of 10 cases, if they are drawn as these people were.
 
-    Student's interval, its quantile to second order in 1 / degrees of freedom.
+    Student's interval, its quantile to second order in 1 / degrees of freedom. least: -1 for a gain, which may be a loss.
     """
     n, z = len(shares), NORMAL
     free = n - 1
     quantile = z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
     off, mean = quantile * float(np.std(shares, ddof=1)) * np.sqrt(1 / n + 1 / OTHERS), float(np.mean(shares))
-    return max(0.0, mean - off), min(1.0, mean + off)
+    return max(least, mean - off), min(1.0, mean + off)
 
 
 class ByOthers:
@@ -150,7 +150,11 @@ def adaptation(gains: Sequence[tuple[str, float]]) -> str:
     by = sorted(gains, key=lambda one: -one[1])
     lost = [f"{name} {gain:+.3f}" for name, gain in by if gain < 0]
     text = f"Labels of the person gain {np.mean([gain for _, gain in by]):+.3f} on average; most: {by[0][0]} {by[0][1]:+.3f}"
-    return text + (f"; they cost: {', '.join(lost[-MOST_NAMED:])}." if lost else "; no one loses.")
+    text += f"; they cost: {', '.join(lost[-MOST_NAMED:])}." if lost else "; no one loses."
+    if len(by) < LEAST_PEOPLE:
+        return text
+    low, high = of_others(np.array([gain for _, gain in by]), -1.0)
+    return f"{text} {OTHERS} other people probably (9 of 10 times) gain {low:+.3f} to {high:+.3f}."
 
 
 def advice(
