@@ -150,7 +150,8 @@ def scores_of(job: "Job") -> "Scores":
     if job.task != "classification":
         raise ConfigError("--score needs a job that predicts classes.")
     window, labels = job.settings.window, job.settings.labels
-    return Scores(labels.delay, None if window is None else window.length, labels.wait)
+    length = None if window is None else window.length
+    return Scores(labels.delay, length, labels.wait, job.population is not None)
 
 
 def scored(scores: "Scores", output_dir: Path | None, as_json: bool) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.fit.evaluation import Runs
 from streamjobs.fit.reading import LATE_SHARE
 from streamjobs.fit.recordings import Recordings, Stream, begins, fresh, late_windows, worth
-from streamjobs.fit.reports.report import LAST, MAJORITY, Evaluated
+from streamjobs.fit.reports.report import LAST, MAJORITY, REPLAYED, Evaluated
 from streamjobs.recordings.places import natural
 from streamjobs.replay.scoring import Row, controls, with_late
 
@@ -42,12 +42,13 @@ class Alarmed(NamedTuple):
 class Scores:
     """Collects a replay's predictions and alarms."""
 
-    def __init__(self, delay: float, length: float | None = None, wait: float = 0.0) -> None:
+    def __init__(self, delay: float, length: float | None = None, wait: float = 0.0, taught: bool = False) -> None:
         """delay: seconds until a label is learned; length: of a window; None: rows are samples.
 
-        wait: seconds that rows wait for labels that come later; then `add_late` before any figure.
+        wait: seconds that rows wait for labels that come later; then `add_late` before any figure. taught: people of a
+        population taught the job, who may be these.
         """
-        self.delay, self.length, self.wait = delay, length, wait
+        self.delay, self.length, self.wait, self.taught = delay, length, wait, taught
         self.after = delay  # seconds from a row to its label
         self.rows: dict[str, list[Row]] = {}  # with a label, or waiting for one
         self.known: dict[str, list[bool]] = {}  # of each, whether it has a prediction to score
@@ -114,7 +115,7 @@ class Scores:
             recording.append(part[known])
         true, owner, parts = (np.concatenate(column) for column in (activity, person, recording))
         data = Recordings(np.empty((len(true), 0)), true, owner, parts, names, ["", *keys])
-        return Evaluated("replay", data, runs, [JOB], None, late, 1, more=tuple(self._sentences()))
+        return Evaluated(REPLAYED, data, runs, [JOB], None, late, 1, more=tuple(self._sentences()))
 
     def alarmed(self) -> Alarmed:
         """Of all keys with labels."""
@@ -143,6 +144,11 @@ class Scores:
                 f"Do not rely on these figures: {self.late:,} of {self.samples:,} samples were left out, because they are "
                 "older than others of their key. Send each key's samples in order of time. If recordings overlap in time, "
                 "'streamjobs fit --test' with this file scores them recording by recording."
+            )
+        if self.taught:
+            lines.append(
+                "The population does not contain the names of the people who taught it. If these people did, a new person "
+                "is recognised less well: 'streamjobs fit' estimates how well."
             )
         if self.alarms:
             one = self.alarmed()

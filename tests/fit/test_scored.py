@@ -137,7 +137,9 @@ def test_recordings_that_are_not_in_order_of_time_are_not_scored_in_silence(tmp_
     assert f"Next, with recordings of other people: streamjobs fit {path} --input {recordings} --test RECORDINGS" in said
     assert "not in order of time" in said and "streamjobs replay" not in said
     assert command("replay", path, "--input", recordings, "--key", "person", "--score") == 0
-    assert "Do not rely on these figures: 4,800 of 14,400 samples" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Do not rely on these figures: 4,800 of 14,400 samples" in said and "A new person:" not in said
+    assert "If these people did, a new person is recognised less well" in said
     assert command("fit", path, "--input", as_csv(tmp_path / "in.csv", list(rows())), "--no-report", "--force") == 0
     assert "--score" in (said := capsys.readouterr().out) and "not in order" not in said
     assert command("replay", path, "--input", recordings.with_name("in.csv"), "--key", "person", "--score") == 0

@@ -20,6 +20,7 @@ from streamjobs.recordings.survey import doubtful
 from streamjobs.settings.types import many
 
 FIGURES = ("all", "half", "f1", "fresh", "fresh_half")
+REPLAYED = "replay"  # title where people may be those who taught
 LAST, MAJORITY = "last label seen", "majority so far"
 COLD = "linear, cold, population's scale"
 FEW = 5  # people
@@ -129,8 +130,9 @@ def summary(evaluated: Evaluated) -> list[str]:
     if begins:
         alone = mean_of(evaluated.of(job, "begins"))
         begins += f"; the first window alone: {alone:.1%})" if evaluated.late and np.isfinite(alone) else ")"
+    who = "These people" if evaluated.title == REPLAYED else "A new person"
     lines = [
-        f"A new person: {every.mean():.1%} of windows right (worst person {every.min():.1%}), {half.mean():.1%} in the "
+        f"{who}: {every.mean():.1%} of windows right (worst person {every.min():.1%}), {half.mean():.1%} in the "
         f"second half. {unlabelled}In the first {first} of each recording, "
         f"before a label of it: {mean_of(fresh):.1%}{begins}. Always predicting the last label seen: {last.mean():.1%}; the "
         f"most frequent label so far: {majority.mean():.1%}."
