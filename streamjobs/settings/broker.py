@@ -64,7 +64,7 @@ class RegistrySection(Section):
         description="address of a registry with Confluent's API, such as https://registry:8081; of Apicurio with its path, "
         "/apis/ccompat/v7"
     )
-    timeout: Seconds = setting(10.0, "longest time of an answer, before the next attempt (duration, or seconds)", gt=0)
+    timeout: Seconds = setting(10.0, "longest wait for an answer, before the next attempt (duration, or seconds)", gt=0)
     ca_file: str | None = optional("CA certificates (PEM) for the registry; absent: those of this machine")
     certificate_file: str | None = optional("client certificate (PEM) of the worker")
     key_file: str | None = optional("private key (PEM) of certificate_file; absent: in the same file")

@@ -33,8 +33,9 @@ class DriftSection(Section):
     )
     watch: WatchName | list[WatchName] = setting(
         "ls_error",
-        "columns: numbers of each row; innovations: errors of a forecast of each number from the 16 rows before; rows: "
-        "single rows with an unusual innovation; loss: the prediction's error; a list shares false_alarms",
+        "ls_error: of the extractor; columns: numbers of each row; innovations: errors of a forecast of each number from"
+        " the 16 rows before; rows: single rows with an unusual innovation; loss: the prediction's error; a list shares "
+        "false_alarms",
     )
     learn: int | None = optional(
         "rows that teach column_chart; absent: 1000, or 300 next to innovations or rows",
@@ -103,4 +104,4 @@ class ForecastSection(Section):
     lags: int | None = optional("with learner: latest values of each input that it sees; absent: 8", ge=1, le=1000)
     coverage: list[float] = setting([0.8, 0.95], "share of values in each interval")
     cautious: bool = setting(False, "forecasts leave the last value only as far as that has helped")
-    not_negative: list[str] | None = optional("fields without forecasts and intervals below 0")
+    not_negative: list[str] | None = optional("fields that are never below 0, so forecasts and intervals are not either")

@@ -29,7 +29,7 @@ class JobSection(Section):
 
 class MirrorSection(Section):
     field: FieldName = Field(description="field that says how the sensor is worn, the same for all samples of a record")
-    when: Side = Field(description="its value in the records that change sign")
+    when: Side = Field(description="value of `field` in the records that change sign")
     columns: list[str] = Field(description="the [source] fields that change sign, such as ax, wy and wz")
 
 
@@ -42,8 +42,8 @@ class WindowSection(Section):
     )
     statistics: Literal["simple", "rich", "gravity", "rich+gravity"] = setting(
         "simple",
-        "numbers of a row: 48, 100, 89 or 189 for six fields; gravity does not depend on how the sensor is mounted, and "
-        "needs acceleration in the first three fields",
+        "numbers of a row: 48, 100, 89 or 189 for six fields; gravity fits any mounting, and needs acceleration in the "
+        "first three fields",
     )
     convolutions: int = setting(
         0, "with [population]: how many numbers of a window come from random convolutions; 0: none", ge=0, le=500
@@ -65,8 +65,7 @@ class LabelsSection(Section):
     )
     delay: Seconds = setting(
         0.0,
-        "event time after which a label that arrived with its samples is learned, as a late label would be (duration, or"
-        " seconds); 0: at once",
+        "event time after which a label that arrived with its samples is learned (duration, or seconds); 0: at once",
     )
     most: int | None = optional(
         "most waiting rows of a key, then the oldest stops waiting; absent: 1000 samples, or the windows in `wait` or "
@@ -165,8 +164,8 @@ class HeadSection(NamedSection):
         "classification: prediction for a row without scores; absent: last_label with gated_rls"
     )
     reject: float | None = optional(
-        "classification with a [population]: rows unlike all known classes are unknown, among them at most this share of"
-        " the rows of known classes; absent: none",
+        "classification with a [population]: rows unlike all known classes become unknown, and at most this share of the"
+        " rows of known classes; absent: none",
         gt=0,
         le=0.5,
     )

@@ -81,7 +81,9 @@ class SourceSection(Section):
     label: FieldName | None = optional(
         "field with the label, or a path: text, whole number, boolean or numbers; records may lack it"
     )
-    renamed: dict[FieldName, FieldName] | None = optional("former names of fields, as { 'acc.x' = 'ax' }: states continue")
+    renamed: dict[FieldName, FieldName] | None = optional(
+        "former names of fields: { 'acc.x' = 'ax' } if acc.x was ax; states continue"
+    )
     categories: dict[FieldName, Categories] | None = optional(
         "fields with one of these texts (or whole numbers, true, false), such as { valve = ['open', 'shut'] }"
     )
@@ -98,8 +100,7 @@ class SourceSection(Section):
         "fields with angles, and the full turn: { heading = 360 }; x has cosine and sine"
     )
     counters: list[FieldName] | None = optional(
-        "fields with readings of meters: x has the rise per second; a reading that is lower than the one before has "
-        "risen from 0"
+        "fields with meter readings: x has the rise per second; a reading below the one before has risen from 0"
     )
     numbers: Literal["strict", "lenient"] = setting(
         "strict", "lenient: texts such as '21.5' are numbers too, 'true' and 'false' 1 and 0, '' and 'NaN' are missing"
