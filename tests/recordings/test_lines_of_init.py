@@ -40,3 +40,20 @@ def test_a_sample_too_short_for_its_drift_says_how_many_rows_it_needs(tmp_path, 
     said = capsys.readouterr().err
     assert "no key of the first 200 records of the sample, which are tried, has enough rows for watch = " in said
     assert re.search(r"normal, [0-9,]+ or more; 'streamjobs replay .*' reads all records and counts the alarms", said)
+
+
+def test_of_fast_samples_whole_keys_are_tried_from_all_of_the_file(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(trial, "RECORDS", 9000)  # 3,000 of each key would give 599 windows
+    monkeypatch.setattr(trial, "IN_WINDOWS", 9000)
+    times, said = 1.7e9 + np.repeat(np.arange(8500) / 5, 3), []
+    shaken = {
+        "machine": np.tile(["m1", "m2", "m3"], 8500),
+        "ts": times,
+        "a": np.random.default_rng(5).normal(size=len(times)),
+    }
+    for rows in (3 * 8500, 3 * 5000):
+        np.savez(tmp_path / "shaken.npz", **{name: column[:rows] for name, column in shaken.items()})
+        assert command("init", tmp_path / "job.toml", "--sample", tmp_path / "shaken.npz", "--yes", "--force") == 0
+        said.append(capsys.readouterr().err)
+    assert re.search(r'watch = "columns" raised 0 alarms in 0 of 1 key and 5\d\d rows', said[0])
+    assert "not tried: the sample has 5,000 samples of its first key, and a detector of these windows needs 5,645" in said[1]

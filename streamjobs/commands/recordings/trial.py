@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 LEAST = 500  # rows of a key; a list of watches needs about 460
 MOST_NAMED = 3  # columns, or keys, in alarms that are printed
+ENOUGH = 1.5  # times the samples that a key's windows need before they can alarm
+IN_WINDOWS = 300_000  # samples of keys that are tried in windows, if one key has not more
 PARTS = 12  # least parts of the sample that are judged: keys, or of few keys equal parts of their rows
 FAULTY = 4  # of so many parts one may have faults
 MOST_KEYS = 0.5  # of the keys: what more of them have is not a fault
@@ -193,9 +195,16 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
         note(f"trying [drift] on the sample{again} ...")
         pauses = Pauses()
         keys = max(KEYS, RECORDS // max(most_rows, 1))  # of short ones more, because much of each is warm-up
-        records = list(records_to_try(own.settings, sample, guessed, pauses, keys))
+        least, each = _samples_to_alarm(own), None
+        if least * KEYS > RECORDS:
+            each = math.ceil(ENOUGH * least)
+            keys = max(1, IN_WINDOWS // each)
+        records = list(records_to_try(own.settings, sample, guessed, pauses, keys, each))
     except ConfigError as error:
         return Trial([], str(error))
+    if each is not None and (longest := max(Counter(one.key for one in records).values(), default=0)) < least:
+        of = "a key" if keys > 1 else "its first key"
+        return Trial([], f"the sample has {longest:,} samples of {of}, and a detector of these windows needs {least:,}")
     found: list[Tried] = []
     for watch, daily in _watches(drift, found, may_leave_out(guessed)):
         one = drift
@@ -226,6 +235,17 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
     rows_alone = guessed.label is None and own.settings.window is None
     sensors, off = _sensors(own.settings, records, guessed, found[-1], pauses) if rows_alone else ((), ())
     return Trial(found, None, sensors, off, own_way)
+
+
+def _samples_to_alarm(job: "Job") -> int:
+    """Samples of a key before all detectors of a job with windows can alarm; 0 without windows."""
+    from streamjobs.replay.warm_up import rows_to_alarm
+
+    window = job.settings.window
+    if window is None:
+        return 0
+    compile_loops(job)
+    return math.ceil((rows_to_alarm(job) or 0) * (window.hop or window.length) * window.rate)
 
 
 def worth_leaving_out(ways: Sequence[tuple["Guess", Trial]]) -> int:

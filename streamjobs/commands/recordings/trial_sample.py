@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import os
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,9 +39,14 @@ def environment(guessed: "Guess") -> Mapping[str, str]:
 
 
 def records_to_try(
-    settings: "Settings", sample: Sample, guessed: "Guess", pauses: "Pauses | None" = None, most: int = KEYS
+    settings: "Settings",
+    sample: Sample,
+    guessed: "Guess",
+    pauses: "Pauses | None" = None,
+    most: int = KEYS,
+    each: int | None = None,
 ) -> Iterator["Stored"]:
-    """Of the sample's first keys, `most` of them. pauses: gets those of all keys."""
+    """Of the sample's first keys, `most` of them. pauses: gets those of all keys. each: records of a key, anywhere."""
     from streamjobs.commands.recordings.options import with_rate
     from streamjobs.commands.recordings.topic_sample import order_of
     from streamjobs.core.decoding.keys import key_bytes
@@ -61,7 +67,7 @@ def records_to_try(
         # those of a producer that catches up have timestamps of one moment.
         if guessed.time is not None and not sample.topic.mixed:
             given = [given[n] for n in order_of(records, list(map(moments_of(guessed), rows)))]
-        tried = _of_first_keys(_measured(given, guessed, pauses), most)
+        tried = _of_first_keys(_measured(given, guessed, pauses), most, each)
         for number, record in enumerate(tried):
             yield record._replace(topic=settings.source.topic, partition=0, offset=number)
         return
@@ -73,13 +79,14 @@ def records_to_try(
     if key is None and how.key_from is None:
         how = dataclasses.replace(how, key_is=Place(path, None, (path.resolve().name,)).stem)  # as `what_next` prints
     if key is None or guessed.preset is not None:
-        for record in itertools.islice(records_of(path, settings.source, key, start_time, settings.side, how=how), RECORDS):
+        read = records_of(path, settings.source, key, start_time, settings.side, how=how)
+        for record in itertools.islice(read, max(RECORDS, each or 0)):
             if pauses is not None:
                 pauses.add(record.key, record.timestamp / 1000)
             yield record
         return
     triples = ((key_of(row), row, row) for row in counted(rows_of(path, how), "rows of the sample read"))
-    tried = _of_first_keys(_measured(triples, guessed, pauses), most)
+    tried = _of_first_keys(_measured(triples, guessed, pauses), most, each)
     yield from records_of_rows(tried, settings.source, key, start_time, settings.side, how)
 
 
@@ -94,14 +101,13 @@ def _measured(triples: Iterable["Triple"], guessed: "Guess", pauses: "Pauses | N
         yield key, row, one
 
 
-def _of_first_keys(triples: Iterable["Triple"], most: int) -> Iterator[Any]:
+def _of_first_keys(triples: Iterable["Triple"], most: int, each: int | None) -> Iterator[Any]:
     """The last of each triple of the first keys, `most` of them."""
-    keys, count = set[Any](), 0
+    counts, left = Counter[Hashable](), RECORDS if each is None else most * each
     for number, (key, _, one) in enumerate(triples):
-        if isinstance(key, Hashable) and key not in keys and len(keys) < most:
-            keys.add(key)
-        if isinstance(key, Hashable) and key in keys:
-            count += 1
+        if isinstance(key, Hashable) and (key in counts or len(counts) < most) and (each is None or counts[key] < each):
+            counts[key] += 1
+            left -= 1
             yield one
-        if count == RECORDS or number == LOOK_AT:
+        if not left or (each is None and number == LOOK_AT):
             return
