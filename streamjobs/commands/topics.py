@@ -83,6 +83,12 @@ def create(
             f"{', '.join(sorted(before))} existed before: if another job writes there, outputs of both have the same ids "
             "and readers drop some; name topics of this job in [sinks]"
         )
+    parts = max((one.partitions for one in new if one.role == "input"), default=1)
+    if parts > 1 and job.settings.alarms is not None and job.settings.alarms.silent:
+        note(
+            f"[alarms] silent: keys of a partition watch one another, so a key alone in its partition is never silent; with "
+            f"fewer than some {10 * parts} keys use a topic with --partitions 1"
+        )
     if grant and rights is not None:
         from streamjobs.kafka.acls import grant as granted
 

@@ -244,12 +244,15 @@ def test_the_demo_opens_its_page_where_there_are_a_browser_and_a_terminal(
 
 
 @pytest.mark.parametrize("new", [{"input", "state", "output"}, {"state"}, set()])
-def test_topics_create_names_outputs_that_another_job_may_write(tmp_path, monkeypatch, capsys, new):
-    job = job_file(tmp_path)
+def test_topics_create_names_outputs_that_another_job_may_write_and_keys_that_may_be_alone(
+    tmp_path, monkeypatch, capsys, new
+):
+    job = job_file(tmp_path, JOB + '[alarms]\nsilent = "10m"\n')
     made = job_of(job)
     planned = topics.plan(made.settings, made.sinks, 4)
     created = [one for one in planned if (one.role if one.role in ("input", "state") else "output") in new]
     monkeypatch.setattr(topics, "create", lambda *_, **__: created)
     assert command("topics", "create", job) == 0
-    said = "imu.predictions existed before: if another job writes there, outputs of both have the same ids"
-    assert (said in capsys.readouterr().err) == (new == {"state"})
+    said, printed = "imu.predictions existed before: if another job writes there, outputs of both", capsys.readouterr().err
+    assert (said in printed) == (new == {"state"})
+    assert ("[alarms] silent: keys of a partition watch one another" in printed) == ("input" in new)
