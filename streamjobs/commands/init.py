@@ -212,7 +212,8 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
     for name, why in left[:gone]:
         note(f"{name!r} is left out of fields: {why}; put it back if that is what you want to hear of")
     if names := [name for name, _ in left[gone:]]:
-        note(f"{', '.join(map(repr, names))} stay in fields: without them a column has as many alarms")
+        stay, them = ("stays", "it") if len(names) == 1 else ("stay", "them")
+        note(f"{', '.join(map(repr, names))} {stay} in fields: without {them} a column has as many alarms")
     if written.rows and trial.waits and most_rows >= LEAST:
         sooner = written._replace(rows=0)
         _write(file, job_file_text(guessed, file, sooner))

@@ -148,7 +148,8 @@ def without_gaps(guessed: Guess) -> Guess:
     often = {name: count for name, count in often.items() if name in guessed.fields and name not in guessed.turns}
     if not often or len(often) == len(guessed.fields) or not may_leave_out(guessed):
         return guessed
-    why = {name: f"empty in {count:,} of {rows:,} rows, which would be skipped" for name, count in often.items()}
+    skipped = "which would be skipped; --missing skip keeps it, such as for a machine that rests then"
+    why = {name: f"empty in {count:,} of {rows:,} rows, {skipped}" for name, count in often.items()}
     remarks = [one for one in guessed.remarks if DECIDES not in one]
     remarks += [f"{others:,} of {rows:,} rows lack a number of another field; {DECIDES}"] if others else []
     return left_out_of(guessed, why)._replace(gaps=Gaps(rows, others), remarks=remarks)

@@ -49,7 +49,7 @@ def test_a_field_that_many_rows_of_the_whole_sample_lack_is_left_out(tmp_path, p
     sample = jsonl(tmp_path / "sample.jsonl", rows)
     found = printed(sample)
     assert found.source["fields"] == ["kw", "temp"] and found.source["missing"] == "skip"
-    assert found.says("left out of x: charge: empty in 1,250 of 4,000 rows, which would be skipped")
+    assert found.says("left out of x: charge: empty in 1,250 of 4,000 rows, which would be skipped; --missing skip keeps it")
     assert "# dlq | skip | hold | mean; 1 of 4,000 rows lack a number" in found.text
     held = tmp_path / "held.toml"
     assert command("init", held, "--sample", sample, "--missing", "hold") == 0
