@@ -176,7 +176,7 @@ def topics() -> str:
         "alarms": "with `[drift] false_alarms` or `[alarms]`: a record when an alarm is raised, and one when it ends",
         "bouts": "with `[bouts]`: an activity from its start to its end, when no label can change it any more",
         "forecasts": "with `[forecast]`: what each row's columns will be, with intervals and the naive forecast",
-        "dlq": "records that could not be used, untouched, with headers that say why",
+        "dlq": "records that could not be used, unchanged, with headers that give the reason",
         "state": "compacted: every key's newest snapshot",
     }
     for role, record in RECORDS.items():
