@@ -19,6 +19,8 @@ from typing import Any, ClassVar, TypeVar
 import numba
 import numpy as np
 from numba.core.caching import FunctionCache, UserProvidedCacheLocator
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import CPUDispatcher
 from numba.extending import overload
 from numba.np import arrayobj
 
@@ -65,22 +67,61 @@ def _kept(loop: Loop, *, counts: bool) -> Loop:
 def _compiled(loop: Loop, counts: bool, *, cache: bool) -> Loop:
     # No loop is called by its address as a C function.
     made = numba.njit(nogil=True, fastmath=False, error_model="numpy", _nrt=counts, no_cfunc_wrapper=True)(loop)
+    if isinstance(made, CPUDispatcher):  # with NUMBA_DISABLE_JIT it is the loop itself
+        made.__class__ = LoopDispatcher
     if cache:
         made._cache = LoopCache(loop)
     return made  # type: ignore[no-any-return]
+
+
+def _has_wrapper(result: Any) -> bool:
+    return bool(result.library.get_pointer_to_function(result.fndesc.llvm_cpython_wrapper_name))
+
+
+class LoopDispatcher(CPUDispatcher):  # type: ignore[misc]
+    """A loop that only loops call gets no wrapper for Python, which takes a tenth of all compilation.
+
+    Where Python calls a loop that has none, the loop is compiled again, with one.
+    """
+
+    _by_loop = False  # changes under the compiler's lock: the loop that calls this one is being compiled
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        self._by_loop = True
+        try:
+            return super().get_call_template(args, kws)
+        finally:
+            self._by_loop = False
+
+    def compile(self, sig: Any) -> Any:
+        with global_compiler_lock:
+            if not self._by_loop and sig in self.overloads and not _has_wrapper(self.overloads[sig]):
+                del self.overloads[sig]
+            self._compiler.targetoptions["no_cpython_wrapper"] = self._by_loop
+            self._cache.wrapper = not self._by_loop
+            return super().compile(sig)
+
+    def add_overload(self, cres: Any) -> None:
+        """Python finds only results with a wrapper."""
+        if _has_wrapper(cres):
+            super().add_overload(cres)
+        else:
+            self.overloads[tuple(cres.signature.args)] = cres
 
 
 class LoopCache(FunctionCache):  # type: ignore[misc]
     """Loops on disk. Where the disk is full they are not kept; where a crash cut a file short they are compiled again."""
 
     warned = damaged = False
+    wrapper = True  # whether Python calls what is loaded
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            return super().load_overload(sig, target_context)
+            found = super().load_overload(sig, target_context)
         except Exception:  # noqa: BLE001 - whatever the bytes of a damaged file give
             self.damaged = True
             return None
+        return None if found is not None and self.wrapper and not _has_wrapper(found) else found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
