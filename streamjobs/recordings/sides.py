@@ -5,6 +5,7 @@ equal or about opposite. The cosine between the two, over people and activities,
 """
 
 import math
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from streamjobs.settings.paths import column_path
 NAMES = ("side", "arm", "wrist", "hand", "leg", "foot", "ankle", "pocket")
 Array = NDArray[Any]
 CLEAR, DEVIATIONS = 0.4, 3.0  # a cosine below -CLEAR, and so many deviations of noise below 0: the sign changes
+MOST_HELD, SPAN = 20_000, 10.0  # samples of a person that wait for a label; seconds that one label is of, at most
 
 
 class Mirror(NamedTuple):
@@ -31,7 +33,10 @@ class Mirror(NamedTuple):
 class Sides:
     """Sums over samples by person, activity and side. field: the column with the side; fields: the numbers of x."""
 
-    def __init__(self, field: str, fields: Sequence[str]) -> None:
+    def __init__(self, field: str, fields: Sequence[str], time: str | None = None, second: float = 1.0) -> None:
+        """time: column with the time of samples and of labels that come later; second: in its unit."""
+        self._time, self._span = None if time is None else column_path(time), SPAN * second
+        self._held: dict[object, deque[tuple[float, dict[str, Any]]]] = defaultdict(lambda: deque(maxlen=MOST_HELD))
         self.field, self.fields = field, list(fields)
         self._side, self._numbers = column_path(field), [column_path(name) for name in fields]
         self._sums: dict[tuple[str, object, object], list[float]] = {}
@@ -48,6 +53,20 @@ class Sides:
         for n, value in enumerate(values):
             sums[n] += value
         sums[-1] += 1
+
+    def hold(self, row: dict[str, Any], person: object) -> None:
+        """A sample, until its label comes."""
+        time = None if self._time is None else self._time.find(row)
+        if isinstance(time, float | int):
+            self._held[person].append((time, row))
+
+    def label(self, row: dict[str, Any], person: object, activity: object) -> None:
+        """A label that came later, of the samples up to its time."""
+        held, time = self._held[person], None if self._time is None else self._time.find(row)
+        while held and isinstance(time, float | int) and held[0][0] <= time:
+            at, sample = held.popleft()
+            if at > time - self._span:
+                self.add(sample, person, activity)
 
     def mirror(self) -> Mirror | None:
         """None if there are not two sides."""

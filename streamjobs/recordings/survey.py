@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from streamjobs.recordings.columns import plain_name
-from streamjobs.recordings.files import recordings_of, rows_of
+from streamjobs.recordings.files import SECONDS, recordings_of, rows_of
 from streamjobs.recordings.guess.columns import MOST_CLASSES
 from streamjobs.recordings.guess.keys import names_id
 from streamjobs.recordings.guess.result import Guess, windowed
@@ -49,15 +49,17 @@ def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
         found = [(one.name, one.rows(how, wanted)) for one in recordings_of(path, how)]
     for name, rows in found:
         for row in rows:
-            label = label_of.find(row)
+            label, person = label_of.find(row), name if key_of is None else key_of.find(row)
             if label is ABSENT or label is None or label == "":
+                if sides is not None:
+                    sides.hold(row, person)
                 continue
             classes.add(label)
             if len(classes) > MOST_CLASSES:
                 return guessed
-            person = name if key_of is None else key_of.find(row)
             people.add(person)
             if sides is not None:
+                sides.label(row, person, label)
                 sides.add(row, person, label)
     because, known = dict(guessed.because), len(people - {ABSENT, None, ""})
     for what, count in (("label", len(classes)), ("key", known)):
@@ -144,7 +146,8 @@ def _sides(guessed: Guess) -> Sides | None:
     if not guessed.fields or "fields" in guessed.choose:
         return None
     name = next((one for one in guessed.left_out if plain_name(one) in NAMES), None)
-    return None if name is None else Sides(name, guessed.fields)
+    late = guessed.time if guessed.wait is not None and not guessed.written else None
+    return None if name is None else Sides(name, guessed.fields, late, 1 / SECONDS[guessed.time_unit])
 
 
 def _mirrored(guessed: Guess, mirror: Mirror) -> Guess:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from streamjobs.job_files import load_job, read_table
+from tests.commands.jobs import jsonl
 from tests.recordings.init_told import as_csv
 
 PEOPLE, ACTIVITIES = 5, 3
@@ -25,8 +26,18 @@ def _made(sides, own_side=False):
     return made
 
 
-def test_the_columns_that_change_their_sign_are_mirrored(tmp_path, printed):
-    found = printed(as_csv(tmp_path / "a.csv", _made(("left", "right"))))
+def _late(table):
+    """The labels of every fifth sample two seconds later, in records of their own."""
+    rows = [(row["ts"], 0, {name: value for name, value in row.items() if name != "activity"}) for row in table]
+    labels = [(row["ts"] + 2, 1, {name: row[name] for name in ("person", "ts", "activity")}) for row in table[::5]]
+    return [row for *_, row in sorted([*rows, *labels], key=lambda one: one[:2])]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_the_columns_that_change_their_sign_are_mirrored(tmp_path, printed, late):
+    table = _made(("left", "right"))
+    found = printed(jsonl(tmp_path / "a.jsonl", _late(table)) if late else as_csv(tmp_path / "a.csv", table))
+    assert ("labels" in read_table(found.file)) is late
     mirror = load_job(found.file, {}).window.mirror
     assert (mirror.field, mirror.when, mirror.columns) == ("pocket", "left", ["ax"])
     assert found.says("pocket: where the sensor is worn, 'left' or 'right': [window] mirror changes the signs of 'ax'")
