@@ -121,7 +121,7 @@ def details_of(job: Job, entry: Entry, states: dict[str, Any], names: list[str],
         "offsets": {f"{topic}[{partition}]": offset for (topic, partition), offset in offsets.items()},
         "ls_error_over": mean[1] if mean is not None else None,
         "classes": {name: int(labelled[c]) for c, name in enumerate(names) if c < len(labelled)},
-        "drift": {name: _scalars(states[name]) for name in _watching(job)},
+        "drift": {name: _watched(states[name]) for name in _watching(job)},
         "bandwidths": bandwidths(states),
         "prototypes": {one.part: len(getattr(one.state, one.field)) for one in stored_samples(job, states)},
         "stages": {name: job.described.get(name, "") for name in states},
@@ -157,6 +157,19 @@ def _field(stage: str, name: str, content: Any) -> Field:
 
 def _scalars(state: Any) -> dict[str, Any]:
     return {name: finite_or_none(value) for name, value in state_fields(state) if np.asarray(value).ndim == 0}
+
+
+def _watched(state: Any) -> dict[str, Any]:
+    """As `_scalars`; `opened` is 0 unless an alarm is open.
+
+    >>> Chart = NamedTuple("Chart", [("seen", int), ("opened", int)])
+    >>> _watched(Chart(7, 3)), _watched(Chart(7, (1 << 32) + 3))
+    ({'seen': 7, 'opened': 3}, {'seen': 7, 'opened': 0})
+    """
+    from algorithms.drift.ranked import CLOSED
+
+    found = _scalars(state)
+    return found | ({"opened": 0} if found.get("opened", 0) >= CLOSED else {})
 
 
 def finite_or_none(value: Any) -> Any:
