@@ -135,6 +135,10 @@ def test_a_missing_broker_is_one_line_and_code_3(tmp_path, capsys, monkeypatch):
     ("words", "said"),
     [
         (["chekc"], "Did you mean 'check'?"),
+        (
+            ["forecast", "tune"],
+            "[forecast] is a section of the job file; 'streamjobs tune' and 'replay' try it on a recording",
+        ),
         (["check"], "Missing argument"),
         (["check", "nowhere.toml"], "nowhere.toml: cannot be read"),
         (["replay", "job.toml"], "--input"),

@@ -76,9 +76,12 @@ def without_secrets(section: BaseModel) -> dict[str, Any]:
 
 
 def typed_as_option(error: Exception) -> str:
-    """Where the job file has what was typed as an option, as a sentence; "" for other errors."""
+    """Where the job file has what was typed as an option or a command, as a sentence; "" for other errors."""
     from streamjobs.settings.sections import Settings
 
+    command = str(error).partition("No such command '")[2].partition("'")[0]
+    if command in Settings.model_fields:
+        return f" [{command}] is a section of the job file; 'streamjobs tune' and 'replay' try it on a recording."
     name = getattr(error, "option_name", "").lstrip("-").replace("-", "_")
     if not name or getattr(error, "possibilities", None):
         return ""
