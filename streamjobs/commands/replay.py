@@ -105,7 +105,8 @@ def replay(
     expected = None
     if expect is not None:
         is_topics = expect == "topics"
-        expected = from_topics(job.settings.broker, job.sinks) if is_topics else from_files(Path(expect), list(job.sinks))
+        broker, topic = job.settings.broker, job.settings.source.topic
+        expected = from_topics(broker, job.sinks, topic) if is_topics else from_files(Path(expect), list(job.sinks))
     scores = scores_of(job) if score else None
     compile_loops(job)
     run, progress = Replay(job, pooled=pool), Progress(job.task)

@@ -117,8 +117,8 @@ def of_topics(broker: BrokerSection, topics: Mapping[str, str]) -> RowsOf:
             raise ConfigError(not_sent(sink, topics, "plot"))
         found, seen = [], set()
         for record in topic_records(broker, topics[sink]):
-            identity = dict(record.headers)["streamjobs-id"]
-            if identity not in seen and record.value is not None:
+            identity = dict(record.headers).get("streamjobs-id")  # None: not an output
+            if identity is not None and identity not in seen and record.value is not None:
                 seen.add(identity)
                 found.append(msgspec.json.decode(record.value))
         return found

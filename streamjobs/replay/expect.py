@@ -88,8 +88,11 @@ def from_files(path: Path, sinks: list[str]) -> Expected:
     return Expected(recorded, str(path))
 
 
-def from_topics(broker: BrokerSection, topics: dict[str, str]) -> Expected:
-    """Outputs that a worker sent to its topics (sink -> topic), without repeats after a crash. Raises SetupError."""
+def from_topics(broker: BrokerSection, topics: dict[str, str], source: str) -> Expected:
+    """Outputs that a worker sent to its topics (sink -> topic), without repeats after a crash. Raises SetupError.
+
+    source: the input. Records of jobs with another input, and of no job, are left out.
+    """
     from streamjobs.kafka.reader import topic_records
 
     recorded: Recorded = {}
@@ -97,6 +100,8 @@ def from_topics(broker: BrokerSection, topics: dict[str, str]) -> Expected:
         recorded[sink] = keys = defaultdict(list)
         seen = set()  # ids
         for record in topic_records(broker, topic):
+            if not dict(record.headers).get("streamjobs-id", b"").startswith(source.encode()):
+                continue
             line = json.loads(line_of(Output(sink, record.key, record.value, record.timestamp, list(record.headers))))
             if line["id"] not in seen:
                 seen.add(line["id"])

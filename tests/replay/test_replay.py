@@ -9,13 +9,16 @@ import pytest
 
 from streamjobs.core.advance import advance
 from streamjobs.core.live.live import Live
-from streamjobs.core.messages import Output
+from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import MismatchError
 from streamjobs.job_files import job_of
+from streamjobs.kafka import reader
+from streamjobs.notebook.tables import of_topics
 from streamjobs.recordings.files import records_of
 from streamjobs.replay import engine
-from streamjobs.replay.expect import Expected
+from streamjobs.replay.expect import Expected, from_topics
 from streamjobs.replay.writing import line_of
+from streamjobs.settings.broker import BrokerSection
 from tests.commands.jobs import JOB, as_csv, as_npz, as_parquet, command, job_file, jsonl, rows
 
 SINKS = ("features", "predictions", "drift", "dlq")
@@ -171,6 +174,15 @@ def test_a_missing_or_an_extra_output_ends_with_code_4(tmp_path, recording, whic
     file.write_text("".join(lines[:-1] if which == "missing" else [*lines, lines[-1]]))
     assert replay(job, recording, "--expect", tmp_path / "out") == 4
     assert "mismatch: drift of key" in capsys.readouterr().err
+
+
+def test_records_of_others_in_the_topics_of_a_worker_are_left_out(monkeypatch):
+    own, other = ([("streamjobs-id", f"{topic}-0-5".encode())] for topic in ("imu", "phone"))
+    found = [Stored("imu.drift", 0, n, 0, b"p0", b'{"seq":%d}' % n, headers) for n, headers in enumerate((other, own, []))]
+    monkeypatch.setattr(reader, "topic_records", lambda *_: found)
+    broker = BrokerSection(url="kafka://localhost:1")
+    assert from_topics(broker, {"drift": "imu.drift"}, "imu").recorded == {"drift": {"p0": [{"seq": 1}]}}
+    assert of_topics(broker, {"drift": "imu.drift"})("drift") == [{"seq": 0}, {"seq": 1}]
 
 
 def test_expected_outputs_may_interleave_keys_differently(tmp_path, recording):
