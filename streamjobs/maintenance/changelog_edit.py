@@ -84,7 +84,8 @@ def require_no_workers(settings: Settings) -> None:
     if count:
         raise SetupError(
             f"job {settings.job.name}: {count} {'worker is' if count == 1 else 'workers are'} running; nothing was changed. "
-            f"Stop them first; a killed worker counts until its session of {settings.broker.session_timeout:g} s times out."
+            "Stop them first. A worker that was killed, or has an instance_id, counts until its own session_timeout is over "
+            f"({settings.broker.session_timeout:g} s here)."
         )
 
 
