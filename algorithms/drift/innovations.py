@@ -7,6 +7,7 @@ Readings: features are z of every column, then its forecast. They are NaN until 
 The first row after a pause (AFTER_PAUSE) has no z; the next ones are forecast from its level, as after a jump (WILD).
 z is 0 after STAND repeats of a value, and of an error below LEAST deviations of the column, which 1.2533 s does not fall
 below. Its size is at most FIRST where a column had no error before.
+Without `repeats`, STAND repeats of a value teach no scale: of rare counts, s would fall to 0 between two of them.
 Where a cycle has no noise, errors are the same in each: ranks would see each change of their last digits.
 """
 
@@ -58,6 +59,7 @@ class Innovations(Learner):
     foresees: ClassVar[bool] = True
 
     memory: Annotated[int, "1 or more"] = 100  # rows of the scale of errors
+    repeats: bool = True  # rows at which a column stands teach the scale
 
     def width_for(self, dim: int) -> int:
         return 2 * dim
@@ -68,11 +70,11 @@ class Innovations(Learner):
         return InnovationsState(*start, P, np.zeros(dim), 0)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        _loop(tuple(work), slots, X, learn, out.features, float(self.memory))
+        _loop(tuple(work), slots, X, learn, out.features, float(self.memory), self.repeats)
 
 
 @compiled
-def _loop(work, slots, X, learn, features, memory):
+def _loop(work, slots, X, learn, features, memory, repeats):
     all_lags, all_level, all_weights, all_P, all_scale, seen, _ = work
     z, room = np.empty(SIZE), np.empty((SIZE + 4, SIZE))
     dim = X.shape[1]
@@ -105,7 +107,7 @@ def _loop(work, slots, X, learn, features, memory):
                     _go_on(value, expected, lags)
                 else:
                     lagged_rls.learn(value, rows + 1, lags, level, weights, P, z, room)
-                if rows >= LAGS:
+                if rows >= LAGS and (repeats or not stands):
                     errors, size = rows - LAGS + 1, abs(error)
                     if errors > CUT_FROM and scale > 0.0:
                         size = min(size, CUT * scale)

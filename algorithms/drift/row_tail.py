@@ -7,7 +7,8 @@ about what a column exceeds in 5 and in 1 of a hundred rows. A row's value is th
 with e = min(1, EVEN / log(b / a)) beyond b, so that a column with a heavy tail does not hide among others.
 P(value > u + y) = share (1 + xi y / sigma)^(-1 / xi), and an alarm is what exceeds the limit, where this is 1 / c.
 Cost of a row: O(d), and every EVERY rows O(kept).  State: 2 d + 10 numbers, and kept float32.
-Departs from the source: the shape is LEAST_SHAPE or more, because fifty exceedances do not show that a tail is light.
+Departs from the source: the shape is LEAST_SHAPE or more, because fifty exceedances do not show that a tail is light, and
+sigma is `narrowest` u or more: rare counts are nearly all alike, so that sigma is about 0, however often larger ones come.
 A row beyond the limit enters the latest rows as the limit, so that one wild row hides no other and many are learned.
 A wild row raises no alarm where OFTEN alike came in c rows: its chance is above 1 / c. The largest |x_i| of each is at least
 1 / LARGER of its largest, and at most SMALLER times its |x_i| of that column. Notes of the NOTED latest are behind the
@@ -83,6 +84,7 @@ class RowTail(Detector):
     least: int = 300  # of them, before the first verdict
     ends: Annotated[int, "1 or more"] = 20  # rows within the limit that end an alarm
     hold: Annotated[int, "1 or more"] = 500  # most rows an alarm stays open, then all is learned again
+    narrowest: Annotated[float, "0 or more"] = 0.0  # least size of the tail, as a share of its level
 
     def check(self) -> None:
         require(self, "least", 20 <= self.least <= self.kept, f"20 to kept ({self.kept})")
@@ -100,12 +102,14 @@ class RowTail(Detector):
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         most = max(int(SHARE * self.kept), LEAST_EXCEEDANCES) + 1
-        _loop(tuple(work), slots, X, learn, out.features, float(self.rows_between), self.least, self.ends, self.hold, most)
+        fits = most, float(self.narrowest)
+        _loop(tuple(work), slots, X, learn, out.features, float(self.rows_between), self.least, self.ends, self.hold, fits)
 
 
 @compiled
-def _loop(work, slots, X, learn, features, rows_between, least, ends, hold, most):
+def _loop(work, slots, X, learn, features, rows_between, least, ends, hold, fits):
     all_usual, all_latest, held, oldest, all_tail, quiet, opened, seen, _ = work
+    most, narrowest = fits
     top = np.empty(most)
     for n in range(len(X)):
         key, x = slots[n], X[n]
@@ -156,7 +160,7 @@ def _loop(work, slots, X, learn, features, rows_between, least, ends, hold, most
             held[key], oldest[key] = 0, 0
         _remember(latest, room, held, oldest, key, min(value, limit))
         if held[key] >= least and (value > limit or seen[key] % EVERY == 0 or held[key] == least):
-            _fit(latest, min(held[key], room), top, tail)
+            _fit(latest, min(held[key], room), top, tail, narrowest)
         opened[key] = opened[key] + 1 if still_open else 0
         quiet[key] = 0 if not still_open else ends if wild else quiet[key] - 1
 
@@ -234,7 +238,7 @@ def _mean(latest, held):
 
 
 @compiled
-def _fit(latest, held, top, tail):
+def _fit(latest, held, top, tail, narrowest):
     """The tail of the first `held` values; top: to work in."""
     count, many = 0, min(max(int(SHARE * held), LEAST_EXCEEDANCES) + 1, top.size)
     for i in range(held):
@@ -255,4 +259,4 @@ def _fit(latest, held, top, tail):
     shape = LEAST_SHAPE
     if mean > 2.0 * weighted:
         shape = min(max(2.0 - mean / (mean - 2.0 * weighted), LEAST_SHAPE), MOST_SHAPE)
-    tail[0], tail[1], tail[2], tail[3] = level, mean * (1.0 - shape), shape, exceed / held
+    tail[0], tail[1], tail[2], tail[3] = level, max(mean * (1.0 - shape), narrowest * level), shape, exceed / held

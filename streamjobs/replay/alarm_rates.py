@@ -117,7 +117,8 @@ def ways(settings: Settings, predicts: bool) -> list[Way]:
     stated, extractor = own.false_alarms or STATED, own.extractor
     found = [Way("the job's own", own, own.false_alarms is not None)] if settings.drift is not None else []
     for several, cycle in ((TOGETHER, own.cycle), (WITHOUT_RHYTHM, None)):
-        drift = DriftSection(watch=list(several), learn=own.learn, cycle=cycle, false_alarms=stated, idle=own.idle)
+        usual = {"learn": own.learn, "counts": own.counts, "false_alarms": stated, "idle": own.idle}
+        drift = DriftSection.model_validate({"watch": list(several), "cycle": cycle} | usual)
         found.append(Way(", ".join(several), drift, True))
     for watch in ("columns", "ls_error", *(("loss",) if predicts else ())):
         follows = {"extractor": extractor} if watch == "ls_error" else {}

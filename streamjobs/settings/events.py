@@ -43,6 +43,7 @@ class DriftSection(Section):
         le=100_000,
     )
     cycle: int | None = optional("rows of a day or other cycle, for innovations; absent: 300", ge=COMPARED, le=10_000)
+    counts: bool = setting(False, "for innovations and rows: some columns are counts that are mostly 0")
     daily: bool = setting(False, "watch deviations from the same time on the days before")
     beside: list[str | dict[str, Any]] = setting(
         [],

@@ -17,6 +17,7 @@ FORESEEN = ("innovations", "rows")  # watches of what a forecast did not foresee
 WITHOUT_RHYTHM = ("columns", "rows")  # for rows of which a forecast learns slowly, such as rare counts and smooth waves
 OF_ROWS = "row_tail"
 SOON = {"name": OF_COLUMNS, "learn": 300, "shares": True}  # the chart of innovations, and of columns next to them
+NARROWEST = 0.06  # of rare counts the share is .02 to .05, of other rows above it (seeds 4000 and later)
 HOLD = 500  # rows of an alarm, at most; or `learn`, because a lasting level is normal after it if so many rows were in it
 _PER_ROWS = re.compile(r"^(\d+(?:\.\d+)?) per (\d+) rows$")
 _PER_TIME = re.compile(r"^(\d+(?:\.\d+)?) ?/ ?(min|h|day|week)$")
@@ -67,7 +68,7 @@ def _given(drift: DriftSection, watch: str) -> str | dict[str, Any]:
     if drift.reference is not None:
         return STANDING_OF_COLUMNS if watch == "columns" else STANDING
     if watch == "rows":
-        return OF_ROWS
+        return OF_ROWS if not drift.counts else {"name": OF_ROWS, "narrowest": NARROWEST}
     learn = {} if drift.learn is None else {"learn": drift.learn}
     if watch == "innovations" or (watch == "columns" and set(FORESEEN) & set(drift.watch_names)):
         cycle = {"reference": drift.cycle, "least": drift.cycle} if drift.cycle and watch == "innovations" else {}

@@ -279,6 +279,10 @@ def test_numbers_too_small_for_what_is_kept_raise_no_alarm() -> None:
         ({"watch": "columns", "reference": "first 400 rows", "learn": 600}, "reference sets the normal rows; remove learn."),
         ({"watch": "rows", "learn": 600}, "learn is for watch 'columns' and 'innovations'; remove it."),
         ({"watch": "columns", "cycle": 600}, "cycle is for watch 'innovations' with the usual detector; remove cycle"),
+        (
+            {"watch": "columns", "counts": True},
+            "counts is for watch 'innovations' and 'rows' with the usual detector; remove counts",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_with_one_sentence(drift: dict, sentence: str) -> None:
@@ -324,6 +328,25 @@ def test_a_level_that_follows_a_lasting_one_is_found_though_the_charts_learn_fro
     X[2000:, 1] += 4.0
     starts = [alarm["start"] - START for alarm in told_of(X, learn=600) if alarm["open"] and alarm["watch"] == "columns"]
     assert len(starts) == 2 and 0 <= starts[0] - 1200 < 30 and 0 <= starts[1] - 2000 < 100, starts
+
+
+def test_rare_counts_of_two_are_no_wild_rows_and_a_large_count_is_found() -> None:
+    """Between two counts the scale of errors fell to 0, so that no later one was far out. Rows that repeat are idle."""
+    false, found = [], []
+    for counts in (False, True):
+        _, _, watch = composition_of(settings(drift=THREE | {"counts": counts}, **PLAIN)).watches
+        alarms = []
+        for seed in range(4308, 4316):
+            rows = np.random.default_rng([seed, 3]).poisson(0.05, (20_000, 3)).astype(float)
+            same, run = np.r_[False, (rows[1:] == rows[:-1]).all(axis=1)], np.arange(len(rows))
+            rows = rows[run - np.maximum.accumulate(np.where(same, 0, run)) <= 10]
+            rows[-1] = [10.0, 0.0, 0.0]
+            _, out = watch.learner.run(watch.learner.init(dim=3, targets=0, seed=0), rows)
+            _, out = watch.detector.run(watch.detector.init(dim=3, targets=0, seed=0), out.features[:, :3].copy())
+            alarms.append(out.features[:, ALARM] == 1)
+        false.append(sum(int(each[:-1].sum()) for each in alarms))
+        found.append(sum(bool(each[-1]) for each in alarms))
+    assert found[0] < found[1] == 8 and false[1] < false[0] / 4, (false, found)
 
 
 def test_errors_that_grow_with_the_hour_alarm_on_the_first_days_unless_cycle_names_their_rows() -> None:

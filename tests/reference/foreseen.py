@@ -24,17 +24,17 @@ class Column:
         weights = np.linalg.lstsq(self.Z * root[:, None], self.y * root, rcond=None)[0]
         return self.mean + spread * float(np.clip(weights @ z, -8, 8)), z
 
-    def learn(self, x: float, error: float, z: Array, memory: int, wild: bool) -> None:
+    def learn(self, x: float, error: float, z: Array, memory: int, wild: bool, teaches: bool) -> None:
         spread, mean, rows = np.sqrt(self.variance), self.mean, len(self.values) + 1
         if wild:
-            self.size(error, rows - 16, memory)
+            self.size(error, rows - 16, memory, teaches)
             self.values = [value + error for value in self.values] + [x]
             return
         if rows > 16:
             self.Z = np.vstack([self.Z, z])
             self.y = np.r_[self.y, np.clip((x - mean) / spread, -8, 8)]
             self.kept = np.r_[0.999 * self.kept, 1.0]
-            self.size(error, rows - 16, memory)
+            self.size(error, rows - 16, memory, teaches)
         gap = np.clip(x - mean, -8 * spread, 8 * spread) if rows > 30 else x - mean
         rate = max(1 / rows, 1 / 1000)
         self.mean += rate * gap
@@ -46,31 +46,32 @@ class Column:
             self.Z[:, :16] = (spread * self.Z[:, :16] - (self.mean - mean) * constant[:, None]) / now
         self.values.append(x)
 
-    def size(self, error: float, errors: int, memory: int) -> None:
+    def size(self, error: float, errors: int, memory: int, teaches: bool) -> None:
+        if not teaches:
+            return
         size = min(abs(error), 8 * self.scale) if errors > 30 and self.scale > 0 else abs(error)
         self.scale += max(1 / errors, 1 / memory) * (size - self.scale)
 
 
-def innovations(X: Array, *, memory: int) -> Array:
+def innovations(X: Array, *, memory: int, repeats: bool = True) -> Array:
     """(n, 2 dim): errors in deviations, then forecasts; NaN for 32 rows."""
     columns, features = [Column() for _ in range(X.shape[1])], np.full((len(X), 2 * X.shape[1]), np.nan)
     for n, x in enumerate(X):
         for i, column in enumerate(columns):
             expected, z = column.forecast()
-            wild = False
+            wild, stands = False, column.values[-4:] == 4 * [float(x[i])]
             if n >= 32:
-                repeats = column.values[-4:] == 4 * [float(x[i])]
                 least = 0.001 * np.sqrt(column.variance)
                 unit = max(np.sqrt(np.pi / 2) * column.scale, least)
                 error = np.round(16 * (x[i] - expected) / unit) / 16
-                features[n, i] = 0.0 if repeats or abs(x[i] - expected) < least else error
+                features[n, i] = 0.0 if stands or abs(x[i] - expected) < least else error
                 features[n, X.shape[1] + i] = expected
                 wild = column.scale > 0 and abs(x[i] - expected) > 20 * unit
-            column.learn(float(x[i]), float(x[i] - expected), z, memory, wild)
+            column.learn(float(x[i]), float(x[i] - expected), z, memory, wild, repeats or not stands)
     return features
 
 
-def row_tail(X: Array, *, rows_between: float, kept: int, least: int, ends: int, hold: int) -> Array:
+def row_tail(X: Array, *, rows_between: float, kept: int, least: int, ends: int, hold: int, narrowest: float = 0.0) -> Array:
     """(n, 22) as of `column_chart`."""
     told = np.full((len(X), 22), np.nan)
     latest: list[float] = []
@@ -116,7 +117,7 @@ def row_tail(X: Array, *, rows_between: float, kept: int, least: int, ends: int,
             weighted = float(np.mean(over * (np.arange(many) + 0.35) / many))
             mean = float(over.mean())
             shape = float(np.clip(2 - mean / (mean - 2 * weighted), 0.2, 0.5)) if mean > 2 * weighted else 0.2
-            size = mean * (1 - shape)
+            size = max(mean * (1 - shape), narrowest * level)
         quiet = (ends if wild else quiet - 1) if stays else 0
         opened = opened + 1 if stays else 0
     return told

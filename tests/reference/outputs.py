@@ -289,6 +289,6 @@ def innovations(X: Array, Y: Array, **settings: Any) -> Outputs:
     return {"features": foreseen.innovations(X, **settings)}
 
 
-@slow_reference("row_tail", rows_between=50.0, kept=40, least=25, ends=3, hold=5)
+@slow_reference("row_tail", rows_between=50.0, kept=40, least=25, ends=3, hold=5, narrowest=0.15)
 def row_tail(X: Array, Y: Array, **settings: Any) -> Outputs:
     return {"features": foreseen.row_tail(X, **settings)}

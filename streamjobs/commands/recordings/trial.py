@@ -261,12 +261,16 @@ def worth_leaving_out(ways: Sequence[tuple["Guess", Trial]]) -> int:
     return best
 
 
-def _of_list(drift: "DriftSection", watch: str | Sequence[str], guessed: "Guess") -> dict[str, int | None]:
-    """Settings that [drift] has with a list of watches only. drift: of the file; without its `daily`, a day is a cycle."""
+def _of_list(drift: "DriftSection", watch: str | Sequence[str], guessed: "Guess") -> dict[str, int | bool | None]:
+    """Settings that [drift] has with some watches only. drift: of the file; without its `daily`, a day is a cycle."""
     from streamjobs.recordings.guess.result import cycle_of
 
     learn = None if isinstance(watch, str) else drift.learn
-    return {"learn": learn, "cycle": cycle_of(guessed, watch) if drift.daily else None}
+    return {
+        "learn": learn,
+        "cycle": cycle_of(guessed, watch) if drift.daily else None,
+        "counts": drift.counts and not isinstance(watch, str),
+    }
 
 
 def _watches(drift: "DriftSection", tried: Sequence[Tried], several: bool) -> Iterator[tuple[str | Sequence[str], bool]]:

@@ -39,7 +39,8 @@ def watches_of(settings: Settings, learners: Mapping[str, Learner], model: str) 
         if watch == "columns":
             watches.append(Watch("columns", watch, None, learners[role], "", stage))
         elif watch in FORESEEN:
-            watches.append(Watch(watch, watch, learner_from("innovations", {}), learners[role], INNOVATIONS, stage))
+            forecasts = learner_from("innovations", {"repeats": False} if drift.counts else {})
+            watches.append(Watch(watch, watch, forecasts, learners[role], INNOVATIONS, stage))
         elif drift.extractor is None or watch == "loss":
             watches.append(Watch(model, watch, None, learners[role], "", stage))
         else:

@@ -42,6 +42,11 @@ def drift_contradictions(
         yield from _learn(drift)
     if drift.cycle is not None and (drift.detector is not None or "innovations" not in drift.watch_names):
         yield "drift.cycle", "cycle is for watch 'innovations' with the usual detector; remove cycle, or change these."
+    if drift.counts and (drift.detector is not None or not set(FORESEEN) & set(drift.watch_names)):
+        yield (
+            "drift.counts",
+            "counts is for watch 'innovations' and 'rows' with the usual detector; remove counts, or change these.",
+        )
     if drift.reference is not None and (foreseen := next(iter(set(FORESEEN) & set(drift.watch_names)), None)):
         yield "drift.watch", f"watch {foreseen!r} keeps learning what is normal; remove reference, or watch 'columns'."
     elif drift.reference == POPULATION:
