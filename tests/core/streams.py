@@ -3,13 +3,11 @@
 import json
 
 import numpy as np
-import pytest
 
 from algorithms import LEARNERS
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
-from streamjobs.core.live.new_keys import NewKeys
 from streamjobs.core.messages import Output, Stored
 from streamjobs.settings.learners import PREDICTING
 from streamjobs.settings.sections import Settings
@@ -69,11 +67,8 @@ class Worker:
         self.store.update(self.live.snapshots())
 
     def crash(self) -> None:
-        """Everything that was not stored is gone. What new keys of the same job begin with takes half of the time: once."""
-        with pytest.MonkeyPatch.context() as patch:
-            if self.live.job is self.job:
-                patch.setattr(NewKeys, "of", lambda job, work, begin=self.live.new_keys: begin)
-            self.live = Live(self.job, self.store.get, **self.how)
+        """Everything that was not stored is gone."""
+        self.live = Live(self.job, self.store.get, **self.how)
 
 
 def values(outputs: list[Output]) -> list[tuple]:
