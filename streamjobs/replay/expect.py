@@ -5,6 +5,7 @@ the `id` of an output, and that of an alarm, as long as both records of the alar
 """
 
 import json
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -96,11 +97,12 @@ def from_topics(broker: BrokerSection, topics: dict[str, str], source: str) -> E
     from streamjobs.kafka.reader import topic_records
 
     recorded: Recorded = {}
+    of_source = re.compile(re.escape(source.encode()) + rb"(-\d+){2,3}")
     for sink, topic in topics.items():
         recorded[sink] = keys = defaultdict(list)
         seen = set()  # ids
         for record in topic_records(broker, topic):
-            if not dict(record.headers).get("streamjobs-id", b"").startswith(source.encode()):
+            if not of_source.fullmatch(dict(record.headers).get("streamjobs-id", b"")):
                 continue
             line = json.loads(line_of(Output(sink, record.key, record.value, record.timestamp, list(record.headers))))
             if line["id"] not in seen:

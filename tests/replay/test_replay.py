@@ -177,12 +177,14 @@ def test_a_missing_or_an_extra_output_ends_with_code_4(tmp_path, recording, whic
 
 
 def test_records_of_others_in_the_topics_of_a_worker_are_left_out(monkeypatch):
-    own, other = ([("streamjobs-id", f"{topic}-0-5".encode())] for topic in ("imu", "phone"))
-    found = [Stored("imu.drift", 0, n, 0, b"p0", b'{"seq":%d}' % n, headers) for n, headers in enumerate((other, own, []))]
+    own, other, near = ([("streamjobs-id", f"{topic}-0-5".encode())] for topic in ("imu", "phone", "imu-raw"))
+    found = [
+        Stored("imu.drift", 0, n, 0, b"p0", b'{"seq":%d}' % n, headers) for n, headers in enumerate((other, own, [], near))
+    ]
     monkeypatch.setattr(reader, "topic_records", lambda *_: found)
     broker = BrokerSection(url="kafka://localhost:1")
     assert from_topics(broker, {"drift": "imu.drift"}, "imu").recorded == {"drift": {"p0": [{"seq": 1}]}}
-    assert of_topics(broker, {"drift": "imu.drift"})("drift") == [{"seq": 0}, {"seq": 1}]
+    assert of_topics(broker, {"drift": "imu.drift"})("drift") == [{"seq": 0}, {"seq": 1}, {"seq": 3}]
 
 
 def test_expected_outputs_may_interleave_keys_differently(tmp_path, recording):

@@ -128,7 +128,7 @@ LEARN, BLOCKS = 600, 128  # rows that teach what is normal, where the sample all
 FEWER = "300 alarm sooner and find fewer small changes"
 DAILY = "daily = true  # deviations from the same time on the days before; the first alarms are on the third day\n"
 OF_CYCLE = "cycle = {}  # rows of a day: innovations are compared with those of all hours\n"
-COUNTS = "counts = true  # a column is often 0: rare counts raise no alarm\n"
+COUNTS = "counts = true  # a column is often 0: its usual counts raise no alarm\n"
 DAY, OF_DAY = 86_400.0, 96  # seconds; least rows of a day: with 24 it finds less on series of seeds 1 to 4
 LEAST_LEARN, LEARN_FROM = 60, 4  # rows, or this part of a key's, that teach the scale; chosen on fleets of seeds 1 to 3
 USUAL_LIMIT, SHORT_LIMIT = 10_000, 50_000  # rows from one false alarm to the next; of keys without days, which are many
@@ -202,7 +202,7 @@ def job_file_text(
             watch=json.dumps(watch),
             daily=(DAILY if daily else "") + (COUNTS if guessed.counts and not isinstance(watch, str) else ""),
             learn="" if isinstance(watch, str) else "{}  # {}\n".format(*learning(guessed, written)),
-            cycle=OF_CYCLE.format(day) if (day := result.cycle_of(guessed, watch)) and written.daily > daily else "",
+            cycle=OF_CYCLE.format(day) if written.daily and not daily and (day := result.cycle_of(guessed, watch)) else "",
             detector=SHORT.format(learn=max(LEAST_LEARN, short // LEARN_FROM), rows=short)
             if short and watch == "columns"
             else "",
