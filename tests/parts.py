@@ -85,7 +85,7 @@ PARTS = (
         "commands",
         ("tests/settings", "tests/recordings", "tests/replay", "tests/commands", "tests/process"),
         either=True,
-        within_seconds=1200,
+        within_seconds=1800,
     ),
     Part("worker", ("tests/kafka", "tests/worker", "tests/maintenance", "tests/schema_registry"), either=True),
     Part("fit", ("tests/fit",), either=True),
