@@ -191,7 +191,7 @@ def test_the_command_that_comes_next_works_as_it_is_printed(tmp_path, table, cap
     monkeypatch.setenv(*variable.split("="))
     assert command(*(str(tmp_path / "in.jsonl") if word == "RECORDINGS" else word for word in call)) == 0
     said = capsys.readouterr().out
-    assert "A new person" in said and "labels 20 windows late" in said
+    assert "These people: " in said and "labels 20 windows late" in said
 
 
 def test_records_without_times_are_scored_by_fit_because_no_label_can_be_late(tmp_path, table, capsys):
