@@ -1,6 +1,8 @@
 """`check`, `size`: a job file before it runs, and what its keys will need."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +11,7 @@ import typer
 
 from streamjobs.commands.console import AsJson, JobFile, compile_loops, job_of, moment, note, say, show, table
 from streamjobs.commands.recordings import options
-from streamjobs.errors import ConfigError, NothingLearned, SetupError
+from streamjobs.errors import ConfigError, NothingLearned, RecordError, SetupError
 from streamjobs.settings.types import UNIT_NAMES, many, readable
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ def check(
     from algorithms.common.cache_folder import cache_root
     from streamjobs.kafka.certificates import check_authority
     from streamjobs.kafka.secrets import exposed, unreadable
+    from streamjobs.recordings.survey import doubtful
     from streamjobs.settings.notes import notes
 
     job = job_of(job_file)
@@ -69,6 +72,7 @@ def check(
             job, sample, key, time_column, options.how_of(separator, decimal, key_from, key_is, start)
         )
         advice += filter(None, [result["sample"].pop("unlike")])
+        advice += doubtful(result["sample"]["labels"])
         advice += _unread_times(job, sample, time_column, result["sample"])
     if online:
         result |= _online(job, advice)
@@ -171,6 +175,7 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
         "samples": len(decoded.owner),
         "keys": keys,
         "labelled": sum(label is not None for label in decoded.labels),
+        "labels": _names(decoded.labels) if job.most_names is not None else {},
         "time_unit": getattr(job.decode, "unit", None),  # that time_unit = "auto" is decided for
         "dead_letters": reasons,
         "first_error": str(decoded.errors[0][1]) if decoded.errors else None,
@@ -187,6 +192,17 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
             "scaled": [row.numbers for row in first.scaled],
         },
     }
+
+
+def _names(labels: Sequence[object]) -> dict[str, int]:
+    """The classes of labels that may be classes, with their counts."""
+    from streamjobs.core.decoding.labels import class_name
+
+    names = Counter[str]()
+    for label in labels:
+        with suppress(RecordError):  # of no label too
+            names[class_name(label)] += 1
+    return names
 
 
 def _unread_times(job: "Job", path: Path, time: str | None, sample: dict[str, Any]) -> Iterator[str]:
@@ -246,6 +262,7 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
     from algorithms import LEARNERS
     from streamjobs.commands.describe import stage_in_words
     from streamjobs.commands.recordings import topic_look
+    from streamjobs.recordings.survey import with_counts
 
     for sentence in result["advice"]:
         note(f"note: {sentence}")
@@ -274,6 +291,8 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
             f"{many(sample['samples'], 'sample')}, "
             f"{sample['labelled']:,} labelled, {many(sum(sample['dead_letters'].values()), 'dead letter')}"
         )
+        if sample["labels"]:
+            say(f"             labels: {with_counts(sample['labels'])}")
         if sample["time_unit"]:
             say(f"             times are in {UNIT_NAMES[sample['time_unit']]}, as the first time shows")
         if sample["first_error"]:

@@ -271,7 +271,7 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
     from streamjobs.commands.recordings.trial import LEAST
     from streamjobs.recordings.clocks import LATENESS, behind
     from streamjobs.recordings.profile import moments_of, profiled, profiled_rows
-    from streamjobs.recordings.survey import survey
+    from streamjobs.recordings.survey import of_labels, survey
     from streamjobs.recordings.tables import untold
 
     whole = True
@@ -280,7 +280,7 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
         surveyed = survey(sample.path, guessed, how)
         guessed, found = profiled(sample.path, surveyed, how, lambda rows: counted(rows, "rows of the sample read"))
     elif sample.topic is not None:
-        guessed, found = profiled_rows(sample.topic.rows, guessed, sample.topic.owners)
+        guessed, found = profiled_rows(sample.topic.rows, of_labels(sample.topic.rows, guessed), sample.topic.owners)
         whole = sample.topic.whole
         if sample.topic.mixed and guessed.key is not None and guessed.time is not None:
             keys, times = map(column_path(guessed.key).find, sample.topic.rows), map(moments_of(guessed), sample.topic.rows)
@@ -337,6 +337,7 @@ def _said(guessed: "Guess", missing: str | None) -> Iterator[str]:
     """The guess for people, a line for each thing they should look at. missing: the proposed [source] missing."""
     from streamjobs.commands.recordings.source_template import one_line
     from streamjobs.recordings.guess.result import by_kind
+    from streamjobs.recordings.survey import with_counts
 
     parts = []
     if "fields" not in guessed.choose:
@@ -352,6 +353,8 @@ def _said(guessed: "Guess", missing: str | None) -> Iterator[str]:
     parts += [f"{guessed.rate:g} Hz"] if guessed.rate else []
     if parts and guessed.rows:
         yield one_line(f"guessed from {many(guessed.rows, 'row')}: {'; '.join(parts)}. Check it in the file.")
+    if guessed.labels:
+        yield one_line(f"rows of each label: {with_counts(guessed.labels)}")
     if guessed.preset is not None:
         of = "the sample is" if guessed.rows else "records will be"
         yield f"{of} of {guessed.preset.tool}: preset {guessed.preset.name!r}"

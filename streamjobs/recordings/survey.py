@@ -2,7 +2,8 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.sides import NAMES, Mirror, Sides
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
+from streamjobs.settings.types import many
 
 _DATED = re.compile(r"(?:19|20)[0-9]{2}[-_.]?[0-9]{2}")  # a year and a month: parts of one stream
 MOST_SPELLINGS = 4  # of a label in a sentence
+MOST_LISTED = 32  # labels with their counts
+MISSPELT, SHORTEST = 0.25, 4  # most rows of a misspelling, as a share of the right label's; letters of a label
 NO_LABEL = {"null", "none", "nan", "n/a", "na", "?", "-"}  # texts in its place
 MOST_UNSTATED = 64  # labels that `streamjobs fit` reads if the job states no max_classes
 PEOPLE = 5  # from so many on `streamjobs fit` can tell what a population is worth for others
@@ -40,7 +44,7 @@ def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
     if guessed.label is None or guessed.task != "classification":
         return guessed
     wanted = [name for name in (guessed.label, guessed.key) if name is not None]
-    label_of, classes, people = column_path(guessed.label), set[object](), set[object]()
+    label_of, classes, people = column_path(guessed.label), Counter[object](), set[object]()
     sides = _sides(guessed)
     wanted += [] if sides is None else sides.wanted
     key_of = None if guessed.key is None else column_path(guessed.key)
@@ -54,7 +58,7 @@ def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
                 if sides is not None:
                     sides.hold(row, person)
                 continue
-            classes.add(label)
+            classes[label] += 1
             if len(classes) > MOST_CLASSES:
                 return guessed
             people.add(person)
@@ -66,30 +70,82 @@ def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
         reason, counted, _ = because.get(what, "").partition(", and ")
         if count and counted:
             because[what] = f"{reason}, and {count:,} different values in the file"
-    remarks = [*guessed.remarks, *doubtful(filter(lambda label: isinstance(label, str), classes))]
-    guessed = guessed._replace(classes=len(classes), people=known, because=because, remarks=remarks)
+    guessed = _labelled(guessed._replace(classes=len(classes), people=known, because=because), classes)
     mirror = None if sides is None or not teaches(guessed) else sides.mirror()
     return guessed if mirror is None else _mirrored(guessed, mirror)
 
 
-def doubtful(labels: Iterable[Any]) -> Iterator[str]:
-    """What the owner of texts as labels may not want, a sentence each.
+def of_labels(rows: Iterable[Any], guessed: Guess) -> Guess:
+    """The guess with the labels of rows that are read already."""
+    if guessed.label is None or guessed.task != "classification":
+        return guessed
+    labels = Counter(map(column_path(guessed.label).find, rows))
+    return _labelled(guessed, {label: n for label, n in labels.items() if label not in (ABSENT, None, "")})
 
-    >>> list(doubtful(["run", "walk", "Walk ", "none"]))  # doctest: +NORMALIZE_WHITESPACE
+
+def _labelled(guessed: Guess, labels: Mapping[Any, int]) -> Guess:
+    return guessed._replace(labels=labels, remarks=[*guessed.remarks, *doubtful(labels)])
+
+
+def with_counts(labels: Mapping[Any, int]) -> str:
+    """The labels with the number of their rows, the most frequent first.
+
+    >>> with_counts({"sit": 30, "walk": 1200})
+    'walk 1,200, sit 30'
+    """
+    some = [f"{label!s:.60} {count:,}" for label, count in Counter(labels).most_common(MOST_LISTED)]
+    return ", ".join(some) + (f" and {len(labels) - len(some)} more" if len(labels) > len(some) else "")
+
+
+def doubtful(labels: Mapping[Any, int], rows: str = "row") -> Iterator[str]:
+    """What the owner of labels may not want, a sentence each. labels: with the number of their rows.
+
+    >>> list(doubtful({"run": 9, "walk": 9, "Walk ": 9, "none": 9}))  # doctest: +NORMALIZE_WHITESPACE
     ["the labels 'Walk ', 'walk' differ only in case or spaces, but are different classes; write them in one way.",
      "the label 'none' is a class like any other; leave the label empty where none is known."]
-    >>> list(doubtful(["run", "  "]))
+    >>> list(doubtful({"run": 9, "  ": 9}))
     ["the label '  ' is a class like any other; leave the label empty where none is known."]
+    >>> list(doubtful({"walk": 40, "wlak": 10, "talk": 40, "walk2": 1}))  # doctest: +NORMALIZE_WHITESPACE
+    ["the label 'wlak' (10 rows) is spelled nearly as 'walk' (40), but is a different class; correct it in the recordings
+     if it is a misspelling."]
     """
+    texts = {label: count for label, count in labels.items() if isinstance(label, str)}
     spellings: dict[str, list[str]] = {}
-    for label in sorted(labels):
-        spellings.setdefault("".join(label.split()).casefold(), []).append(label)
+    for label in sorted(texts):
+        spellings.setdefault(_plain(label), []).append(label)
     for plain, alike in spellings.items():
         if len(alike) > 1:
             some = ", ".join(map(repr, alike[:MOST_SPELLINGS]))
             yield f"the labels {some} differ only in case or spaces, but are different classes; write them in one way."
         if plain in NO_LABEL or not plain:
             yield f"the label {alike[0]!r} is a class like any other; leave the label empty where none is known."
+    for label in sorted(texts, key=texts.__getitem__)[:MOST_CLASSES]:
+        enough = [one for one, count in texts.items() if count * MISSPELT >= texts[label]]
+        near = [one for one in enough if _one_slip(_plain(label), _plain(one))]
+        if near:
+            yield (
+                f"the label {label!r} ({many(texts[label], rows)}) is spelled nearly as {near[0]!r} ({texts[near[0]]:,}), "
+                "but is a different class; correct it in the recordings if it is a misspelling."
+            )
+
+
+def _plain(label: str) -> str:
+    return "".join(label.split()).casefold()
+
+
+def _one_slip(a: str, b: str) -> bool:
+    """Whether one letter is added, left out or replaced, or two neighbours are swapped. Digits number different labels."""
+    start = _shared(a, b)
+    end = _shared(a[start:][::-1], b[start:][::-1])
+    ours, others = a[start : len(a) - end], b[start : len(b) - end]
+    if min(len(a), len(b)) < SHORTEST or any(map(str.isdigit, ours + others)):
+        return False
+    return max(len(ours), len(others)) == 1 or (len(ours) == 2 and ours == others[::-1])
+
+
+def _shared(a: str, b: str) -> int:
+    """Letters with which both begin."""
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
 
 
 def _by_file(path: Path, guessed: Guess, how: How) -> Guess:

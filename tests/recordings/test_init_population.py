@@ -1,10 +1,13 @@
 """`init --sample` on labelled recordings of several people: a job with a population, and the command that learns it."""
 
+import re
 import shlex
+from collections import Counter
 
 import numpy as np
 import pytest
 
+from streamjobs.commands.check import SAMPLED
 from streamjobs.job_files import read_table
 from streamjobs.recordings.survey import MOST_UNSTATED
 from tests.commands.jobs import command
@@ -65,7 +68,8 @@ def test_a_label_of_one_person_that_is_written_nearly_as_another_is_named(tmp_pa
     found = printed(as_csv(tmp_path / "people.csv", made))
     assert command("fit", found.file, "--input", tmp_path / "people.csv", "--no-report") == 0
     said = " ".join(capsys.readouterr().err.split())
-    assert "only one person does 'walkk': it cannot be recognised in others from these recordings. Is it 'walk'?" in said
+    assert "only one person does 'walkk': it cannot be recognised in others from these recordings." in said
+    assert "the label 'walkk' (" in said and "is spelled nearly as 'walk' (" in said
 
 
 def test_classes_and_people_are_counted_in_the_whole_file(tmp_path, printed):
@@ -91,6 +95,28 @@ def test_labels_that_differ_in_case_or_spaces_only_are_named_by_init_and_by_fit(
     assert command("fit", found.file, "--input", tmp_path / "people.csv", "--no-report") == 0
     said = " ".join(capsys.readouterr().err.split())
     assert all(one in said for one in sentences)
+
+
+def test_misspelt_labels_are_counted_and_named_by_init_fit_and_check(tmp_path, printed, capsys):
+    made = [row | {"activity": "wlak"} if row["recording"] == 1 and row["person"] == "p9" else row for row in rows(people=5)]
+    recordings = as_csv(tmp_path / "people.csv", made)
+
+    def sentence(counts, what):
+        return f"the label 'wlak' ({counts['wlak']:,} {what}) is spelled nearly as 'walk' ({counts['walk']:,}), but is a"
+
+    def listed(counts):
+        return ", ".join(f"{label} {count:,}" for label, count in counts.most_common())
+
+    found, counts = printed(recordings), Counter(row["activity"] for row in made)
+    assert found.says(f"rows of each label: {listed(counts)}") and found.says(sentence(counts, "rows"))
+    capsys.readouterr()
+    assert command("fit", found.file, "--input", recordings, "--no-report") == 0
+    shown = capsys.readouterr()
+    windows = {one[1]: int(one[2]) for one in re.finditer(r"(\w+) (\d+)(?:, |$)", shown.out, re.MULTILINE)}
+    assert sentence(windows, "windows") in " ".join(shown.err.split())
+    assert command("check", found.file, "--sample", recordings, "--key", "person") == 0
+    shown, first = capsys.readouterr(), Counter(row["activity"] for row in made[:SAMPLED])
+    assert sentence(first, "rows") in " ".join(shown.err.split()) and f"labels: {listed(first)}" in shown.out
 
 
 def test_people_at_another_rate_are_named_by_init_and_missed_by_fit(tmp_path, printed, capsys):

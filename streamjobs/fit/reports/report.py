@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,10 +104,9 @@ def doubts(read: Read, recipe: Recipe, columns: Sequence[str]) -> list[str]:
         doing = len(np.unique(data.person[data.activity == c]))
         if doing <= 1:
             who = "no one does" if doing == 0 else "only one person does"
-            meant = get_close_matches(name, [one for one in data.names if one != name], n=1, cutoff=0.8)
-            sentence = f"{who} {name!r}: it cannot be recognised in others from these recordings."
-            sentences.append(sentence + (f" Is it {meant[0]!r}?" if meant else ""))
-    sentences += [*doubtful(data.names), *findings.copies(data)]
+            sentences.append(f"{who} {name!r}: it cannot be recognised in others from these recordings.")
+    windows = np.bincount(data.activity, minlength=len(data.names)).tolist()
+    sentences += [*doubtful(dict(zip(data.names, windows, strict=True)), "window"), *findings.copies(data)]
     sentences += findings.strangers(data, columns) if people >= FEW else ()
     if read.skipped.get("late", 0) > read.samples // 20:
         sentences.append(

@@ -85,6 +85,7 @@ class Guess(NamedTuple):
     label: str | None = None
     task: str = "classification"  # or regression
     classes: int = 0  # different labels in the sample
+    labels: Mapping[Any, int] = {}  # of classes, with their rows in the whole sample: `survey`
     left_out: Mapping[str, str] = {}  # column -> why it is not part of x
     candidates: Mapping[str, list[str]] = {}  # of those that may be chosen from
     preset: Preset | None = None  # the tool that the sample is of
