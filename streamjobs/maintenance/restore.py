@@ -205,8 +205,11 @@ def _written_back(
         # An empty store says as little as none: its worker may have ended before a state was due.
         mine = [copy for copy in copies.get(number, ()) if copy.marks or copy.reached >= 0]
         former = [copy for copy in mine if _is_former(copy, situation, number)]
-        if mine and not former:
-            settled.append(number)  # the changelog is the one that the store follows
+        if mine and not former:  # the changelog is the one that the store follows
+            if (written := situation.written(number) or 0) > (end := situation.read_at[number]):
+                problems.append(_short_of(number, mine[0], written, end))
+            else:
+                settled.append(number)
             continue
         candidates = [_source(job, number, copy, on_state) for copy in former]
         source = max(candidates, key=lambda one: one.next_offset, default=Source(None, 0, 0))
@@ -238,6 +241,14 @@ def _written_back(
             piece_bytes=PIECE_BYTES,
         )
     return Restored(done, settled, problems)
+
+
+def _short_of(number: int, copy: LocalCopy, written: int, end: int) -> str:
+    return (
+        f"partition {number}: its states were written up to offset {written}, the changelog ends at {end}, and the local "
+        f"store {copy.path} goes no further; nothing was changed. Restore it from the [state] directory of the worker that "
+        "had it last; without it, 'streamjobs state restore JOB --accept' continues with the states in the changelog."
+    )
 
 
 def _is_former(copy: LocalCopy, situation: _Situation, number: int) -> bool:

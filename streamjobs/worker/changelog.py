@@ -14,8 +14,9 @@ from typing import Any
 from aiokafka import AIOKafkaProducer, errors
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
+from streamjobs.errors import SetupError
 from streamjobs.kafka.patches.batches import LeaderEpochs
-from streamjobs.kafka.topic_id import Origin
+from streamjobs.kafka.topic_id import Origin, lost_states
 from streamjobs.kafka.topics import BATCH_BYTES, writer_of
 from streamjobs.worker.failures import EXPIRED, FENCED, DeliveryError, FencedError, has_expired, reason
 from streamjobs.worker.outbox import BATCH_TTL, Fields, extend_batch_ttl, send_records
@@ -95,7 +96,8 @@ class Changelog:
         """Add snapshots to the open transaction, wait for their acknowledgement, return the offset its marker will have.
 
         aiokafka commits a transaction even if one of its batches was refused. So everything is acknowledged before
-        `commit`.
+        `commit`. Raises SetupError if the broker puts them below `end`: a node without what was written has become leader,
+        and not every such node refuses the next batch. The local store must not follow there.
         """
         self._joined = self._joined or time.monotonic()
         with self._translated_errors(snapshots):
@@ -104,7 +106,10 @@ class Changelog:
             sent = await send_records(self._producer, self.topic, self.partition, records)
             last = -1
             for batch in sent:
-                last = max(last, (await batch.acknowledged).offset + batch.records - 1)  # its first record's offset
+                first = (await batch.acknowledged).offset  # of its first record; -1 where the broker no longer knows
+                if 0 <= first < self.end:
+                    raise SetupError(lost_states(self.topic, self.partition, self.end, first))
+                last = max(last, first + batch.records - 1)
         self.end = max(self.end, last + 2)  # only this producer writes here, so the marker follows its last record
         return last + 1
 

@@ -1,11 +1,15 @@
 """The changelog deleted and recreated under its name, or without its last states."""
 
+import asyncio
 import shutil
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from confluent_kafka import ElectionType, TopicPartition
 
 from streamjobs.kafka import topics
 from streamjobs.kafka.topic_id import topic_ids
@@ -14,7 +18,9 @@ from tests.brokers.kafka_job import Sent, until
 from tests.brokers.workers import CHECKOUT, Worker
 from tests.faults.case import Case, retried
 from tests.faults.load import KEYS
+from tests.faults.operations import reassign
 
+OF_CHANGELOG = (1, 2)  # nodes, the preferred leader first; the third one is left to keep the quorum
 QUIET = 20  # keys whose last record is sent before the fault
 
 
@@ -75,6 +81,60 @@ def cut(case: Case, words: Sequence[str] | None = None) -> None:
 def cut_unnoticed(case: Case) -> None:
     """Planted: a worker without a local store ignores how far the changelog went."""
     cut(case, program("ignores-states"))
+
+
+def unclean(case: Case) -> None:
+    """A node without the changelog's last states becomes its leader under two workers, whose local stores give them back."""
+    job, cluster = case.make_job(state=case.soon), case.cluster
+    first, second = OF_CHANGELOG
+    asyncio.run(reassign(cluster.bootstrap, [job.changelog], OF_CHANGELOG))
+    for setting, value in (("unclean.leader.election.enable", "true"), ("min.insync.replicas", "1")):
+        job.alter(job.changelog, setting, value)
+    until(lambda: _in_sync(case) == {first, second}, "the moved changelog in sync", 90)
+    job.admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(job.changelog, part.id) for part in _partitions(case)])
+    until(lambda: _led_by(case) == {first}, f"all partitions of {job.changelog} led by node {first}", 90)
+    workers = case.run_two_workers()
+    case.start_load(60)
+    case.wait_for_commits()
+    cluster.kill(second)
+    until(lambda: _in_sync(case) == {first}, f"node {second} out of sync", 90)
+    case.wait_for_commits(len(case.records) // 5)
+    written = job.ends(job.changelog)
+    cluster.kill(first)
+    cluster.restart(second)
+    until(lambda: _led_by(case) == {second}, f"all partitions of {job.changelog} led by node {second}", 90)
+    # Some partitions refuse the next batch, others take it; then a worker may take over from one that has ended.
+    says = {1: "OutOfOrderSequenceNumber", 3: "states were written up to offset"}
+    codes = [worker.process.wait(200) for worker in workers]
+    for worker, code in zip(workers, codes, strict=True):
+        assert code in says, f"worker {worker.name} ended with code {code}:\n{worker.text()[-3000:]}"
+        case.wait_for_exit(worker, code, says[code])
+    kept = job.ends(job.changelog)
+    lost = sum(written.values()) - sum(kept.values())
+    assert lost > 0, f"the changelog ended at {written} and ends at {kept}: nothing was lost"
+    case.prove(f"node {second} leads without {lost} of {sum(written.values())} records of the changelog; codes {codes}")
+    cluster.whole()
+    case.wait_for_exit(case.start_worker("c"), 3, "states were written up to offset")
+    case.wait_for_exit(case.start_worker("a"), 3, "the local store holds changelog offset")
+    restore_from(case, *workers)
+    for worker in workers:
+        case.start_worker(worker.name)
+    for worker in case.running_workers:
+        worker.ready()
+    case.wait_for_commits()
+
+
+def _led_by(case: Case) -> set[int]:
+    return {part.leader for part in _partitions(case)}
+
+
+def _in_sync(case: Case) -> set[int]:
+    return {node for part in _partitions(case) for node in part.isrs}
+
+
+def _partitions(case: Case) -> list[Any]:
+    topics_now = retried(lambda: case.job.admin.list_topics(timeout=10)).topics
+    return list(topics_now[case.job.changelog].partitions.values())
 
 
 def swap_logs(case: Case, topic: str, *, put: bool) -> None:

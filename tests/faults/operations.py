@@ -35,7 +35,7 @@ def moved(case: Case) -> None:
     for replicas in TURNS:
         case.wait_for_commits()
         case.wait_for_open_outputs()
-        asyncio.run(_reassign(cluster.bootstrap, names, replicas))
+        asyncio.run(reassign(cluster.bootstrap, names, replicas))
         until(lambda replicas=replicas: _led_from(case, names) <= set(replicas), f"leaders among {replicas}", 90)  # type: ignore[misc]
         case.wait_for_commits()
     case.prove(f"leaders of all partitions among {', '.join(map(str, TURNS))} in turn")
@@ -92,7 +92,7 @@ def offsets_gone(case: Case) -> None:
     case.prove(f"{OFFSETS} {before} became {topic_ids(job.admin, [OFFSETS])[OFFSETS]}, both workers went on")
 
 
-async def _reassign(bootstrap: str, names: Sequence[str], replicas: Sequence[int]) -> None:
+async def reassign(bootstrap: str, names: Sequence[str], replicas: Sequence[int]) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
     try:

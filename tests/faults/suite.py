@@ -52,6 +52,7 @@ CASES: dict[str, Do] = {
     "full": disks.full,
     "changelog": changelogs.recreated,
     "cut": changelogs.cut,
+    "unclean": changelogs.unclean,
     "poison": inputs.poison,
     "learner": inputs.learner,
     "clocks": inputs.clocks,

@@ -102,3 +102,16 @@ def test_states_are_written_behind_what_the_changelog_has_lost(monkeypatch: pyte
         copy.reached, copy.marks = reached, {"changelog": changelog}
     restored = restore._written_back(JOB, situation, {}, copies, False, False, ignored)
     assert written == {0: [changelog_edit.OF_NO_KEY] * 10 + sorted(states.items())} and restored.settled == [1]
+
+
+def test_a_store_without_the_states_that_the_changelog_has_lost_settles_nothing() -> None:
+    """Such as one that a worker filled from the changelog afterwards: no worker would start."""
+    commits, now = {0: Commit(120, "changelog=now states=234")}, Origin("imu", "", "now")
+    copy = local(stored(JOB, samples(120, keys=4)))
+    copy.reached, copy.marks = 50, {"changelog": "now"}
+    situation = restore._Situation(now, {0: 51}, commits, {0: 0})
+    restored = restore._written_back(JOB, situation, {}, {0: [copy]}, False, False, ignored)
+    assert restored.done == {} and restored.settled == []
+    assert (
+        "written up to offset 234, the changelog ends at 51" in restored.problems[0] and "--accept" in restored.problems[0]
+    )

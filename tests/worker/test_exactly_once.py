@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import pytest
 from aiokafka.errors import InvalidProducerIdMapping, KafkaError, ProducerFenced
 
+from streamjobs.errors import SetupError
 from streamjobs.settings.rules import LONGEST_TRANSACTION
 from streamjobs.worker.changelog import TRANSACTION_TIMEOUT, Changelog
 from streamjobs.worker.failures import DeliveryError, FencedError
-from streamjobs.worker.outbox import BATCH_TTL
+from streamjobs.worker.outbox import BATCH_TTL, SentBatch
 from streamjobs.worker.store import MemoryStore
 from tests.worker.fakes import Broker, FakeTransactions, Worker, crashed_at, stream, until
 from tests.worker.outcome import check
@@ -132,6 +133,31 @@ def test_a_transactional_id_that_expired_is_told():
         changelog._producer._sender = SimpleNamespace(sender_task=failed)
         with pytest.raises(DeliveryError, match="has forgotten"):
             await changelog.commit()
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(("offset", "reached"), [(51, None), (233, None), (234, 243), (-1, 8)])
+def test_states_that_a_broker_puts_below_those_before_them_are_not_written(offset, reached, monkeypatch):
+    """A node without them became leader and took the next ones; -1: the broker knows the batch, but no longer its offset."""
+
+    async def body():
+        acknowledged = asyncio.get_running_loop().create_future()
+        acknowledged.set_result(SimpleNamespace(offset=offset))
+
+        async def send(*arguments):
+            return [SentBatch(acknowledged, 9, 90)]
+
+        monkeypatch.setattr("streamjobs.worker.changelog.send_records", send)
+        changelog = Changelog({}, "job", "log", 2)
+        changelog.end = 234
+        if reached is None:
+            with pytest.raises(
+                SetupError, match=rf"log\[2\]: .* written up to offset 234, but the changelog ends at {offset}"
+            ):
+                await changelog.send([(b"k", b"state")])
+        else:
+            assert await changelog.send([(b"k", b"state")]) == reached
 
     asyncio.run(body())
 
