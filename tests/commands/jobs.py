@@ -17,6 +17,8 @@ from streamjobs.errors import ConfigError
 from streamjobs.settings.load import settings_from
 
 START = 1_700_000_000.0
+# A second worker of a group waits a second less than this on the mock broker, because the group may have another member.
+SESSION = ("STREAMJOBS_BROKER__SESSION_TIMEOUT", "4s")
 JOB = """\
 [job]
 name = "small"

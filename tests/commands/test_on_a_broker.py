@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from streamjobs.demo.mock import PARTITIONS, MockBroker
 from streamjobs.job_files import job_of
 from streamjobs.kafka.topics import changelog
-from tests.commands.jobs import command, job_file, jsonl, rows
+from tests.commands.jobs import SESSION, command, job_file, jsonl, rows
 from tests.docs.named import blocks
 from tests.parts import CHECKOUT
 
@@ -32,6 +32,7 @@ def worked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("worked")
     with MockBroker() as mock, pytest.MonkeyPatch.context() as patch:
         patch.setenv("STREAMJOBS_BROKER__URL", mock.url)
+        patch.setenv(*SESSION)
         patch.setenv("STREAMJOBS_STATE__DIRECTORY", str(folder / "state"))
         patch.setenv("STREAMJOBS_METRICS__PORT", "0")
         job = job_file(folder)

@@ -13,7 +13,7 @@ from streamjobs.demo.mock import PARTITIONS, MockBroker
 from streamjobs.errors import ConfigError
 from streamjobs.job_files import core_from, job_of, load_job, read_job
 from streamjobs.kafka.topics import changelog
-from tests.commands.jobs import JOB, command, job_file, rows
+from tests.commands.jobs import JOB, SESSION, command, job_file, rows
 from tests.core.people import OTHERS, population_of
 
 WITHIN = 150  # seconds; a cold compile cache on a busy machine included
@@ -115,6 +115,7 @@ def test_the_worker_moves_its_keys_to_a_changed_population_where_the_job_says_so
     monkeypatch.setenv("STREAMJOBS_METRICS__PORT", "0")
     with MockBroker() as mock:
         monkeypatch.setenv("STREAMJOBS_BROKER__URL", mock.url)
+        monkeypatch.setenv(*SESSION)
         job = people(tmp_path, more=LABELS)
         made = job_of(job)
         mock.create(["imu", *made.sinks.values(), changelog(made.settings)])

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from streamjobs.demo.mock import PARTITIONS, MockBroker
 from streamjobs.job_files import job_of
 from streamjobs.kafka.topics import changelog
-from tests.commands.jobs import JOB, as_csv, command, job_file, jsonl, rows
+from tests.commands.jobs import JOB, SESSION, as_csv, command, job_file, jsonl, rows
 
 WITHIN = 150  # seconds; a cold compile cache on a busy machine included
 UNTIMED = JOB.replace('time = "ts"\n', "").replace('[window]\nlength = "1s"\nhop = "500ms"\nrate = 10.0\n', "")
@@ -107,6 +107,7 @@ def test_nothing_to_export_is_exported(tmp_path, capsys):
 def test_a_worker_that_runs_once_fails_where_nothing_of_what_came_can_be_used(tmp_path, monkeypatch):
     with MockBroker() as mock:
         monkeypatch.setenv("STREAMJOBS_BROKER__URL", mock.url)
+        monkeypatch.setenv(*SESSION)
         monkeypatch.setenv("STREAMJOBS_STATE__DIRECTORY", str(tmp_path / "state"))
         monkeypatch.setenv("STREAMJOBS_METRICS__PORT", "0")
         job = job_file(tmp_path, WATCHED)
