@@ -17,6 +17,8 @@ import sys
 import time
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from tempfile import TemporaryDirectory
 
 from tests.data import NO_RECORDINGS
 from tests.parts import CHECKOUT, LANES, PARTS, REQUIRED, TOGETHER, Part, together
@@ -36,27 +38,52 @@ def main(arguments: list[str] | None = None) -> int:
 
     absent = [part.name for part in parts if not part.command and not part.there and part.name not in REQUIRED]
     there = [part for part in parts if part.name not in absent]
-    lanes = [deque(part for part in there if not part.either and part.lane == lane) for lane in range(LANES)]
-    last = deque(part for part in there if part.either)
+    with TemporaryDirectory(prefix="streamjobs-begun-") as begun:
+        processes = _processes(there, begun)
+        lanes = [deque(part for part in processes if not part.either and part.lane == lane) for lane in range(LANES)]
+        last = deque(part for part in processes if part.either)
+        ended = []  # seconds after which lanes had no part left
 
-    def run(lane: deque[Part]) -> list[Result]:
-        results = []
-        while not stopping.is_set():
+        def run(lane: deque[Part]) -> list[Result]:
+            results = []
+            while not stopping.is_set():
+                try:
+                    part = (lane or last).popleft()
+                except IndexError:
+                    break
+                results.append(_one(part, pytest_options, picked=bool(options.k), strict=strict))
+            ended.append(time.monotonic() - started)
+            return results
+
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            running = [pool.submit(run, lane) for lane in lanes]
             try:
-                part = (lane or last).popleft()
-            except IndexError:
-                break
-            results.append(_one(part, pytest_options, picked=bool(options.k), strict=strict))
-        return results
-
-    with ThreadPoolExecutor(len(lanes)) as pool:
-        running = [pool.submit(run, lane) for lane in lanes]
-        try:
-            results = [result for lane in running for result in lane.result()]
-        except BaseException:
-            stopping.set()
-            raise
+                results = [result for lane in running for result in lane.result()]
+            except BaseException:
+                stopping.set()
+                raise
+    for part in there:
+        if part.second is not None and not options.k:
+            both = [result for result in results if result.name in (part.name, _second(part))]
+            both[0].failed += _without_tests(part, both)
+    print(f"\nlanes ended after {', '.join(f'{seconds:.0f}' for seconds in ended)} s")
     return _total(results, absent, time.monotonic() - started, _processor())
+
+
+def _second(part: Part) -> str:
+    return f"{part.name}2"
+
+
+def _processes(parts: list[Part], begun: str) -> list[Part]:
+    """A part with a second process is there twice. begun: a folder for what `tests.sharing` writes."""
+    found = []
+    for part in parts:
+        if part.second is None:
+            found.append(part)
+        else:
+            shared = replace(part, environment={**part.environment, "STREAMJOBS_BEGUN": begun})
+            found += [shared, replace(shared, name=_second(part), lane=part.second)]
+    return found
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -101,16 +128,25 @@ def _ran(part: Part, pytest_options: list[str], *, picked: bool, strict: bool) -
         print(f"  {part.name}: {line}", flush=True)
 
     result = run_part(part, pytest_options, progress)
-    for one in part.members or (part,):
-        places = tuple(f"{place}::" if place.endswith(".py") else f"{place}/" for place in one.folders)
-        found = any(test.startswith(places) for test in result.ids) if part.members else result.tests
-        if not found and one.name in REQUIRED and not picked:
-            result.failed.append(f"{one.name}: no test found")
+    if part.second is None and not picked:
+        result.failed += _without_tests(part, [result])
     if strict:
         forbidden = [(test, why) for test, why in result.skipped if not why.startswith(NO_RECORDINGS)]
         result.skipped = [skip for skip in result.skipped if skip not in forbidden]
         result.failed += [f"{test}: skipped, which CI counts as a failure: {why}" for test, why in forbidden]
     return result
+
+
+def _without_tests(part: Part, results: list[Result]) -> list[str]:
+    """The required ones of its members of which no result has a test."""
+    failed = []
+    for one in part.members or (part,):
+        places = tuple(f"{place}::" if place.endswith(".py") else f"{place}/" for place in one.folders)
+        ids = (test for result in results for test in result.ids)
+        found = any(test.startswith(places) for test in ids) if part.members else any(result.tests for result in results)
+        if not found and one.name in REQUIRED:
+            failed.append(f"{one.name}: no test found")
+    return failed
 
 
 def _show(result: Result) -> None:

@@ -2,14 +2,13 @@
 
 import platform
 import sys
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-# These need no loops: meanwhile lane 0 compiles those that all need.
-FIRST = ("test_worker_starting.py", "test_worker_ending.py", "test_broker.py")
-HALF = "test_remade_i"  # the tests before it take as long as those from it on
+# In this order. The first three need no loops: meanwhile lane 0 compiles those that all need. `faults` is a long one.
+FIRST = ("test_worker_starting.py", "test_worker_ending.py", "test_broker.py", "faults")
 CORE_TYPE = "OPENBLAS_CORETYPE"  # the variable that names the kernels that OpenBLAS uses
 
 
@@ -25,6 +24,7 @@ class Part:
     lane: int = 0  # parts of a lane run one after another, lanes beside each other; 1 and 2 mostly wait for brokers, and
     # 0 and 3 use the processors meanwhile
     either: bool = False  # begun last, by whichever lane is done first
+    second: int | None = None  # the lane of a second process: each takes the next file that the other has not begun
     environment: Mapping[str, str] = field(default_factory=dict)  # variables of its process
     within_seconds: int = 600  # a part that takes longer hangs: it is killed and has failed
     members: tuple["Part", ...] = ()  # parts that run together in this one
@@ -44,11 +44,15 @@ def _tool(*words: str) -> tuple[str, ...]:
     return (sys.executable, "-m", *words)
 
 
-def _files(folder: str, first: str, end: str = "test_~") -> tuple[str, ...]:
-    """The folder's test files from the name `first` to before `end`, whatever there are."""
-    found = sorted(path for path in (CHECKOUT / folder).glob("test_*.py") if first <= path.name < end)
-    found.sort(key=lambda path: FIRST.index(path.name) if path.name in FIRST else len(FIRST))
-    return tuple(path.relative_to(CHECKOUT).as_posix() for path in found)
+def _ordered(folders: Iterable[str]) -> tuple[str, ...]:
+    """Those named in FIRST before the others."""
+    names = {folder: Path(folder).name for folder in folders}
+    return tuple(sorted(names, key=lambda folder: FIRST.index(names[folder]) if names[folder] in FIRST else len(FIRST)))
+
+
+def _files(folder: str) -> tuple[str, ...]:
+    """The folder's test files."""
+    return _ordered(path.relative_to(CHECKOUT).as_posix() for path in sorted((CHECKOUT / folder).glob("test_*.py")))
 
 
 def _on_another_processor() -> tuple[Part, ...]:
@@ -76,10 +80,9 @@ PARTS = (
     Part("checks", ("tests/checks",)),
     Part("learners", ("tests/learners", "tests/reference", "tests/golden")),
     Part("core", ("tests/stages", "tests/core")),
-    Part("brokers", _files("tests/brokers", "test_", HALF), fast=False, lane=1, within_seconds=1200),
-    Part("brokers2", _files("tests/brokers", HALF), fast=False, lane=2, within_seconds=1200),
+    Part("brokers", _files("tests/brokers"), fast=False, lane=1, second=2, within_seconds=1200),
+    Part("faults", ("tests/faults",), fast=False, lane=1, within_seconds=900),
     Part("bench", ("tests/bench",), fast=False, lane=1),
-    Part("faults", ("tests/faults",), fast=False, lane=2, within_seconds=900),
     # Long parts first, and short ones last: then both processors have work to the end.
     Part(
         "commands",
@@ -105,8 +108,7 @@ PARTS = (
 TOGETHER = {
     "numeric": ("checks", "learners", "core"),
     "offline": ("worker", "fit", "notebook", "outputs"),
-    "kafka": ("brokers", "bench"),
-    "kafka2": ("brokers2", "faults"),
+    "kafka": ("brokers", "faults", "bench"),
 }
 
 
@@ -118,16 +120,16 @@ def together(parts: list[Part], name: str = "tests", names: Container[str] | Non
     members = tuple(part for part in parts if part.folders and not part.options and (names is None or part.name in names))
     if len(members) < 2:
         return parts
-    folders = tuple(folder for part in members for folder in part.folders)
-    either, lane = all(part.either for part in members), members[0].lane
+    folders = _ordered(folder for part in members for folder in part.folders)
+    either, lane, second = all(part.either for part in members), members[0].lane, members[0].second
     within = sum(part.within_seconds for part in members)
-    one = Part(name, folders, lane=lane, either=either, within_seconds=within, members=members)
+    one = Part(name, folders, lane=lane, either=either, second=second, within_seconds=within, members=members)
     rest = [part for part in parts if part not in members]
     rest.insert(parts.index(members[0]) if either else len(rest), one)
     return rest
 
 
-LANES = 1 + max(part.lane for part in PARTS)
+LANES = 1 + max(max(part.lane, part.second or 0) for part in PARTS)
 
 # Parts without a single test fail the run.
 REQUIRED = frozenset(part.name for part in PARTS if part.folders)

@@ -53,6 +53,8 @@ def run_part(part: Part, pytest_options: list[str], progress: Callable[[str], No
                 "tests.tally",
                 "-p",
                 "tests.compiling",
+                "-p",
+                "tests.sharing",
                 "--no-header",
                 "-rN",
                 "--tb=short",

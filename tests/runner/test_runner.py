@@ -131,6 +131,48 @@ def test_meets():
     assert capsys.readouterr().out.splitlines()[-1] == "2 passed, 0 failed, 0 skipped"
 
 
+def test_two_processes_of_a_part_share_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first files wait for each other, so each process begins one. The end of a file's fixture is that of its tests."""
+    text = """
+import os, pathlib, time, pytest
+HERE = pathlib.Path(__file__)
+@pytest.fixture(scope="module")
+def opened():
+    left = HERE.parent / f"left-{os.getpid()}"
+    left.touch(exist_ok=False)
+    yield
+    left.unlink()
+def test_meets(opened):
+    HERE.with_suffix(f".{os.getpid()}").touch()
+    giving_up = time.monotonic() + 60
+    while len(list(HERE.parent.parent.glob("*/test_[ab].[0-9]*"))) < 2:
+        assert time.monotonic() < giving_up
+        time.sleep(0.01)
+def test_stays_in_its_process(opened):
+    assert HERE.with_suffix(f".{os.getpid()}").exists()
+"""
+    for folder, names in (("one", "ab"), ("two", "cd"), ("three", "e")):
+        (tmp_path / folder).mkdir()
+        for name in names:
+            (tmp_path / folder / f"test_{name}.py").write_text(text)
+    part = Part("shared", tuple(str(tmp_path / folder) for folder in ("one", "two", "three")), second=1)
+    monkeypatch.setattr(runner, "PARTS", (part,))
+    monkeypatch.setattr(runner, "REQUIRED", frozenset({"shared"}))
+    assert runner.main([]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[-1] == "10 passed, 0 failed, 0 skipped"
+    assert sum(line.startswith(("shared ", "shared2 ")) for line in printed) == 2
+    begun = [path.suffix for path in tmp_path.glob("*/test_*.[0-9]*")]
+    assert len(begun) == 5 and len(set(begun)) == 2 and not list(tmp_path.glob("*/left-*"))
+    empty = Part("shared", (str(tmp_path / "one"),), second=1, members=(Part("empty", ("nowhere",)),))
+    monkeypatch.setattr(runner, "PARTS", (empty,))
+    monkeypatch.setattr(runner, "REQUIRED", frozenset({"empty"}))
+    assert runner.main([]) == 1
+    assert "FAILED empty: no test found" in capsys.readouterr().out
+
+
 def test_a_run_that_is_stopped_ends_the_part_it_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped = threading.Event()
     stopped.set()
