@@ -14,6 +14,9 @@ from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import KafkaJob
 from tests.brokers.load import SOURCE
 
+# A node writes nothing of its own twice a second: a fifth of what it takes while no test asks.
+QUIET = {"metadata.max.idle.interval.ms": "0"}
+
 _numbers = itertools.count(1)
 _nodes: list[Broker] = []  # the one of this run: a folder's conftest has fixtures of its own, which share it
 _servers: list[ForkServer] = []
@@ -44,7 +47,7 @@ def broker() -> Iterator[Broker]:
         if os.environ.get("CI", "").lower() == "true":
             pytest.fail(problem)
         pytest.skip(problem)
-    with cleaning_up_on_sigterm(), Broker() as running:
+    with cleaning_up_on_sigterm(), Broker(extra=QUIET) as running:
         _nodes.append(running)
         yield running
         _nodes.clear()
