@@ -76,7 +76,7 @@ def test_fields_come_in_any_order_with_others_between_them() -> None:
     assert made.X.tolist() == [[1, 2], [1.5, -2], [0, 0], [3, 4]]
     assert made.times.tolist() == [3, 4, 0.5, 1]
     joined = "".join(texts).encode()
-    assert [joined[begin:end].decode() for begin, end in made.labels.tolist()] == ['"up"', "", '"ü"', ""]
+    assert [joined[begin:end].decode() for begin, end in made.labels[:, :2].tolist()] == ['"up"', "", '"ü"', ""]
     made = rows('{"β":2,"ax":1,"ts":3}', names=NAMED)
     assert made is not None and made.X.tolist() == [[1, 2]]
 

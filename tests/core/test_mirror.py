@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from streamjobs.core.advance import advance
+from streamjobs.core.decoding.formats import batch_parser
 from streamjobs.core.decoding.records import decoder
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
@@ -16,6 +17,7 @@ from streamjobs.settings.load import settings_from
 from streamjobs.settings.sections import MirrorSection, Settings
 from streamjobs.settings.source import SourceSection
 from tests.core.driving import same_bits
+from tests.core.one_by_one import same_as_one_by_one
 
 NOW = 1_700_000_000.0
 AXES = ["ax", "ay", "az", "wx", "wy", "wz"]
@@ -49,6 +51,23 @@ def test_only_records_of_the_named_side_are_mirrored(fmt, frame, when, same, oth
         for side in sides:
             decoded = read(message(x, side=side), fmt=fmt, when=when)
             assert decoded.errors == [] and decoded.X.tobytes() == np.atleast_2d(x * signs).tobytes(), side
+
+
+@pytest.mark.parametrize("fmt", ["json", "msgpack"])
+@pytest.mark.parametrize("when", ["left", 1, 0.5, True])
+def test_mirrored_samples_are_decoded_at_once_to_the_bits_of_one_by_one(fmt, when):
+    sides = ["left", "Left", 1, 1.0, 0.5, True, False, None, [1], {"side": 1}, -0.0, 1 << 63, "left \u00fc"]
+    x = np.random.default_rng(2).normal(size=(5 * len(sides), 6))
+    bodies = [message(one, side=side) | {"activity": "row"} for one, side in zip(x, 5 * sides, strict=True)]
+    for body in bodies[3::9]:
+        del body["side"]
+    usual = [message(one, side=sides[at % 7]) for at, one in enumerate(x)]
+    source = SourceSection(topic="imu", format=fmt, fields=AXES, time="ts", label="activity")
+    mirror = MirrorSection(**{**MIRROR, "when": when})
+    for some in (bodies, usual):
+        same_as_one_by_one(source, 6, [BINARY[fmt](body) for body in some], mirror)
+    singles = batch_parser(source, 6, mirror)([Stored("imu", 0, 0, 0, b"p", BINARY[fmt](body)) for body in usual])
+    assert len(singles.owner) == len(usual), "none of them needs another parser"
 
 
 @pytest.mark.filterwarnings("error")

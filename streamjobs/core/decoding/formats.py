@@ -127,18 +127,19 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
         source.wrapped
         or source.format not in ("json", "msgpack")
         or source.sensors
-        or mirror is not None
         or source.coded
         or source.time_format is not None
     ):
         return None
-    paths = Paths.of(source, None)
+    paths = Paths.of(source, mirror)
     listed = source.fields is None
     refused = ["dtype"] if listed and source.format == "msgpack" else []
-    names = Names.of(paths.x, paths.time, paths.label, listed=listed, refused=refused)
+    names = Names.of(paths.x, paths.time, paths.label, listed=listed, refused=refused, side=paths.side)
     if names is None:
         return None
     read_rows, text_of = _at_once(source.format)
+    side_of = (msgspec.json if source.format == "json" else msgspec.msgpack).Decoder(str | int | float | bool).decode
+    signs = np.array([-1.0 if mirror is not None and field in mirror.columns else 1.0 for field in source.fields or ()])
 
     def parse(records: Sequence[Record]) -> Singles | None:
         values = list(map(record_value, records))
@@ -148,12 +149,16 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
             return None
         labels: list[Any] = [None] * len(values)
         if paths.label is not None:
-            texts = [joined[begin:end] for begin, end in spans.tolist()]
+            texts = [joined[begin:end] for begin, end in spans[:, :2].tolist()]
             known = {text: text_of(text) if text else None for text in set(texts)}
             if max(map(len, known)) > MAX_LABEL:  # with quotes, heads and escapes: perhaps
                 short = np.array([len(known[text] or "") <= MAX_LABEL for text in texts], np.bool_)
                 read = short if read is None else read & short
             labels = list(map(known.__getitem__, texts))
+        if mirror is not None:
+            sides = [joined[begin:end] for begin, end in spans[:, 2:].tolist()]
+            turned = {side: bool(side) and is_side(side_of(side), mirror.when) for side in set(sides)}
+            X[np.array(list(map(turned.__getitem__, sides)), np.bool_)] *= signs
         if read is None:
             owner = np.arange(len(values))
         else:

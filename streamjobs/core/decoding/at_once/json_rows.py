@@ -20,7 +20,7 @@ ESCAPES = np.frombuffer(b'"/\\bfnrt', np.uint8)  # what may stand behind a backs
 def read_rows(values: Sequence[bytes], joined: bytes, names: Names, dim: int) -> Rows:
     """The samples of these values, which are `joined`."""
     n = len(values)
-    rows = np.empty((n, dim)), np.empty(n), np.zeros((n, 2), np.int64), np.zeros(n, np.bool_)
+    rows = np.empty((n, dim)), np.empty(n), np.zeros((n, 4), np.int64), np.zeros(n, np.bool_)
     sizes, seen = np.fromiter(map(len, values), np.int64, n), np.zeros(len(names.leads), np.int64)
     stack = np.empty((len(names.nodes), 2), np.int64)
     all_read = _read(np.frombuffer(joined, np.uint8), sizes, tuple(names), rows, seen, stack)
@@ -109,11 +109,11 @@ def _read_row(b, i, end, names, rows, seen, stack, n):
             kind, first, last = nodes[node, 0], nodes[node, 1], nodes[node, 2]
             at = first if kind == OBJECT else 0
             continue
-        missing -= lead <= time
+        missing -= lead <= time or lead == time + 2
         if entry < 0:
             i = _value_end(b, i, end)
         elif lead > time:
-            i = _read_label(b, i, end, labels, n) if lead == time + 1 else 0
+            i = _read_text(b, i, end, labels[n], lead - time) if lead <= time + 2 else 0
         elif lead == 0 and listed:
             i = _read_list(b, i, X[n])
         else:
@@ -138,13 +138,16 @@ def _read_row(b, i, end, names, rows, seen, stack, n):
 
 
 @compiled_in_place
-def _read_label(b, i, end, labels, n):
-    """The place after a label, a text or null; 0 where it is something else."""
-    if b[i] != 34:
+def _read_text(b, i, end, spans, which):
+    """The place after a label (1), a text or null, or a side (2), no null and no list; 0 where it is something else."""
+    if b[i] == 34:
+        ended = _text_end(b, i + 1, end, True) + 1
+    elif which == 1:
         return _word_end(b, i) if b[i] == 110 else 0
-    labels[n, 0] = i
-    labels[n, 1] = _text_end(b, i + 1, end, True) + 1
-    return labels[n, 1]
+    else:
+        ended = 0 if b[i] in (91, 110, 123) else _value_end(b, i, end)
+    spans[2 * which - 2], spans[2 * which - 1] = i, ended
+    return ended
 
 
 @compiled_in_place

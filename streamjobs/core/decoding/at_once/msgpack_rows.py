@@ -30,7 +30,7 @@ def read_rows(values: Sequence[bytes], joined: bytes, names: Names, dim: int) ->
     """The samples of these values, which are `joined`."""
     n, bits = len(values), np.empty(1, np.int64)
     word = bits, bits.view(np.float64), bits.view(np.float32)
-    rows = np.empty((n, dim)), np.empty(n), np.zeros((n, 2), np.int64), np.zeros(n, np.bool_), np.zeros(n, np.bool_), word
+    rows = np.empty((n, dim)), np.empty(n), np.zeros((n, 4), np.int64), np.zeros(n, np.bool_), np.zeros(n, np.bool_), word
     sizes, seen = np.fromiter(map(len, values), np.int64, n), np.zeros(len(names.leads), np.int64)
     stack = np.empty((len(names.nodes) + DEEPEST, 3), np.int64)
     all_read = _read(np.frombuffer(joined, np.uint8), sizes, tuple(names), rows, seen, stack)
@@ -111,7 +111,7 @@ def _read_row(b, i, end, names, rows, seen, stack, n):
             lead, seen[entry] = leads[entry], n + 1
         begun = i
         what, number, i = _head(b, i, end)
-        missing -= 0 <= lead <= time
+        missing -= 0 <= lead <= time or lead == time + 2
         if lead < 0 or lead == unread:
             good = depth < len(stack) if what <= ITEMS else what != NONE
             good &= lead == unread or what == (MAP if nodes[-lead, 0] == OBJECT else ITEMS)
@@ -131,10 +131,12 @@ def _read_row(b, i, end, names, rows, seen, stack, n):
         elif lead == 0:
             i = _read_list(b, i, end, X[n], word) if what == ITEMS and number == X.shape[1] else -1
             good = i > 0
-        elif lead == time + 1 and what == TEXT:
+        elif lead <= time + 2 and what == TEXT:
             doubtful[n] |= _is_wide(b, i, number)
             i += number
-            labels[n, 0], labels[n, 1] = begun, i
+            labels[n, 2 * (lead - time) - 2], labels[n, 2 * (lead - time) - 1] = begun, i
+        elif lead == time + 2 and WHOLE <= what <= BOOL:
+            labels[n, 2], labels[n, 3] = begun, i
         else:
             good = lead == time + 1 and what == NULL
     return False

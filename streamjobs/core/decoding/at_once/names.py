@@ -20,7 +20,7 @@ class Names(NamedTuple):
 
     text: Array  # uint8, of each entry its name, or the value that chooses an object of a list; then what `nodes` refers to
     begins: Array  # (texts + 1,) int64, of each text
-    leads: Array  # (entries,) int64, the field: those of x, the time, the label, those that are refused; or -node
+    leads: Array  # (entries,) int64, the field: those of x, time, label, side, those that are refused; or -node
     places: Array  # (entries,) int64, of entries of lists
     order: Array  # (texts,) int64: between first and last entry of a node its entries, sorted by name or place
     nodes: Array  # (nodes, 4) int64: kind, first entry, end of the entries, text of the name that chooses an object
@@ -36,10 +36,14 @@ class Names(NamedTuple):
         *,
         listed: bool,
         refused: Sequence[str] = (),
+        side: FieldPath | None = None,
     ) -> "Names | None":
-        """None for paths that only the parsers of single records can read. refused: fields of records that need these."""
+        """None for paths that only the parsers of single records can read. refused: fields of records that need these.
+
+        side: of [window] mirror; each record has it.
+        """
         top: dict[Step, Any] = {}
-        fields = [path and path.steps for path in (*x, time, label)]
+        fields = [path and path.steps for path in (*x, time, label, side)]
         if label is not None and label.literal is not None:
             refused = [*refused, label.literal]
         fields += [(name,) for name in refused]
@@ -79,7 +83,7 @@ class Names(NamedTuple):
             np.array(places, np.int64),
             np.array(order, np.int64),
             np.array(nodes, np.int64) + np.array([0, 0, 0, len(leads)]),
-            len(x) + (time is not None),
+            len(x) + (time is not None) + (side is not None),
             listed,
         )
 
@@ -87,7 +91,7 @@ class Names(NamedTuple):
 class Rows(NamedTuple):
     X: Array  # (n, dim) float64
     times: Array  # (n,) float64
-    labels: Array  # (n, 2) int64, where each label begins and ends as the record has it; twice 0 without one
+    labels: Array  # (n, 4) int64, where label and side begin and end as the record has them; twice 0 without one
     read: Array | None  # (n,) bool; the other values need another parser; None: all are read
 
 
