@@ -75,11 +75,10 @@ class Registry(MutableMapping[str, type[Learner]]):
         return name in self._classes
 
     def family(self, name: str) -> str:
-        """The family of a learner; of a learner of another package its folder there. Raises KeyError for an unknown name."""
+        """The family of a learner; of a learner of another package that package. Raises KeyError for an unknown name."""
         if name in self._families:
             return self._families[name]
-        parts = self[name].__module__.split(".")
-        return parts[1] if len(parts) > 2 else COMPOSITION
+        return self[name].__module__.split(".")[0]
 
     def _imported(self, name: str) -> type[Learner]:
         family = self._families[name]

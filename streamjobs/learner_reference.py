@@ -49,7 +49,7 @@ class Setting(typing.NamedTuple):
 
 
 def families() -> dict[str, list[str]]:
-    """Names of learners by their folder in `algorithms`; learners made of other learners are in "composition"."""
+    """Names of learners by folder of `algorithms`, or package; learners made of others are in "composition"."""
     found: dict[str, list[str]] = {}
     for name in sorted(LEARNERS):
         found.setdefault(LEARNERS.family(name), []).append(name)

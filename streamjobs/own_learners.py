@@ -1,5 +1,6 @@
 """Learners of your own: classes that installed packages name in the entry point group `streamjobs.learners`."""
 
+import dataclasses
 import functools
 from importlib.metadata import EntryPoint, entry_points
 
@@ -29,6 +30,8 @@ def _added(point: EntryPoint) -> str:
         raise ConfigError(f"{who} cannot be loaded: {type(problem).__name__}: {problem}; {advice}") from problem
     if not (isinstance(cls, type) and issubclass(cls, Learner)):
         raise ConfigError(f"{who}: expected a class that inherits from algorithms.Learner, got {cls!r:.80}; {advice}")
+    if not dataclasses.is_dataclass(cls):
+        raise ConfigError(f"{who}: expected @dataclass(frozen=True, slots=True, kw_only=True) above the class; {advice}")
     name: str | None = getattr(cls, "name", None)
     if name is None or name != point.name:
         raise ConfigError(f"{who}: expected the entry point to have the learner's name, {name!r}; {advice}")

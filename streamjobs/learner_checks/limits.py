@@ -22,6 +22,24 @@ UNBOUNDED = (
 KINDS = ("features", "regression", "classification", "drift")
 
 
+def check_a_new_state_fits(case: Case) -> None:
+    """`init` gives a NamedTuple of arrays of numbers, ints and floats, and the learner's targets follow from it."""
+    assert case.kind in KINDS, f"kind is {case.kind!r}, expected {', '.join(KINDS)}"
+    state = case.init()
+    assert hasattr(state, "_fields"), f"init gives a {type(state).__name__}, expected a NamedTuple"
+    for path, value in state_fields(state):
+        plain = value.dtype.kind in "fiu" if isinstance(value, np.ndarray) else type(value) in (int, float)
+        got = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+        assert plain, f"{path} is of type {got}, expected an array of numbers, an int or a float; convert it in init"
+    for field in case.learner.stored:
+        case.learner.room(field)
+    targets, predicts = case.learner.targets(state), case.kind in ("regression", "classification")
+    assert (targets > 0) == predicts, (
+        f"a learner of kind {case.kind} has {targets} targets; name the field of shape (dim, targets) `weights`, "
+        "or define targets(self, state)"
+    )
+
+
 def check_the_state_is_plain_arrays_and_numbers(case: Case) -> None:
     """Only arrays of numbers (C-contiguous), ints and floats; types and fixed shapes never change."""
     start = case.init()
@@ -154,11 +172,9 @@ def check_a_state_that_contradicts_itself_is_refused(case: Case) -> None:
 
 def check_outputs_have_their_shapes(case: Case) -> None:
     learner = case.learner
-    assert learner.kind in KINDS, f"unknown kind {learner.kind!r}"
     state = case.init()
     assert learner.dim(state) == case.dim, f"made for dim {case.dim}, says {learner.dim(state)}"
     width, targets = learner.width_for(case.dim), learner.targets(state)
-    assert (targets > 0) == (learner.kind in ("regression", "classification")), f"{learner.kind} has {targets} targets"
     for n in (0, 1, 50):
         X, Y = case.stream(max(n, 1))
         new, out = learner.run(state, X[:n], Y[:n])

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from streamjobs.learner_checks import honesty, limits, quality, replay, settings
 from streamjobs.learner_checks.case import Case
 
-CHECKS: dict[str, Callable[[Case], None]] = {
+FIRST = "check_a_new_state_fits"  # the others run a learner, and need one with a state
+
+CHECKS: dict[str, Callable[[Case], None]] = {FIRST: limits.check_a_new_state_fits} | {
     name: check
     for module in (replay, honesty, limits, quality, settings)
     for name, check in vars(module).items()

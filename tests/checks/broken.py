@@ -244,6 +244,22 @@ class DoubtsAFreshState(Steady):
         out.prediction[0] *= np.nan if fresh else 1.0
 
 
+class StartsWithAnObject(Steady):
+    def init(self, *, dim: int, targets: int, seed: int) -> Any:
+        return Steady.init(self, dim=dim, targets=targets, seed=seed)._replace(seen=object())
+
+
+class HidesItsTargets(Steady):
+    def targets(self, state: Any) -> int:
+        return 0
+
+
+class LosesLessThanNothing(Steady):
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        Steady.loop(self, work, slots, X, Y, learn, out, basis)
+        out.loss[:] = -1.0
+
+
 class IsOfNoKind(Steady):
     kind: ClassVar[str] = "oracle"
 
@@ -351,7 +367,8 @@ FAULTS: dict[str, tuple[type[Learner], ...]] = {
         RepairsInSilence,
         RefusesWithoutAWord,
     ),
-    "check_outputs_have_their_shapes": (IsOfNoKind,),
+    "check_a_new_state_fits": (IsOfNoKind, StartsWithAnObject, HidesItsTargets),
+    "check_outputs_have_their_shapes": (LosesLessThanNothing,),
     "check_wrong_shapes_are_refused_with_one_sentence": (TakesAnyShape,),
     "check_a_nudged_start_gives_the_same_outputs": (HangsOnAHair,),
     "check_the_error_falls_on_an_easy_stream": (

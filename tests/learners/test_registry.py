@@ -55,7 +55,7 @@ def test_a_class_that_is_added_is_given_back() -> None:
     registry = Registry({"lms": "heads"})
     own = type("Own", (Learner,), {"__slots__": (), "name": "own", "persisted_name": "Own"})
     registry["own"] = own
-    assert registry["own"] is own and list(registry) == ["lms", "own"] and registry.family("own") == "learners"
+    assert registry["own"] is own and list(registry) == ["lms", "own"] and registry.family("own") == "tests"
 
 
 def test_an_unknown_name_is_reported_with_the_nearest_known_one() -> None:

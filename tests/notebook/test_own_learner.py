@@ -37,6 +37,23 @@ model = NearestLabel(memory=2).fit([[0.0], [5.0], [4.0]], [1.0, 2.0, 3.0])
 print(json.dumps([replayed.summary["rows"], replayed.rows("predictions")[-1]["model"], model.predict([[4.4]]).tolist()]))
 """
 
+MINE = """\
+from dataclasses import dataclass
+from tests.checks.steady import Steady
+
+class Objects(Steady):
+    __slots__ = ()
+    def init(self, **given):
+        return Steady.init(self, **given)._replace(seen={})
+class Raises(Steady):
+    __slots__ = ()
+    def loop(self, *given):
+        1 / 0  # no learner
+from algorithms import Learner
+class Undecorated(Learner):
+    name = persisted_name = "undecorated"
+"""
+
 
 def python(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
     """A process in which the package of this folder is installed: it is on the path, with its metadata beside it."""
@@ -74,6 +91,23 @@ def test_a_faulty_one_is_caught_with_a_sentence(capsys: pytest.CaptureFixture[st
     assert "the state is plain arrays and numbers: " in told.out
     assert "FAILED  the state is plain arrays and numbers" in told.err
     assert "tests.checks.broken:ReturnsColumnsFirst: " in told.err and " checks failed." in told.err
+
+
+def test_one_mistake_is_reported_once_with_its_line(tmp_path: Path) -> None:
+    """A state of objects ends the checks at the first; an error that fails many checks is one line of text."""
+    (tmp_path / "mine.py").write_text(MINE)
+    done = python(tmp_path, "-m", "streamjobs", "check-learner", "mine:Objects")
+    assert done.returncode == 4 and "seen is of type dict, expected an array of numbers, an int or a float" in done.stdout
+    assert len(done.stdout.splitlines()) == 1 and "the others need it" in done.stderr
+    done = python(tmp_path, "-m", "streamjobs", "check-learner", "mine:Raises")
+    raised = [
+        line for line in done.stdout.splitlines() if line.endswith("ZeroDivisionError: division by zero (mine.py, line 11)")
+    ]
+    assert len(raised) == 1 and raised[0].startswith("same bits twice, any split gives the same bits, ")
+    done = python(tmp_path, "-m", "streamjobs", "check-learner", "mine:Undecorated")
+    assert (
+        done.returncode == 2 and "expected @dataclass(frozen=True, slots=True, kw_only=True) above the class" in done.stderr
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,10 @@
 """`check-learner`: a learner of one's own under every check that the registry's are held by."""
 
+import dataclasses
 import importlib
+import sys
+import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 import typer
@@ -31,7 +35,7 @@ def check_learner(
 
     Choose small settings, so that budgets fill within a stream of 150 rows. Ends with code 4 if a check fails.
     """
-    from streamjobs.learner_checks.suite import CHECKS
+    from streamjobs.learner_checks.suite import CHECKS, FIRST
 
     if not __debug__:
         raise ConfigError("check-learner: Python runs with -O, which leaves the checks out; run it without.")
@@ -41,18 +45,29 @@ def check_learner(
         try:
             check(case)
         except Exception as problem:  # noqa: BLE001 - a learner may raise anything; the check has failed
-            words = str(problem) if isinstance(problem, AssertionError) else f"{type(problem).__name__}: {problem}"
+            words = str(problem) if isinstance(problem, AssertionError) else _with_place(problem, type(case.learner))
             failed[name] = words.strip() or "failed"
         if not as_json:
             note(f"{'FAILED' if name in failed else 'ok':>6}  {_in_words(name)}")
+        if name in failed and name == FIRST:
+            break  # all other checks would fail for the same reason
     if as_json:
         show({"learner": learner, "settings": case.settings, "checks": len(CHECKS), "failed": failed})
-    for name, words in failed.items() if not as_json else ():
-        say(f"{_in_words(name)}: {words}")
+    for words in dict.fromkeys(failed.values()) if not as_json else ():  # one mistake fails many checks
+        say(f"{', '.join(_in_words(name) for name in failed if failed[name] == words)}: {words}")
+    if FIRST in failed:
+        raise MismatchError(f"{learner}: the first of {len(CHECKS)} checks failed; the others need it.")
     if failed:
         raise MismatchError(f"{learner}: {len(failed)} of {len(CHECKS)} checks failed.")
     if not as_json:
         say(f"{learner}: {len(CHECKS)} checks passed")
+
+
+def _with_place(problem: Exception, cls: type) -> str:
+    """The error, with the line of the learner's file where it was raised."""
+    file = sys.modules[cls.__module__].__file__
+    lines = [frame.lineno for frame in traceback.extract_tb(problem.__traceback__) if frame.filename == file]
+    return f"{type(problem).__name__}: {problem}" + (f" ({Path(file or '').name}, line {lines[-1]})" if lines else "")
 
 
 def _in_words(check: str) -> str:
@@ -92,6 +107,8 @@ def _case(path: str, given: list[str], dim: int, targets: int, labels: str) -> "
         names = [name for name, one in there.items() if _is_learner(one) and one.__module__ == module]
         has = f"; {module} has {', '.join(names)}" if names else ""
         raise ConfigError(f"{path}: expected a class that inherits from algorithms.Learner; got {cls!r:.80}{has}.")
+    if not dataclasses.is_dataclass(cls):
+        raise ConfigError(f"{path}: expected @dataclass(frozen=True, slots=True, kw_only=True) above the class; got none.")
     table = tables_of(given)
     try:
         made = build(cls.name, cls, table, lambda own: learner_from(*with_name(own)))
