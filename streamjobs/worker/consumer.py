@@ -248,8 +248,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                     f"topic {tp.topic}[{tp.partition}]: this job has read up to offset {upto}, but the topic ends at "
                     f"{ends[partition]}; it was deleted or recreated. Give the job a new [job] name, or restore the topic."
                 )
-            if (end := self._delivery.end_of_changelog(tp.partition)) < (written := topic_id.states_of(metadata)):
-                raise SetupError(topic_id.lost_states(self.app.changelog, tp.partition, written, end))
+            await self._require_states(tp.partition, topic_id.states_of(metadata))
             if self._has_nameless_states(tp.partition):
                 topic_id.require_same_fields(tp, metadata, self._delivery.origin.fields)
             log_new_settings(tp, metadata, self._delivery.origin.settings, (committed, upto))
@@ -267,6 +266,15 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             await thread.call_thread(thread.commit_exactly, {tp: offset}, self._progress[tp.partition])
         await self._log_stateless(stateless)
         return starts
+
+    async def _require_states(self, number: int, written: int) -> None:
+        """Raises SetupError if the changelog of a partition ends before `written`."""
+        if self._delivery.end_of_changelog(number) < written:
+            # Asked again: a rebalance may have closed the changelog since, or given it to a worker that has written.
+            place = TopicPartition(self.app.changelog, number)
+            end = (await self._thread.call_thread(self._thread._ensure_consumer().end_offsets, [place]))[place]
+            if end < written:
+                raise SetupError(topic_id.lost_states(place.topic, number, written, end))
 
     async def _log_stateless(self, committed: Mapping[int, int]) -> None:
         """Log these, unless the commit has the changelog's id: its records gave no states, such as dead letters."""

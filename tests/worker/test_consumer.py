@@ -60,7 +60,9 @@ class Rebalancing(Consumer):  # type: ignore[misc]
         self._fetching, self.fetched_to, self.flow_active = asyncio.Lock(), {}, True
         self._progress: dict[int, int] = {}
         self._committed_offset, self._read_offset = {}, {}
-        self.app: Any = SimpleNamespace(delivery=Delivery(), source="in", waiting=frozenset())
+        self.app: Any = SimpleNamespace(
+            delivery=Delivery(), source="in", changelog="job-state-changelog", waiting=frozenset()
+        )
 
     def give(self, numbers: set[int]) -> None:
         self.subscription.assign_from_subscribed([TopicPartition("in", number) for number in numbers])
@@ -102,7 +104,7 @@ class Thread:
     """A group's commits of three partitions, and a topic that begins at 50 and ends at 90."""
 
     def __init__(self, commits: dict[int, Commit]) -> None:
-        self.commits, self.committed = commits, dict[int, tuple[int, int]]()
+        self.commits, self.committed, self.end_of_changelog = commits, dict[int, tuple[int, int]](), 30
 
     async def call_thread(self, call: Any, *arguments: Any) -> Any:
         return await call(*arguments)
@@ -117,7 +119,7 @@ class Thread:
         return dict.fromkeys(places, 50)
 
     async def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(places, 90)
+        return {place: 90 if place.topic == "in" else self.end_of_changelog for place in places}
 
     async def commits_of_group(self, topic: str, partitions: Any) -> dict[int, Commit]:
         return self.commits
@@ -148,9 +150,10 @@ def test_the_group_passes_records_that_were_deleted_before_states_had_them() -> 
 def test_a_changelog_that_ends_before_what_was_written_ends_the_worker() -> None:
     """Without a local store nothing else shows it: its keys would go on with older states."""
 
-    async def begun(states: str) -> None:
+    async def begun(states: str, end: int = 30) -> None:
         consumer = Rebalancing()
-        consumer._thread = Thread({0: Commit(60, "partitions=3"), 1: Commit(60, f"partitions=3 {states}")})
+        consumer._thread = thread = Thread({0: Commit(60, "partitions=3"), 1: Commit(60, f"partitions=3 {states}")})
+        thread.end_of_changelog = end
         consumer.app.conf, consumer.app.changelog = SimpleNamespace(topic_partitions=3, id="job"), "job-state-changelog"
         delivery = consumer.app.delivery
         delivery.origin, delivery.store = NO_ORIGIN, MemoryStore()
@@ -158,6 +161,7 @@ def test_a_changelog_that_ends_before_what_was_written_ends_the_worker() -> None
 
     asyncio.run(begun("states=30"))
     asyncio.run(begun("of a release without it"))
+    asyncio.run(begun("states=31", end=31))  # another worker has written since this one's recovery
     with pytest.raises(
         SetupError, match=r"^topic job-state-changelog\[1\]: .* up to offset 31, but the changelog ends at 30: "
     ):
