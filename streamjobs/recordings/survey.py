@@ -10,9 +10,9 @@ from typing import Any
 from streamjobs.recordings.columns import plain_name
 from streamjobs.recordings.files import SECONDS, recordings_of, rows_of
 from streamjobs.recordings.guess.columns import MOST_CLASSES
-from streamjobs.recordings.guess.keys import names_id
 from streamjobs.recordings.guess.result import Guess, windowed
 from streamjobs.recordings.guess.x import quoted_names
+from streamjobs.recordings.runs import with_runs
 from streamjobs.recordings.sides import NAMES, Mirror, Sides
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
@@ -40,7 +40,7 @@ def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
 
     More than MOST_CLASSES different labels are not counted further.
     """
-    guessed = _by_folder(path, _by_file(path, _by_blocks(path, guessed, how), how), how)
+    guessed = _by_folder(path, _by_file(path, with_runs(path, guessed, how), how), how)
     if guessed.label is None or guessed.task != "classification":
         return guessed
     wanted = [name for name in (guessed.label, guessed.key) if name is not None]
@@ -169,20 +169,6 @@ def _with_key_known(guessed: Guess) -> Guess:
     choose = {what: why for what, why in guessed.choose.items() if what != "key"}
     candidates = {what: names for what, names in guessed.candidates.items() if what != "key"}
     return guessed._replace(choose=choose, candidates=candidates)
-
-
-def _by_blocks(path: Path, guessed: Guess, how: How) -> Guess:
-    """With the only column that may have the key, if it has the name of an id and each value's rows follow one another."""
-    names = guessed.candidates.get("key", [])
-    if len(names) != 1 or not names_id(names[0]) or guessed.preset is not None:
-        return guessed
-    find = column_path(names[0]).find
-    values = [value for value, _ in itertools.groupby(map(find, rows_of(path, how, names)))]
-    if len(values) < 2 or len({*values}) < len(values) or {*values} & {ABSENT, None, ""}:
-        return guessed
-    why = f"the rows of each of its {len(values):,} different values follow one another"
-    left_out = {name: reason for name, reason in guessed.left_out.items() if name != names[0]}
-    return _with_key_known(guessed)._replace(key=names[0], left_out=left_out, because={**guessed.because, "key": why})
 
 
 def _by_folder(path: Path, guessed: Guess, how: How) -> Guess:

@@ -205,6 +205,18 @@ def test_a_watch_that_judges_hardly_a_row_is_not_chosen_for_its_few_alarms(tmp_p
     assert found.says("[drift] alarms too often") and tomllib.loads(found.text)["drift"]["watch"] != "columns"
 
 
+@pytest.mark.parametrize("alarms", [0, 1])
+def test_errors_are_not_watched_for_a_silence_where_all_else_alarms(tmp_path, printed, monkeypatch, alarms):
+    def tried(job: Any, way: Any, records: list[Any]) -> Tried:
+        raised = alarms if way.drift.watch == "ls_error" else 20
+        return Tried(way.drift.watch, 1, 9000, Counter(a=raised), Counter(one=raised), 0.9, Counter())
+
+    monkeypatch.setattr("streamjobs.commands.recordings.trial._tried", tried)
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(2600, b=lambda i: i * i % 97)))
+    assert found.says("[drift] alarms too often") is not bool(alarms)
+    assert (tomllib.loads(found.text)["drift"]["watch"] == "ls_error") is bool(alarms)
+
+
 @pytest.mark.parametrize(("rows", "learn"), [(200, 600), (1400, None), (1600, 600)])
 def test_charts_learn_from_600_rows_unless_the_sample_would_be_half_warm_up(tmp_path, printed, monkeypatch, rows, learn):
     tried = lambda job, way, records: Tried(way.drift.watch, 2, 9000, Counter(), Counter(), 0.9, Counter())  # noqa: E731
