@@ -37,6 +37,16 @@ def test_with_a_reference_most_keys_may_have_faults_but_few_of_them_at_once():
     assert tried._replace(soon=2).fits and not tried._replace(soon=3).fits and not tried._replace(reference=None).fits
 
 
+def test_false_alarms_to_expect_of_experiments_are_those_soon_after_their_reference():
+    of_34 = Tried(
+        "columns", 34, 23_801, Counter(a=55), Counter(), 2.4, Counter(), between=10_000, reference="first 400 rows"
+    )
+    assert "expect up to 1 alarm in 433 rows of a key" in [*Trial([of_34]).lines()][1]
+    assert "expect 1 false alarm in 793 rows of a key, not 1 in 10,000" in [*Trial([of_34._replace(soon=3)]).lines()][1]
+    rare = of_34._replace(rows=400_000, soon=3, alarms=Counter(a=3), stated=40.0)
+    assert len([*Trial([rare]).lines()]) == 1, "fewer than false_alarms states"
+
+
 @pytest.mark.parametrize("daily", [False, True])
 def test_alarms_to_expect_are_named_where_a_trial_has_more_than_stated(daily):
     most = Tried(

@@ -78,6 +78,11 @@ class Tried(NamedTuple):
         return self.usual.total() <= self.most and not self.lasts and not spread
 
     @property
+    def early(self) -> float:
+        """Rows of a key from one alarm to the next, in the first SOON of those after its reference; infinite without any."""
+        return SOON * self.rows / self.soon if self.soon else math.inf
+
+    @property
     def loud(self) -> str | None:
         """The column in the alarms of most keys."""
         column, keys = next(iter(self.named.most_common(1)), (None, 0))
@@ -150,7 +155,12 @@ class Trial(NamedTuple):
         if self.why_not is not None:
             yield f"[drift] was not tried: {self.why_not}"
         yield from map(str, self.tried)
-        if self.tried and (count := (best := self.tried[-1]).alarms.total()) > best.most:
+        if self.tried and (best := self.tried[-1]).early < best.between:
+            yield (
+                f"if experiments begin without faults, expect 1 false alarm in {best.early:,.0f} rows of a key, not 1 in "
+                f"{best.between:,.0f}, as false_alarms states: a short reference does not show how far slow columns move"
+            )
+        elif self.tried and (count := best.alarms.total()) > best.most:
             yield (
                 f"if the sample has no faults, expect up to 1 alarm in {best.rows / count:,.0f} rows of a key, not 1 in "
                 f"{best.between:,.0f}, as false_alarms states"
