@@ -11,8 +11,8 @@ from streamjobs.recordings.columns import plain_name
 from streamjobs.recordings.files import SECONDS, recordings_of, rows_of
 from streamjobs.recordings.guess.columns import MOST_CLASSES
 from streamjobs.recordings.guess.result import Guess, windowed
+from streamjobs.recordings.guess.runs import with_runs
 from streamjobs.recordings.guess.x import quoted_names
-from streamjobs.recordings.runs import with_runs
 from streamjobs.recordings.sides import NAMES, Mirror, Sides
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path

@@ -2,7 +2,7 @@
 
 import itertools
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ EVEN = 1.25  # the longest run over the shortest: hours, days and months are as 
 
 
 class Runs(NamedTuple):
-    """The values of a column whose rows follow one another, and the rows of each."""
+    """The values of a column, in the order of their rows, and the number of rows of each."""
 
     values: list[Any]
     rows: list[int]
@@ -86,11 +86,12 @@ def with_runs(path: Path, guessed: Guess, how: How = HOW) -> Guess:
     long = {name: one for name, one in found.items() if statistics.median(one.rows) >= LEAST_ROWS and name not in ids}
     ids += [name for name in long if names_run(name)]
     if ids:
-        return _keyed(guessed, key := max(ids, key=lambda name: len(found[name].values)), found[key])
+        key = max(ids, key=lambda name: len(found[name].values))
+        return _keyed(guessed, key, found[key])
     several = {name: one for name, one in long.items() if len(one.values) >= courses.RUNS and not one.even}
     others = [name for name, one in several.items() if one.has_texts or _subject(name) in ASKED_WORDS]
-    key = max(others, key=lambda name: len(found[name].values), default=None)
-    return guessed if key is None or (asked and key not in asked) else _asked(guessed, key, found[key])
+    likely = max(others, key=lambda name: len(found[name].values), default=None)
+    return guessed if likely is None or (asked and likely not in asked) else _asked(guessed, likely, found[likely])
 
 
 def _may_be(name: str, guessed: Guess) -> bool:
@@ -99,7 +100,7 @@ def _may_be(name: str, guessed: Guess) -> bool:
     return bool(name) and not clock and not alone and not guessed.left_out.get(name, "").startswith(TIMES)
 
 
-def _runs_of(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Runs]:
+def _runs_of(rows: Iterable[dict[str, Any]], names: Sequence[str]) -> dict[str, Runs]:
     """Of the columns of texts or whole numbers in which no value returns, and few values have few rows."""
     finds, known = {name: column_path(name).find for name in names}, {name: set[Any]() for name in names}
     found = {name: Runs([], []) for name in names}
@@ -139,7 +140,7 @@ def _keyed(guessed: Guess, key: str, runs: Runs) -> Guess:
 
 def _asked(guessed: Guess, key: str, runs: Runs) -> Guess:
     guessed = _without(guessed, key)
-    why = f"{key!r} may have the key: {_why(runs)}, as recordings of their own; --key-is NAME, if they are no such"
+    why = f"{key!r} may have the key: {_why(runs)}, as recordings do; if all is of one device, take --key-is NAME"
     choose = {**guessed.choose, "key": f"no column has the name of a key; {why}"}
     left_out = {**guessed.left_out, key: "may be the key"}
     return guessed._replace(choose=choose, candidates={**guessed.candidates, "key": [key]}, left_out=left_out)
@@ -154,8 +155,8 @@ def _without(guessed: Guess, key: str) -> Guess:
     labels, choose = guessed.candidates.get("label", []), dict(guessed.choose)
     if key in labels:
         others = [name for name in labels if name != key]
-        said = [f"; candidates: {quoted_names(names)}" if names else "" for names in (labels, others)]
-        choose["label"] = choose["label"].replace(*said)
+        rest = f"; candidates: {quoted_names(others)}" if others else ""
+        choose["label"] = choose["label"].replace(f"; candidates: {quoted_names(labels)}", rest)
         candidates = {what: names for what, names in guessed.candidates.items() if what != "label"}
         guessed = guessed._replace(candidates={**candidates, "label": others} if others else candidates)
     fields, lenient = ([name for name in names if name != key] for names in (guessed.fields, guessed.lenient))
