@@ -21,10 +21,14 @@ def look(job: Job) -> dict[str, Any]:
     decoded = job.decode(records)
     ahead = [decoded.times[n] - records[owner].timestamp / 1000.0 for n, owner in enumerate(decoded.owner)]
     by_group, ends = passed(job.settings)
+    keys_of: dict[int, set[bytes | None]] = {}
+    for record in records:
+        keys_of.setdefault(record.partition, set()).add(record.key)
     return {
         "records": len(records),
         "with_key": sum(record.key is not None for record in records),
         "keys": len({record.key for record in records} - {None}),
+        "alone": sum(len(keys) == 1 for keys in keys_of.values()),  # keys without another in their partition
         "usable": len(records) - len(decoded.errors),
         "dead_letters": Counter(error.reason for _, error in decoded.errors),
         "first_error": str(decoded.errors[0][1]) if decoded.errors else None,

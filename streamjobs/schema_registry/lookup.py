@@ -167,7 +167,9 @@ def ready_now(settings: Settings, schemas: Schemas | None, records: Sequence[Rec
 
 
 async def _ready(settings: Settings, schemas: Schemas, records: Sequence[Record]) -> list[Record]:
-    lookup = Lookup(settings, schemas, log=structlog.wrap_logger(structlog.PrintLogger(sys.stderr)))  # stdout has results
+    warnings = structlog.make_filtering_bound_logger("warning")  # a command asks for the same schema many times
+    log = structlog.wrap_logger(structlog.PrintLogger(sys.stderr), wrapper_class=warnings)  # stdout has results
+    lookup = Lookup(settings, schemas, log=log)
     try:
         return await asyncio.wait_for(lookup.ready(records), COMMANDS_WAIT)
     except TimeoutError:

@@ -298,6 +298,23 @@ def test_check_online_reads_the_newest_records(mock, tmp_path, capsys):
     assert "no state is written yet: a worker that runs writes each within 4 minutes" in capsys.readouterr().err
 
 
+def test_check_online_names_keys_that_are_alone_in_their_partition(mock, tmp_path, capsys):
+    job = job_on(mock, tmp_path, "lonely")
+    made = job_of(job)
+    mock.create([*made.sinks.values(), changelog(made.settings)])
+    producer = Producer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "log_level": 0})
+    for row in rows(30):
+        producer.produce("lonely", json.dumps(row), key=row["person"], partition=int(row["person"] == "p2"))
+    assert producer.flush(20) == 0
+    assert command("check", job, "--online") == 0
+    assert "  silent " not in capsys.readouterr().out, "this job has no such alarms"
+    job.write_text(job.read_text() + '[alarms]\nsilent = "10m"\n')
+    mock.create(["lonely.alarms"])
+    assert command("check", job, "--online") == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  silent ")]
+    assert "1 of 3 keys in these records had no other key in the partition" in line
+
+
 @pytest.mark.parametrize(("days", "told"), [(0, None), (3, "3.0 days before")])
 def test_check_online_names_times_far_from_the_timestamps_of_their_records(mock, tmp_path, capsys, days, told):
     job = job_on(mock, tmp_path, f"times{days}")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from streamjobs.commands.console import moment
+from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -20,6 +21,12 @@ def lines(job: "Job", found: dict[str, Any]) -> Iterator[tuple[str, str]]:
             "records",
             f"of the newest {found['records']:,}, {found['with_key']:,} have a key ({found['keys']:,} different) and "
             f"{found['usable']:,} can be used",
+        )
+    if found["alone"] and job.settings.alarms is not None and job.settings.alarms.silent:
+        yield (
+            "silent",
+            f"{found['alone']:,} of {many(found['keys'], 'key')} in these records had no other key in the partition; "
+            "[alarms] silent never notices a key alone in its partition: use an input topic with fewer partitions",
         )
     if found["first_error"]:
         counts = ", ".join(f"{reason} {count}" for reason, count in found["dead_letters"].items())
