@@ -176,9 +176,10 @@ def _begun(topic: str | None, sample: Path | None, broker: str | None) -> "Writt
 
 def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", most_rows: int) -> "Guess":
     """Write the job file again, with what its learner and [drift] do on the sample. Gives the guess of what it has."""
+    from streamjobs.commands.recordings.drift_trial import LEAST, is_tried, tried_on
     from streamjobs.commands.recordings.job_template import job_file_text, learning
     from streamjobs.commands.recordings.population_trial import keys_alike
-    from streamjobs.commands.recordings.trial import LEAST, is_tried, tried_on, worth_leaving_out
+    from streamjobs.commands.recordings.trial import worth_leaving_out
     from streamjobs.recordings.profile import left_out_of, may_leave_out
     from streamjobs.recordings.survey import teaches
 
@@ -268,7 +269,7 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
 
     Also the most rows of a key, and what is written with whether these are few.
     """
-    from streamjobs.commands.recordings.trial import LEAST
+    from streamjobs.commands.recordings.drift_trial import LEAST
     from streamjobs.recordings.clocks import LATENESS, behind
     from streamjobs.recordings.profile import moments_of, profiled, profiled_rows
     from streamjobs.recordings.survey import of_labels, survey

@@ -7,7 +7,7 @@ from typing import Any
 
 from streamjobs.recordings.columns import Column, absent, unit_of_name
 from streamjobs.recordings.files import SECONDS
-from streamjobs.settings.types import UNIT_NAMES, many
+from streamjobs.settings.types import UNIT_NAMES, many, printable
 
 FROM, TO = 946_684_800.0, 4_102_444_800.0  # the years 2000 to 2099; a time in between counts from 1970
 LEAST_FALLS, OFTEN = 5, 0.01  # rows that are earlier than the row of their key before them, least and of all
@@ -70,7 +70,7 @@ def in_order(
     kept = [number for number, moment in enumerate(moments) if not (moment < FROM or moment >= TO)]
     if wrong := len(rows) - len(kept):
         owner = owners[next(number for number, moment in enumerate(moments) if moment < FROM or moment >= TO)]
-        first = "".join(one if one.isprintable() else " " for one in str(owner))
+        first = printable(str(owner))
         said.append(
             f"{wrong:,} {of} {'has' if wrong == 1 else 'have'} a {time!r} outside of the years 2000 to 2099, first of key "
             f"'{first:.40}': another unit, or a wrong clock; outside of the years 1970 to 9999 it is a dead letter"
@@ -141,5 +141,4 @@ class Pauses:
         if slow < SLOW * usual or key is None:
             return usual, ""
         text = key.decode(errors="replace") if isinstance(key, bytes) else str(key)
-        shown = "".join(one if one.isprintable() else " " for one in text)
-        return slow, f" of the slowest key, {shown:.40}, with a sample every {slow:g} s (usual: {usual:g} s)"
+        return slow, f" of the slowest key, {printable(text):.40}, with a sample every {slow:g} s (usual: {usual:g} s)"

@@ -102,6 +102,11 @@ def many(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def printable(text: str) -> str:
+    """Text for a terminal, with a space for each control character."""
+    return "".join(one if one.isprintable() else " " for one in text)
+
+
 def readable(size: float) -> str:
     """A number of bytes as text for people.
 

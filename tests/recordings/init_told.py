@@ -9,6 +9,7 @@ import pytest
 
 from streamjobs.job_files import read_table
 from tests.commands.jobs import command
+from tests.recordings.fleet import START
 
 N = 60  # rows; enough to tell a rate and what only rises
 
@@ -33,6 +34,20 @@ def as_csv(path: Path, made: list[dict[str, Any]], delimiter: str = ",") -> Path
         writer.writeheader()
         writer.writerows(made)
     return path
+
+
+def columns(n: int, **also: Any) -> list[dict[str, Any]]:
+    """n rows of two devices, with noise in `a`; also: a function of the row's number for each other column."""
+    random = np.random.default_rng(8)
+    return [
+        {
+            "device": f"d{i % 2}",
+            "ts": START + 300 * (i // 2),
+            "a": float(random.normal()),
+            **{k: v(i) for k, v in also.items()},
+        }
+        for i in range(n)
+    ]
 
 
 class Told:

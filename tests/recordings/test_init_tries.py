@@ -1,4 +1,4 @@
-"""`init` leaves out what a detector cannot watch, and tries the [drift] that it writes on the sample."""
+"""`init` tries the [drift] and the learners that it writes on the sample, and leaves out columns that alarm too often."""
 
 import json
 import re
@@ -9,19 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.signal import lfilter
 
 from streamjobs.commands.recordings.trial import Tried
-from streamjobs.job_files import job_of, load_job
+from streamjobs.job_files import job_of
 from streamjobs.recordings.files import records_of
-from streamjobs.recordings.guess import guess
-from streamjobs.recordings.guess.courses import is_daily
-from streamjobs.recordings.profile import profiled
 from streamjobs.recordings.tables import How
 from streamjobs.replay.engine import Replay
 from tests.commands.jobs import jsonl
 from tests.recordings.fleet import PAUSE, START, Fleet, fleet
-from tests.recordings.init_told import as_csv
+from tests.recordings.init_told import columns
 
 WATCH = '["columns", "innovations", "rows"]'
 STATED = 10_000  # rows from one false alarm to the next
@@ -58,82 +54,6 @@ def test_the_job_of_a_fleet_with_a_falling_battery_keeps_its_false_alarms_and_fi
     assert len(faulty) >= 5
 
 
-@pytest.mark.parametrize("varies", [True, False])
-def test_a_counter_that_starts_over_is_read_as_one_unless_it_is_a_clock(tmp_path, printed, varies):
-    rng = np.random.default_rng(4)
-    counted = np.cumsum(rng.integers(20, 60, (2000, 3)) if varies else np.full((2000, 3), 40), axis=0)
-    rows = [
-        {"port": f"eth{key}", "ts": START + 10 * row, "octets": int(counted[row, key] % 30_000), "load": float(rng.normal())}
-        for row in range(2000)
-        for key in range(3)
-    ]
-    found = printed(jsonl(tmp_path / "ports.jsonl", rows))
-    if varies:
-        assert (found.source["fields"], found.source["counters"]) == (["octets", "load"], ["octets"])
-        assert found.says("'octets': readings that only rise, or start over; counters gives x what they rose by, a second")
-        return
-    assert found.source["fields"] == ["load"] and "counters" not in found.source
-    assert found.says("octets: rises and starts over all through the sample, which drift detection would report")
-
-
-def test_wind_is_an_angle_and_numbers_with_its_range_are_not(tmp_path, printed):
-    """360 is the range of a pump's load, a dial's switch and a counter; radians are recognised without a name."""
-    rng, rows = np.random.default_rng(7), 1500
-    north = 20 * lfilter([0.3], [1.0, -0.95], rng.normal(size=(rows, 3)), axis=0) + 5 * rng.normal(size=(rows, 3))
-    columns = {
-        "wind": np.round(north % 360),
-        "phi": (np.cumsum(rng.normal(0, 0.3, (rows, 3)), axis=0) + np.pi) % (2 * np.pi) - np.pi,
-        "load": 360 / (1 + np.exp(-lfilter([0.6], [1.0, -0.9], rng.normal(size=(rows, 3)), axis=0))),
-        "dial": np.where(np.arange(rows)[:, None] // 40 % 2, 352.0, 8.0) + rng.uniform(-2, 2, (rows, 3)),
-        "pulses": np.cumsum(rng.integers(0, 20, (rows, 3)), axis=0) % 360,
-    }
-    sample = jsonl(
-        tmp_path / "wind.jsonl",
-        [
-            {"mast": f"m{key}", "ts": START + 60 * row, **{name: float(of[row, key]) for name, of in columns.items()}}
-            for row in range(rows)
-            for key in range(3)
-        ],
-    )
-    guessed = guess(sample)
-    for rate, angles in ((1 / 60, ["wind", "phi"]), (50.0, [])):
-        assert list(profiled(sample, guessed._replace(label="load", rate=rate))[0].angles) == angles
-    found = printed(sample)
-    assert found.source["angles"] == {"wind": 360.0, "phi": pytest.approx(2 * np.pi)}
-    assert found.says("'wind', 'phi': an angle that wraps around; angles gives x its cosine and sine")
-
-
-def test_short_lists_are_fields_and_the_only_meter_is_the_first_candidate(tmp_path, printed):
-    rng = np.random.default_rng(6)
-    rows: list[dict[str, Any]] = []
-    for row in range(2000):
-        phases = {"u": (230 + rng.normal(size=3)).tolist(), "i": (9 + rng.normal(size=3)).tolist()}
-        rows.append({"meter": "m7", "ts": START + row, **phases, "type": "fast"})
-        if row % 900 == 0:
-            rows.append({"meter": "m7", "ts": START + row, "kwh": 1000 + row, "type": "quarter"})
-    found = printed(jsonl(tmp_path / "phases.jsonl", rows))
-    assert found.source["fields"] == [f"{name}[{n}]" for name in "ui" for n in range(3)]
-    assert found.says("3 of 2,000 rows lack a number in 'u[0]', 'u[1]'") and found.source["missing"] == "skip"
-    assert found.out.endswith("phases.jsonl --key meter\n") and found.says("on the sample, watch = ", "of 1 key")
-
-
-def test_a_list_is_tried_too_and_rows_without_it_are_named(tmp_path, printed):
-    rng = np.random.default_rng(5)
-    rows = [{"key": f"k{row % 2}", "ts": START + row // 2, "x": rng.normal(size=3).tolist()} for row in range(4000)]
-    rows[7].pop("x")
-    found = printed(jsonl(tmp_path / "lists.jsonl", rows))
-    assert found.source["x"] == "x" and found.says("1 of 2,000 rows lack the list 'x'; they would be dead letters")
-    assert found.says("on the sample, watch = ", "of 2 keys")
-
-
-def test_a_battery_that_falls_is_left_out_with_the_reason(tmp_path, printed):
-    found = printed(fleet(5, sensors=6, rows=280, faults=1).write(tmp_path / "fleet.jsonl"))
-    assert found.source["fields"] == ["temperature", "humidity"]
-    why = "battery: falls all through the sample, which drift detection would report again and again"
-    assert found.says(f"left out of x: {why}") and f'#   "battery": {why[9:]}' in found.text
-    assert found.says("[drift] was not tried: the sample has at most 280 rows of a key")
-
-
 @pytest.mark.parametrize(("seed", "cycle", "between", "least"), [(201, 0.0, 50_000, 9), (202, 2.0, 10_000, 6)])
 def test_the_job_of_a_fleet_with_few_rows_a_sensor_finds_its_faults(tmp_path, printed, seed, cycle, between, least):
     """Seeds that chose nothing. The usual job finds none but the stuck sensors: its charts learn nearly all the rows."""
@@ -146,19 +66,6 @@ def test_the_job_of_a_fleet_with_few_rows_a_sensor_finds_its_faults(tmp_path, pr
     assert drift["false_alarms"] == f"1 per {between} rows" and tomllib.loads(found.text)["alarms"]["stuck"] is True
     false, faulty = alarms_of(found.file, sample, made)
     assert false <= 2 * 100 * 432 / between + 3 and len(faulty) >= least
-
-
-def columns(n: int, **also: Any) -> list[dict[str, Any]]:
-    random = np.random.default_rng(8)
-    return [
-        {
-            "device": f"d{i % 2}",
-            "ts": START + 300 * (i // 2),
-            "a": float(random.normal()),
-            **{k: v(i) for k, v in also.items()},
-        }
-        for i in range(n)
-    ]
 
 
 def test_what_can_alarm_is_tried_though_columns_still_learn(tmp_path, printed):
@@ -189,7 +96,7 @@ def test_where_a_watch_alarms_too_often_init_tries_without_it(tmp_path, printed,
         usual = Counter({name: 20 for name in loud.split() if name in way.drift.watch})
         return Tried(way.drift.watch, 4, 9000, Counter(a=usual.total()), usual, 0.9, Counter())
 
-    monkeypatch.setattr("streamjobs.commands.recordings.trial._tried", tried)
+    monkeypatch.setattr("streamjobs.commands.recordings.drift_trial._tried", tried)
     found = printed(jsonl(tmp_path / "a.jsonl", columns(2600)))
     assert found.says(f"watch = {WATCH} raised {20 * len(loud.split())} alarms in 1 of 4 keys")
     assert tomllib.loads(found.text)["drift"]["watch"] == chosen
@@ -200,7 +107,7 @@ def test_a_watch_that_judges_hardly_a_row_is_not_chosen_for_its_few_alarms(tmp_p
         judged = 200 if way.drift.watch == "columns" else 9000
         return Tried(way.drift.watch, 4, judged, Counter(a=judged // 100), Counter(rows=judged // 150), 0.9, Counter())
 
-    monkeypatch.setattr("streamjobs.commands.recordings.trial._tried", tried)
+    monkeypatch.setattr("streamjobs.commands.recordings.drift_trial._tried", tried)
     found = printed(jsonl(tmp_path / "a.jsonl", columns(2600)))
     assert found.says("[drift] alarms too often") and tomllib.loads(found.text)["drift"]["watch"] != "columns"
 
@@ -211,7 +118,7 @@ def test_errors_are_not_watched_for_a_silence_where_all_else_alarms(tmp_path, pr
         raised = alarms if way.drift.watch == "ls_error" else 20
         return Tried(way.drift.watch, 1, 9000, Counter(a=raised), Counter(one=raised), 0.9, Counter())
 
-    monkeypatch.setattr("streamjobs.commands.recordings.trial._tried", tried)
+    monkeypatch.setattr("streamjobs.commands.recordings.drift_trial._tried", tried)
     found = printed(jsonl(tmp_path / "a.jsonl", columns(2600, b=lambda i: i * i % 97)))
     assert found.says("[drift] alarms too often") is not bool(alarms)
     assert (tomllib.loads(found.text)["drift"]["watch"] == "ls_error") is bool(alarms)
@@ -220,7 +127,7 @@ def test_errors_are_not_watched_for_a_silence_where_all_else_alarms(tmp_path, pr
 @pytest.mark.parametrize(("rows", "learn"), [(200, 600), (1400, None), (1600, 600)])
 def test_charts_learn_from_600_rows_unless_the_sample_would_be_half_warm_up(tmp_path, printed, monkeypatch, rows, learn):
     tried = lambda job, way, records: Tried(way.drift.watch, 2, 9000, Counter(), Counter(), 0.9, Counter())  # noqa: E731
-    monkeypatch.setattr("streamjobs.commands.recordings.trial._tried", tried)
+    monkeypatch.setattr("streamjobs.commands.recordings.drift_trial._tried", tried)
     found = printed(jsonl(tmp_path / "a.jsonl", columns(2 * rows)))
     assert tomllib.loads(found.text)["drift"].get("learn") == learn
     when = "before row 729 of a key, 61h"  # of 300 s
@@ -288,12 +195,6 @@ def test_a_level_that_wanders_stays_a_field_if_what_its_forecasts_miss_is_rare(t
     assert {key for key, _ in alarmed} >= {"p3", "p5"} and ("p5", "stuck") in alarmed and len(alarmed) <= 6
 
 
-def test_a_long_sample_is_counted_while_it_is_read(tmp_path, printed, monkeypatch):
-    monkeypatch.setattr("streamjobs.commands.console.PROGRESS_EVERY", 0.0)
-    found = printed(jsonl(tmp_path / "a.jsonl", columns(200)))
-    assert found.says("200 rows of the sample read ...")
-
-
 def test_rows_count_from_the_first_watch_that_can_alarm(tmp_path, printed):
     """Columns need about 530 rows, innovations 460, and single rows 332: alarms of these are not alarms of the warm-up."""
     found = printed(fleet(7, sensors=3, rows=1000, faults=0).write(tmp_path / "fleet.jsonl"))
@@ -301,48 +202,6 @@ def test_rows_count_from_the_first_watch_that_can_alarm(tmp_path, printed):
     keys, rows, warm_up = re.search(r"of (\d+) keys and ([\d,]+) rows \(([\d,]+) more rows", line).groups()
     assert (int(keys), int(rows.replace(",", "")), warm_up) == (3, 3 * (1000 - 332), "996")
     assert 0.05 < float(line.rsplit(" ", 1)[1]) < int(rows.replace(",", "")) / STATED
-
-
-def test_columns_that_stand_still_or_follow_another_are_left_out(tmp_path, printed):
-    made = columns(600, floor=lambda i: i % 2)
-    for row in made:
-        row["fahrenheit"] = round(32 + 1.8 * row["a"], 4)
-    found = printed(jsonl(tmp_path / "a.jsonl", made))
-    assert found.source["fields"] == ["a"]
-    assert found.says("left out of x: floor: never changes in the sample")
-    assert found.says("left out of x: fahrenheit: follows 'a'") and "\"fahrenheit\": follows 'a'" in found.text
-
-
-def test_a_daily_cycle_is_named_and_its_column_kept(tmp_path, printed):
-    wave = np.sin(2 * np.pi * 300 * np.arange(1500) / 86_400)
-    found = printed(jsonl(tmp_path / "a.jsonl", columns(3000, warm=lambda i: wave[i // 2] + 0.1 * np.cos(7.0 * i))))
-    sentence = "'warm': a daily cycle, which drift detection learns in some days"
-    assert found.source["fields"] == ["a", "warm"] and found.says(sentence) and f"# {sentence}" in found.text
-
-
-def test_one_step_of_level_in_two_days_is_no_daily_cycle(tmp_path, printed):
-    level = columns(1200, level=lambda i: 40.0 + 15.0 * (i > 250) + 0.5 * np.cos(7.0 * i))
-    assert not printed(jsonl(tmp_path / "a.jsonl", level)).says("a daily cycle")
-
-
-def test_a_battery_that_falls_for_a_month_has_no_daily_cycle():
-    days, noise = np.arange(0, 90, 1 / 48), np.random.default_rng(7).normal(size=90 * 48)
-    battery, swings = 100 - 2.8 * (days % 30), 3 * np.sin(2 * np.pi * days)
-    found = [is_daily(START + 86_400 * days, one + 0.2 * noise) for one in (battery, battery + swings, swings)]
-    assert found == [False, True, True]
-
-
-def test_random_walks_of_three_days_are_hardly_ever_called_daily_and_noisy_days_are():
-    """Seeds that chose nothing. Without a look at the periods around a day, 81 of the 600 walks were daily cycles."""
-    rows = np.arange(432)
-    found = np.zeros(3, int)
-    for seed in (21, 22, 23):
-        random = np.random.default_rng(seed)
-        walks = random.normal(size=(200, 432)).cumsum(axis=1)
-        days = np.sin(2 * np.pi * (rows / 144 + random.random((200, 1)))) + random.normal(size=(200, 432))
-        counts = random.poisson(np.exp(1 + 0.8 * np.sin(2 * np.pi * (rows / 144 + random.random((200, 1))))))
-        found += [sum(is_daily(START + 600.0 * rows, one) for one in kind) for kind in (walks, days, counts.astype(float))]
-    assert found[0] <= 24 and found[1] >= 520 and found[2] >= 580, found
 
 
 @pytest.mark.parametrize(
@@ -407,31 +266,6 @@ def test_learners_of_windows_are_tried_with_labels_that_come_late(tmp_path, prin
     (line,) = [line for line in found.lines if "of labels 20 windows late" in line]
     assert float(line.split("last label ")[1].split(",")[0]) > 0.1 and "no learner is better" not in line
     assert tomllib.loads(found.text)["learner"]["name"] in ("rls", "krls")
-
-
-def test_rows_of_numbers_without_labels_have_a_forecast_to_turn_on(tmp_path, printed):
-    visits = np.random.default_rng(1).poisson(0.5, 600)
-    found = printed(
-        jsonl(tmp_path / "a.jsonl", columns(600, visits=lambda i: int(visits[i]), even=lambda i: i // 2 % 3 + 1))
-    )
-    turned_on = re.sub(r"^# (?=\[forecast\]|ahead|every|not_negative)", "", found.text, flags=re.MULTILINE)
-    (tmp_path / "on.toml").write_text(turned_on)
-    forecast = load_job(tmp_path / "on.toml", env={}).forecast
-    assert (forecast.ahead, forecast.every, forecast.not_negative) == ([1, 12], 300.0, ["visits"])
-    found.file.unlink()
-    labelled = printed(jsonl(tmp_path / "b.jsonl", columns(600, label=lambda i: "ab"[i % 2])))
-    assert "[forecast]" in found.text and "[forecast]" not in labelled.text
-
-
-def test_fields_that_predict_a_label_stay_and_are_named(tmp_path, printed):
-    made = columns(600, worn=lambda i: 0.01 * i + i % 7, label=lambda i: "ab"[i % 3 > 0])
-    found = printed(jsonl(tmp_path / "a.jsonl", made))
-    assert found.source["fields"] == ["a", "worn"] and found.says("'worn' rises all through the sample")
-
-
-def test_a_column_without_noise_that_rises_and_falls_again_is_kept(tmp_path, printed):
-    found = printed(jsonl(tmp_path / "a.jsonl", columns(600, level=lambda i: abs(i - 300) / 300)))
-    assert found.source["fields"] == ["a", "level"]
 
 
 def test_the_line_of_drift_has_what_it_would_have_done(tmp_path, printed):
@@ -525,16 +359,6 @@ def test_one_machine_with_few_rows_has_the_watches_of_one_with_many(tmp_path, pr
     assert drift == {"watch": json.loads(WATCH), "false_alarms": "1 per 3000 rows"}
 
 
-@pytest.mark.parametrize(("pause", "length"), [(300, "100m"), (1, "20s"), (7200, "40h")])
-def test_the_window_in_the_comments_fits_the_pause_between_rows(tmp_path, printed, pause, length):
-    made = [{**row, "ts": START + pause * (n // 2)} for n, row in enumerate(columns(80))]
-    found = printed(jsonl(tmp_path / "a.jsonl", made))
-    assert f'# length = "{length}"' in found.text
-    found.file.write_text(re.sub(r"(?m)^# (\[window\]|length|hop|rate)", r"\1", found.text))
-    window = job_of(found.file).settings.window
-    assert window.length * window.rate == pytest.approx(20, rel=0.1)
-
-
 def test_a_machine_that_idles_at_night_is_compared_with_the_same_time_of_earlier_days(tmp_path, printed):
     """Of a row every five minutes, 300 rows are about a day: the fault is small next to the difference of day and night."""
     random = np.random.default_rng(2)
@@ -570,12 +394,3 @@ def test_rows_of_an_idle_sensor_are_neither_watched_nor_warm_up(tmp_path, printe
         for pattern in (r"([\d,]+) rows \(", r"\(([\d,]+) more rows of warm-up", r"and ([\d,]+) more rows of idle")
     )
     assert watched + warm_up + idle == 1500 and 600 < idle < 800 and warm_up > 300
-
-
-def test_thousands_of_columns_are_compared_at_once(tmp_path, printed, monkeypatch):
-    """Two by two, 2,000 columns took minutes."""
-    monkeypatch.setattr("streamjobs.recordings.guess.courses._is_same", None)
-    X = np.random.default_rng(5).normal(size=(120, 40)).round(3)
-    X[:, 30] = 2 * X[:, 7] + 1
-    found = printed(as_csv(tmp_path / "a.csv", [{f"s{n}": x for n, x in enumerate(row)} for row in X.tolist()]))
-    assert found.says("left out of x: s30: follows 's7'") and len(found.source["fields"]) == 39

@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from streamjobs.commands.recordings.trial import Trial, Tried, _usual, worth_leaving_out
+from streamjobs.commands.recordings.drift_trial import _usual
+from streamjobs.commands.recordings.trial import Trial, Tried, worth_leaving_out
 from streamjobs.recordings.guess import guess
 from streamjobs.recordings.tables import How
 from tests.recordings.init_told import as_csv

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -230,13 +230,11 @@ def _labels(guessed: "Guess") -> str:
     from streamjobs.recordings.guess.result import windowed
     from streamjobs.settings.sections import MOST_WAITING
 
-    seconds = math.ceil(max(SPARE * guessed.wait, 1.0))
-    unit, of_unit = next(((name, one) for name, one in (("h", 3600), ("m", 60)) if seconds >= 10 * one), ("s", 1))
     came = f"in the sample, labels came up to {_span(guessed.wait)} later" if guessed.wait else "how late labels may come"
     came = f"choose: {guessed.choose['wait']}" if "wait" in guessed.choose else came
     lines = [
         "[labels]  # a record with the time and the label of an earlier sample, and no numbers, is its label",
-        f'wait = "{math.ceil(seconds / of_unit)}{unit}"  # {came}',
+        f'wait = "{_span(math.ceil(max(SPARE * guessed.wait, 1.0)), math.ceil)}"  # {came}',
     ]
     if not windowed(guessed.rate) and (most := math.ceil(SPARE * guessed.waiting)) > USUAL_WAITING:
         lines.append(f"most = {min(most, MOST_WAITING)}  # rows of a key that wait")
@@ -310,14 +308,14 @@ def _window(rate: float, windowed: bool, guessed: "Guess") -> str:
     return "\n".join(lines if windowed else [f"# {line}" for line in lines])
 
 
-def _span(seconds: float) -> str:
-    """A duration as [window] has it, in its largest unit of which it has ten or more.
+def _span(seconds: float, to_whole: Callable[[float], int] = round) -> str:
+    """A duration as settings have it, in its largest unit of which it has ten or more.
 
     >>> _span(2.0), _span(6000.0), _span(9100.0), _span(72_000.0)
     ('2s', '100m', '152m', '20h')
     """
     unit, of_unit = next(((name, one) for name, one in (("h", 3600), ("m", 60)) if seconds >= 10 * one), ("s", 1))
-    return f"{round(seconds / of_unit)}{unit}"
+    return f"{to_whole(seconds / of_unit)}{unit}"
 
 
 def _ahead(guessed: "Guess") -> str:

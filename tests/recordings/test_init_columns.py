@@ -1,0 +1,184 @@
+"""What `init` makes of columns: fields, meters, angles and daily cycles; and what it leaves out, with the reason."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from streamjobs.job_files import job_of, load_job
+from streamjobs.recordings.guess import guess
+from streamjobs.recordings.guess.courses import is_daily
+from streamjobs.recordings.profile import profiled
+from tests.commands.jobs import jsonl
+from tests.recordings.fleet import START, fleet
+from tests.recordings.init_told import as_csv, columns
+
+
+@pytest.mark.parametrize("varies", [True, False])
+def test_a_counter_that_starts_over_is_read_as_one_unless_it_is_a_clock(tmp_path, printed, varies):
+    rng = np.random.default_rng(4)
+    counted = np.cumsum(rng.integers(20, 60, (2000, 3)) if varies else np.full((2000, 3), 40), axis=0)
+    rows = [
+        {"port": f"eth{key}", "ts": START + 10 * row, "octets": int(counted[row, key] % 30_000), "load": float(rng.normal())}
+        for row in range(2000)
+        for key in range(3)
+    ]
+    found = printed(jsonl(tmp_path / "ports.jsonl", rows))
+    if varies:
+        assert (found.source["fields"], found.source["counters"]) == (["octets", "load"], ["octets"])
+        assert found.says("'octets': readings that only rise, or start over; counters gives x what they rose by, a second")
+        return
+    assert found.source["fields"] == ["load"] and "counters" not in found.source
+    assert found.says("octets: rises and starts over all through the sample, which drift detection would report")
+
+
+def test_wind_is_an_angle_and_numbers_with_its_range_are_not(tmp_path, printed):
+    """360 is the range of a pump's load, a dial's switch and a counter; radians are recognised without a name."""
+    rng, rows = np.random.default_rng(7), 1500
+    north = 20 * lfilter([0.3], [1.0, -0.95], rng.normal(size=(rows, 3)), axis=0) + 5 * rng.normal(size=(rows, 3))
+    columns = {
+        "wind": np.round(north % 360),
+        "phi": (np.cumsum(rng.normal(0, 0.3, (rows, 3)), axis=0) + np.pi) % (2 * np.pi) - np.pi,
+        "load": 360 / (1 + np.exp(-lfilter([0.6], [1.0, -0.9], rng.normal(size=(rows, 3)), axis=0))),
+        "dial": np.where(np.arange(rows)[:, None] // 40 % 2, 352.0, 8.0) + rng.uniform(-2, 2, (rows, 3)),
+        "pulses": np.cumsum(rng.integers(0, 20, (rows, 3)), axis=0) % 360,
+    }
+    sample = jsonl(
+        tmp_path / "wind.jsonl",
+        [
+            {"mast": f"m{key}", "ts": START + 60 * row, **{name: float(of[row, key]) for name, of in columns.items()}}
+            for row in range(rows)
+            for key in range(3)
+        ],
+    )
+    guessed = guess(sample)
+    for rate, angles in ((1 / 60, ["wind", "phi"]), (50.0, [])):
+        assert list(profiled(sample, guessed._replace(label="load", rate=rate))[0].angles) == angles
+    found = printed(sample)
+    assert found.source["angles"] == {"wind": 360.0, "phi": pytest.approx(2 * np.pi)}
+    assert found.says("'wind', 'phi': an angle that wraps around; angles gives x its cosine and sine")
+
+
+def test_short_lists_are_fields_and_the_only_meter_is_the_first_candidate(tmp_path, printed):
+    rng = np.random.default_rng(6)
+    rows: list[dict[str, Any]] = []
+    for row in range(2000):
+        phases = {"u": (230 + rng.normal(size=3)).tolist(), "i": (9 + rng.normal(size=3)).tolist()}
+        rows.append({"meter": "m7", "ts": START + row, **phases, "type": "fast"})
+        if row % 900 == 0:
+            rows.append({"meter": "m7", "ts": START + row, "kwh": 1000 + row, "type": "quarter"})
+    found = printed(jsonl(tmp_path / "phases.jsonl", rows))
+    assert found.source["fields"] == [f"{name}[{n}]" for name in "ui" for n in range(3)]
+    assert found.says("3 of 2,000 rows lack a number in 'u[0]', 'u[1]'") and found.source["missing"] == "skip"
+    assert found.out.endswith("phases.jsonl --key meter\n") and found.says("on the sample, watch = ", "of 1 key")
+
+
+def test_a_list_is_tried_too_and_rows_without_it_are_named(tmp_path, printed):
+    rng = np.random.default_rng(5)
+    rows = [{"key": f"k{row % 2}", "ts": START + row // 2, "x": rng.normal(size=3).tolist()} for row in range(4000)]
+    rows[7].pop("x")
+    found = printed(jsonl(tmp_path / "lists.jsonl", rows))
+    assert found.source["x"] == "x" and found.says("1 of 2,000 rows lack the list 'x'; they would be dead letters")
+    assert found.says("on the sample, watch = ", "of 2 keys")
+
+
+def test_a_battery_that_falls_is_left_out_with_the_reason(tmp_path, printed):
+    found = printed(fleet(5, sensors=6, rows=280, faults=1).write(tmp_path / "fleet.jsonl"))
+    assert found.source["fields"] == ["temperature", "humidity"]
+    why = "battery: falls all through the sample, which drift detection would report again and again"
+    assert found.says(f"left out of x: {why}") and f'#   "battery": {why[9:]}' in found.text
+    assert found.says("[drift] was not tried: the sample has at most 280 rows of a key")
+
+
+def test_a_long_sample_is_counted_while_it_is_read(tmp_path, printed, monkeypatch):
+    monkeypatch.setattr("streamjobs.commands.console.PROGRESS_EVERY", 0.0)
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(200)))
+    assert found.says("200 rows of the sample read ...")
+
+
+def test_columns_that_stand_still_or_follow_another_are_left_out(tmp_path, printed):
+    made = columns(600, floor=lambda i: i % 2)
+    for row in made:
+        row["fahrenheit"] = round(32 + 1.8 * row["a"], 4)
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
+    assert found.source["fields"] == ["a"]
+    assert found.says("left out of x: floor: never changes in the sample")
+    assert found.says("left out of x: fahrenheit: follows 'a'") and "\"fahrenheit\": follows 'a'" in found.text
+
+
+def test_a_daily_cycle_is_named_and_its_column_kept(tmp_path, printed):
+    wave = np.sin(2 * np.pi * 300 * np.arange(1500) / 86_400)
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(3000, warm=lambda i: wave[i // 2] + 0.1 * np.cos(7.0 * i))))
+    sentence = "'warm': a daily cycle, which drift detection learns in some days"
+    assert found.source["fields"] == ["a", "warm"] and found.says(sentence) and f"# {sentence}" in found.text
+
+
+def test_one_step_of_level_in_two_days_is_no_daily_cycle(tmp_path, printed):
+    level = columns(1200, level=lambda i: 40.0 + 15.0 * (i > 250) + 0.5 * np.cos(7.0 * i))
+    assert not printed(jsonl(tmp_path / "a.jsonl", level)).says("a daily cycle")
+
+
+def test_a_battery_that_falls_for_a_month_has_no_daily_cycle():
+    days, noise = np.arange(0, 90, 1 / 48), np.random.default_rng(7).normal(size=90 * 48)
+    battery, swings = 100 - 2.8 * (days % 30), 3 * np.sin(2 * np.pi * days)
+    found = [is_daily(START + 86_400 * days, one + 0.2 * noise) for one in (battery, battery + swings, swings)]
+    assert found == [False, True, True]
+
+
+def test_random_walks_of_three_days_are_hardly_ever_called_daily_and_noisy_days_are():
+    """Seeds that chose nothing. Without a look at the periods around a day, 81 of the 600 walks were daily cycles."""
+    rows = np.arange(432)
+    found = np.zeros(3, int)
+    for seed in (21, 22, 23):
+        random = np.random.default_rng(seed)
+        walks = random.normal(size=(200, 432)).cumsum(axis=1)
+        days = np.sin(2 * np.pi * (rows / 144 + random.random((200, 1)))) + random.normal(size=(200, 432))
+        counts = random.poisson(np.exp(1 + 0.8 * np.sin(2 * np.pi * (rows / 144 + random.random((200, 1))))))
+        found += [sum(is_daily(START + 600.0 * rows, one) for one in kind) for kind in (walks, days, counts.astype(float))]
+    assert found[0] <= 24 and found[1] >= 520 and found[2] >= 580, found
+
+
+def test_rows_of_numbers_without_labels_have_a_forecast_to_turn_on(tmp_path, printed):
+    visits = np.random.default_rng(1).poisson(0.5, 600)
+    found = printed(
+        jsonl(tmp_path / "a.jsonl", columns(600, visits=lambda i: int(visits[i]), even=lambda i: i // 2 % 3 + 1))
+    )
+    turned_on = re.sub(r"^# (?=\[forecast\]|ahead|every|not_negative)", "", found.text, flags=re.MULTILINE)
+    (tmp_path / "on.toml").write_text(turned_on)
+    forecast = load_job(tmp_path / "on.toml", env={}).forecast
+    assert (forecast.ahead, forecast.every, forecast.not_negative) == ([1, 12], 300.0, ["visits"])
+    found.file.unlink()
+    labelled = printed(jsonl(tmp_path / "b.jsonl", columns(600, label=lambda i: "ab"[i % 2])))
+    assert "[forecast]" in found.text and "[forecast]" not in labelled.text
+
+
+def test_fields_that_predict_a_label_stay_and_are_named(tmp_path, printed):
+    made = columns(600, worn=lambda i: 0.01 * i + i % 7, label=lambda i: "ab"[i % 3 > 0])
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
+    assert found.source["fields"] == ["a", "worn"] and found.says("'worn' rises all through the sample")
+
+
+def test_a_column_without_noise_that_rises_and_falls_again_is_kept(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(600, level=lambda i: abs(i - 300) / 300)))
+    assert found.source["fields"] == ["a", "level"]
+
+
+@pytest.mark.parametrize(("pause", "length"), [(300, "100m"), (1, "20s"), (7200, "40h")])
+def test_the_window_in_the_comments_fits_the_pause_between_rows(tmp_path, printed, pause, length):
+    made = [{**row, "ts": START + pause * (n // 2)} for n, row in enumerate(columns(80))]
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
+    assert f'# length = "{length}"' in found.text
+    found.file.write_text(re.sub(r"(?m)^# (\[window\]|length|hop|rate)", r"\1", found.text))
+    window = job_of(found.file).settings.window
+    assert window.length * window.rate == pytest.approx(20, rel=0.1)
+
+
+def test_thousands_of_columns_are_compared_at_once(tmp_path, printed, monkeypatch):
+    """Two by two, 2,000 columns took minutes."""
+    monkeypatch.setattr("streamjobs.recordings.guess.courses._is_same", None)
+    X = np.random.default_rng(5).normal(size=(120, 40)).round(3)
+    X[:, 30] = 2 * X[:, 7] + 1
+    found = printed(as_csv(tmp_path / "a.csv", [{f"s{n}": x for n, x in enumerate(row)} for row in X.tolist()]))
+    assert found.says("left out of x: s30: follows 's7'") and len(found.source["fields"]) == 39
