@@ -1,7 +1,6 @@
 """`replay`: runs the worker's core without Kafka."""
 
 import contextlib
-import itertools
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -224,20 +223,20 @@ def _with_labels(
 ) -> "Generator[Stored, None, None]":
     """The records with the labels of files of their own. Raises ConfigError for other files."""
     from streamjobs.recordings.files import rows_of
-    from streamjobs.recordings.merging import are_labels, label_delay, with_labels
+    from streamjobs.recordings.merging import are_labels, with_labels
 
     later = []
     for name in labels:
         columns = {} if topic_of(job, name) else next(rows_of(Path(name), how), {})
-        if not are_labels(job.settings, columns):
+        if not (job.settings.labels.wait and are_labels(job.settings.source, columns)):
             raise ConfigError(
                 f"--input {name}: expected a file of labels alone, and a job with [labels] wait. A folder of recordings is "
                 "one input."
             )
         later.append(records_to_replay(job, name, key, time_column, None, None, how))
-    delay = label_delay(job.settings)
-    note(f"{', '.join(labels)}: as if each label came {delay:g} s after its time")
-    return with_labels(records, itertools.chain.from_iterable(later), delay)
+    mixed, when = with_labels(job.settings, [records], later)
+    note(f"{', '.join(labels)}: {when}")
+    return mixed
 
 
 def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Path | None) -> None:

@@ -13,7 +13,7 @@ from streamjobs.core.messages import Record, Stored
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import KEYS
 from streamjobs.recordings.files import recordings_of, records_of, rows_of
-from streamjobs.recordings.merging import are_labels, label_delay, with_labels
+from streamjobs.recordings.merging import are_labels, with_labels
 from streamjobs.recordings.tables import HOW, How, untold
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.sections import Settings
@@ -82,10 +82,10 @@ def inputs_of(settings: Settings, names: Sequence[str], columns: Columns) -> Inp
     files = [_file(path, settings, one) for path, one in zip(paths, chosen, strict=True)]
     later = [file for file, one in zip(files, chosen, strict=True) if one.labels]
     if later:
-        delay, chain = label_delay(settings), itertools.chain.from_iterable
-        said[f"labels of files without samples: as if each came {delay:g} s after its time"] = None
         samples = [file for file, one in zip(files, chosen, strict=True) if not one.labels]
-        files = [with_labels(chain(samples), chain(later), delay)]
+        mixed, when = with_labels(settings, samples, later)
+        said[f"labels of files without samples: {when}"] = None
+        files = [mixed]
     return Inputs([*files], list(said), recording, by_file, chosen[0].option if settings.source.key is None else "")
 
 
@@ -121,7 +121,8 @@ def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
         raise ConfigError(f"{path}: name the column with the person with --key; the file has {_listed(present)}.")
     recording = columns.recording or next((lower[name] for name in RECORDINGS if name in lower), None)
     fields = source.record_fields if source.sensors is None else source.record_fields[:1]  # others: of some sensors' records
-    alone = are_labels(settings, present)
+    has_labels_only = are_labels(source, present)
+    alone = has_labels_only and settings.labels.wait > 0
     fields = [] if alone else fields
     needed = [
         *((name, "for [source] fields" if source.fields else "for [source] x") for name in fields),
@@ -133,8 +134,7 @@ def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
     ]
     for name, what in needed:
         if name is not None and all(column_path(name).find(row) is ABSENT for row in rows):
-            only = source.label in present and not set(present) & set(fields)
-            why = " If it has labels in records of their own, set [labels] wait." if only else ""
+            why = " If it has labels in records of their own, set [labels] wait." if has_labels_only and not alone else ""
             raise ConfigError(f"{path}: no column {name!r} {what}; the file has {_listed(present)}.{why}")
     by_file = recording is None and not columns.by_pauses and len(recordings_of(path, quiet)) > 1
     return Columns(key, columns.time, None if columns.by_pauses else recording, columns.by_pauses, how, by_file, alone)

@@ -100,13 +100,13 @@ def read(
     """
     job, by_name = Job.from_composition(derived(_passing_through(settings)), schema=schema), column is not None or by_file
     rows, replay = _Rows(), Replay(job)
-    whole, of_people = Replay(job), _Rows() if lived and by_name else None
+    whole = (_Rows(), Replay(job)) if lived and by_name else None
     for source in sources:
         records = iter(source)
         while some := list(itertools.islice(records, AT_ONCE)):
             replay.run(some, rows.take, progress)
-            if of_people is not None:
-                whole.run(_without_recordings(some), of_people.take, lambda tally: None)
+            if whole is not None:
+                whole[1].run(_without_recordings(some), whole[0].take, lambda tally: None)
     tally = replay.tally
     labelled, usable = rows.usable(replay)
     _require_labelled_windows(rows, tally, settings, labelled, column)
@@ -132,7 +132,7 @@ def read(
         rows.refusal,
         f"{apart} and by changes of the label",
         in_order=_in_order(rows),
-        lived=None if of_people is None else _lived(of_people, whole, data, length, pause),
+        lived=None if whole is None else _lived(*whole, data, length, pause),
         hop=hop,
     )
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from streamjobs.core.messages import Stored
 from streamjobs.settings.sections import Settings
+from streamjobs.settings.source import SourceSection
 
 LOOK_AT = 500  # samples of a sensor that tell its rate
 GAP = 5.0  # usual pauses of a sensor; a longer pause is a gap
@@ -20,19 +21,21 @@ SECOND = 1_000_000_000  # ns
 AFTER = 20.0  # seconds from the time of a label in a file of labels to its arrival, at most half of [labels] wait
 
 
-def label_delay(settings: Settings) -> float:
-    """Seconds after the time that a label of a file of labels names, at which it comes."""
-    return min(AFTER, settings.labels.wait / 2)
+def are_labels(source: SourceSection, columns: Iterable[str]) -> bool:
+    """Whether a file with these columns has labels, and no samples."""
+    there = {*columns}
+    return source.label in there and not there & {*source.record_fields}
 
 
-def are_labels(settings: Settings, columns: Iterable[str]) -> bool:
-    """Whether a file with these columns has labels in records of their own, and no samples."""
-    source, there = settings.source, {*columns}
-    return settings.labels.wait > 0 and source.label in there and not there & {*source.record_fields}
+def with_labels(
+    settings: Settings, samples: Iterable[Iterable[Stored]], labels: Iterable[Iterable[Stored]]
+) -> tuple[Generator[Stored, None, None], str]:
+    """The records of one partition, with each label among its key's samples; and when a label comes, for people."""
+    delay, chain = min(AFTER, settings.labels.wait / 2), itertools.chain.from_iterable
+    return _among(chain(samples), chain(labels), delay), f"as if each label came {delay:g} s after its time"
 
 
-def with_labels(samples: Iterable[Stored], labels: Iterable[Stored], delay: float) -> Generator[Stored, None, None]:
-    """The records of one partition: each label comes among its key's samples, `delay` seconds after the time it names."""
+def _among(samples: Iterable[Stored], labels: Iterable[Stored], delay: float) -> Generator[Stored, None, None]:
     waiting = dict[bytes | None, deque[Stored]]()
     for one in sorted(labels, key=lambda label: label.timestamp):
         late = one._replace(timestamp=one.timestamp + round(1000 * delay))
