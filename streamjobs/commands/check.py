@@ -158,8 +158,6 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
     from streamjobs.replay.warm_up import days_to_alarm, rows_to_alarm
 
     how, settings = options.with_rate(how, job.settings), job.settings
-    if not options.has_key(key, settings, how):
-        raise ConfigError("--sample needs --key, the name of the column with the key (or --key-from, --key-is).")
     records = list(islice(records_of(path, settings.source, key, time, settings.side, how=how), SAMPLED))
     if not records:
         raise ConfigError(f"{path}: expected records to decode; got none.")

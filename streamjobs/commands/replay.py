@@ -208,8 +208,6 @@ def records_to_replay(
         return topic_records(settings.broker, name, *times, max_bytes=settings.source.max_bytes)
     if begin is not None or end is not None:
         raise ConfigError("--from and --to work for topics only; cut the file before you replay it.")
-    if not options.has_key(key, settings, how):
-        raise ConfigError("--input of a file needs --key, the name of the column with the key (or --key-from, --key-is).")
     return records_of(Path(source), settings.source, key, time_column, settings.side, how=how)
 
 

@@ -11,7 +11,7 @@ import typer
 
 from streamjobs.commands.compare import Delay, MostRecords, TimeColumn, delayed, first_records
 from streamjobs.commands.console import AsJson, JobFile, Pace, draw, note, say, show, table, write_private
-from streamjobs.commands.recordings.options import KeyFrom, KeyIs, has_key, how_of, milliseconds
+from streamjobs.commands.recordings.options import KeyFrom, KeyIs, how_of, milliseconds
 from streamjobs.errors import ConfigError
 from streamjobs.settings.toml import toml
 
@@ -65,8 +65,6 @@ def tune(
         raise ConfigError(f"--write {write}: already exists; name a new file.")
     composition, contents = read_job(job_file), read_table(job_file)
     settings, how = composition.settings, how_of(key_from=key_from, key_is=key_is)
-    if not has_key(key, settings, how):
-        raise ConfigError("tune needs --key, the column with the key, --key-from, or --key-is with the only key.")
     if settings.population is not None:
         from streamjobs.commands.fit import choose
         from streamjobs.fit.fitting import Asked

@@ -56,11 +56,6 @@ def how_of(
     return How(separator, decimal, key_from, key_is, None, None, None if began is None else began / 1000, _once())
 
 
-def has_key(key: str | None, settings: "Settings", how: "How") -> bool:
-    """Whether a column, the job or an option names the key of a recording's records."""
-    return any(one is not None for one in (key, settings.source.key, how.key_from, how.key_is))
-
-
 def with_rate(how: "How", settings: "Settings") -> "How":
     """With the rate to which sensors in files of their own are merged: that of the job's windows."""
     return how if settings.window is None else dataclasses.replace(how, rate=settings.window.rate)
