@@ -20,9 +20,10 @@ from streamjobs.fit.recordings import CLOSE, Recordings, Unlabelled, begins
 from streamjobs.recordings.places import natural
 from streamjobs.recordings.survey import MOST_UNSTATED
 from streamjobs.replay.engine import Replay, Tally
+from streamjobs.replay.first_rows import passing_through
 from streamjobs.replay.scoring import Row, with_late
 from streamjobs.settings.composition import derived
-from streamjobs.settings.sections import HeadSection, LearnerSection, ScalingSection, Settings, SinksSection
+from streamjobs.settings.sections import HeadSection, ScalingSection, Settings
 
 BETWEEN = "\0"  # separates person and recording in a key
 KEY_BYTES = 4096
@@ -187,16 +188,9 @@ def _in_order(rows: _Rows) -> bool:
 def _passing_through(settings: Settings) -> Settings:
     """The job up to its windows: features are the unchanged statistics, predictions carry the label, or it comes later."""
     head = HeadSection(name="lms", classes=_of_head(settings, "classes"), max_classes=_most_classes(settings))
-    return Settings(
-        job=settings.job,
-        source=settings.source.model_copy(update={"max_key_bytes": KEY_BYTES, "key": None}),  # keys are people by now
-        window=settings.window,
-        labels=settings.labels.model_copy(update={"delay": 0.0}),
-        scaling=ScalingSection(method="none"),
-        learner=LearnerSection(name="scaling", method="none"),  # type: ignore[call-arg]
-        head=head,
-        sinks=SinksSection(features=f"{settings.source.topic}.features"),
-    )
+    source = settings.source.model_copy(update={"max_key_bytes": KEY_BYTES, "key": None})  # keys are people by now
+    labels, none = settings.labels.model_copy(update={"delay": 0.0}), ScalingSection(method="none")
+    return passing_through(settings.model_copy(update={"source": source}), none, labels=labels, head=head)
 
 
 def _most_classes(settings: Settings) -> int:

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,6 +60,19 @@ def first_rows(job: Job, records: Sequence[Record], most: int) -> FirstRows:
     return FirstRows(columns, unscaled[:most], scaled, tally.rows, watched, tally.skipped, tally.unlike)
 
 
+def passing_through(settings: Settings, scaling: ScalingSection, **sections: Any) -> Settings:
+    """The job up to its windows: features are the rows, scaled so."""
+    return Settings(
+        job=settings.job,
+        source=settings.source,
+        window=settings.window,
+        scaling=scaling,
+        learner=LearnerSection(name="scaling", method="none"),  # type: ignore[call-arg]
+        sinks=SinksSection(features=f"{settings.source.topic}.{_SINK}"),
+        **sections,
+    )
+
+
 def _apart(job: Job, scaled: Array) -> Array | None:
     """As a worker has it of scaled rows: `core.model.run_learners`."""
     assert job.population is not None
@@ -73,15 +86,7 @@ def _apart(job: Job, scaled: Array) -> Array | None:
 def _rows(
     settings: Settings, scaling: ScalingSection, records: Sequence[Record], most: int, wait: int = 0
 ) -> tuple[list[Row], list[int], Replay]:
-    passing = Settings(
-        job=settings.job,
-        source=settings.source,
-        window=settings.window,
-        scaling=scaling,
-        learner=LearnerSection(name="scaling", method="none"),  # type: ignore[call-arg]
-        sinks=SinksSection(features=f"{settings.source.topic}.{_SINK}"),
-    )
-    replay, rows = Replay(Job.from_composition(derived(passing))), list[Row]()
+    replay, rows = Replay(Job.from_composition(derived(passing_through(settings, scaling)))), list[Row]()
     firsts, watched = dict[bytes | None, int](), Counter[bytes | None]()
 
     def take(output: Output) -> None:
