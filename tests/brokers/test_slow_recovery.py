@@ -9,9 +9,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition as Place
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from streamjobs.kafka.devbroker.broker import Broker, missing_tool
+from streamjobs.kafka.devbroker.broker import Broker
 from streamjobs.worker import recovery
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.store import MemoryStore
@@ -25,12 +25,18 @@ KEPT = 3.0  # seconds that tombstones are kept
 
 
 @pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    """A broker that looks for something to compact all the time."""
-    if (problem := missing_tool()) is not None:
-        pytest.skip(problem)
-    with Broker(extra={"log.cleaner.backoff.ms": "100"}) as broker:
-        yield broker.bootstrap
+def bootstrap(broker: Broker) -> Iterator[str]:
+    """The broker of all tests looks for something to compact all the time, while these run."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+
+    def look(operation: AlterConfigOpType) -> None:
+        entry = ConfigEntry("log.cleaner.backoff.ms", "100", incremental_operation=operation)
+        node = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+        admin.incremental_alter_configs([node])[node].result(10)
+
+    look(AlterConfigOpType.SET)
+    yield broker.bootstrap
+    look(AlterConfigOpType.DELETE)
 
 
 def changelog(bootstrap: str, name: str) -> AdminClient:
@@ -109,16 +115,17 @@ def test_a_key_whose_tombstone_goes_while_a_worker_recovers_does_not_come_back(
     name: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """local: the local store has the states of a moment ago."""
-    monkeypatch.setattr(Pausing, "admin", changelog(bootstrap, name), raising=False)
+    topic = f"slow-{name}"
+    monkeypatch.setattr(Pausing, "admin", changelog(bootstrap, topic), raising=False)
     monkeypatch.setattr(Pausing, "bootstrap", bootstrap)
-    monkeypatch.setattr(Pausing, "topic", name)
+    monkeypatch.setattr(Pausing, "topic", topic)
     monkeypatch.setattr(recovery, "AIOKafkaConsumer", Pausing)
     monkeypatch.setattr(recovery, "PARTITION_BYTES", 1000)
     store = MemoryStore()
     if name == "local":
         held = [(b"ended", b"state"), (b"alive", b"state"), (b"old0", bytes(FILLER))]
         store.write(0, held, 2, marks={"changelog": "id", "whole": f"{time.time():.0f}"})
-    asyncio.run(restore(bootstrap, name, store))
+    asyncio.run(restore(bootstrap, topic, store))
     keys = {key for key, _ in store.scan(0, None, 1000)}
     assert keys == {b"alive"} | {b"%s%d" % (kind, number) for kind in (b"old", b"new") for number in range(FILLERS)}
 
