@@ -97,8 +97,8 @@ PARTS = (
     Part("paper", ("papers",), fast=False, either=True),
     Part("guard", ("tests/guard",), either=True),
     *_on_another_processor(),
-    Part("deploy", ("tests/deploy",), fast=False, either=True),
     Part("fuzz", ("tests/fuzz",), fast=False, either=True),
+    Part("deploy", ("tests/deploy",), fast=False, either=True),
     Part("outputs", ("tests/outputs",), either=True),
 )
 

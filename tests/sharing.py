@@ -5,14 +5,17 @@ STREAMJOBS_BEGUN names the folder that has an empty file for each file that a pr
 
 import os
 from collections.abc import Iterator
-from itertools import groupby, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 
 def _mine(items: list[pytest.Item], begun: Path) -> Iterator[pytest.Item | None]:
-    for file, tests in groupby(items, lambda item: item.nodeid.partition("::")[0]):
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:  # pytest may have put another file's tests between those of a file
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    for file, tests in files.items():
         try:
             (begun / file.replace("/", "+")).touch(exist_ok=False)
         except FileExistsError:
