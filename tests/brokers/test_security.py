@@ -15,21 +15,19 @@ from confluent_kafka.admin import AclBinding, AclOperation
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka import acls
-from streamjobs.kafka.devbroker.broker import missing_tool
 from streamjobs.kafka.preflight import probe
 from tests.brokers.certificates import missing_openssl
 from tests.brokers.fault_injection import program
-from tests.brokers.fixtures import cleaning_up_on_sigterm
+from tests.brokers.fixtures import LEARNING, cleaning_up_on_sigterm
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import KafkaJob, Sent, until
-from tests.brokers.load import SOURCE, START, samples
+from tests.brokers.load import START, samples
 from tests.brokers.secured import Secured
 from tests.brokers.token_server import TokenServer, renewed
 from tests.brokers.verification import verify
 from tests.brokers.workers import RUN, Worker, run_until_done, running_worker, wait_for_exit
 from tests.commands.jobs import command
 
-SECTIONS = {"source": SOURCE, "head": {"name": "rls"}, "drift": {"detector": "page_hinkley"}}
 B = "STREAMJOBS_BROKER__"
 
 
@@ -43,7 +41,7 @@ class SecuredKafka(NamedTuple):
     def make_job(self, folder: Path, name: str, *, rights: bool = True, **sections: Any) -> KafkaJob:
         """A job that names address and CA; topics are made, and rights granted, by the commands an administrator runs."""
         broker = {"url": f"kafka://{self.secured.sasl}", "ca_file": str(self.secured.ca.file), "session_timeout": "6s"}
-        job = KafkaJob(self.secured.bootstrap, folder, name, make=False, broker=broker, **(SECTIONS | sections))
+        job = KafkaJob(self.secured.bootstrap, folder, name, make=False, broker=broker, **(LEARNING | sections))
         words = ("topics", "create", job.path, "--partitions", "4")
         for who in ("worker", "CN=mutual,O=Home") if rights else ("worker",):
             granted = ("--grant", "--principal", f"User:{who}") if rights else ()
@@ -68,15 +66,15 @@ def output_of(*words: object, env: dict[str, str]) -> tuple[int, str]:
 
 
 @pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    problem = missing_tool() or missing_openssl()
+def kafka(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Iterator[SecuredKafka]:
+    problem = missing_openssl()
     if problem is not None:
         if os.environ.get("CI", "").lower() == "true":
             pytest.fail(problem)
         pytest.skip(problem)
     folder = tmp_path_factory.mktemp("kafka")
-    some = KafkaJob("127.0.0.1:1", folder, "some", make=False, **SECTIONS)
-    with cleaning_up_on_sigterm(), Secured(folder) as secured, ForkServer(folder, some.path) as fork_server:
+    some = KafkaJob("127.0.0.1:1", folder, "some", make=False, **LEARNING)
+    with cleaning_up_on_sigterm(), Secured(folder) as secured:
         made = SecuredKafka(secured, fork_server, {})
         secured.user("boss", "of all")
         secured.user("worker", "worker's own")
