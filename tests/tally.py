@@ -5,6 +5,7 @@ Lines are written as things happen, so the reader can show progress and knows, a
 """
 
 import functools
+import gc
 import json
 import os
 from pathlib import Path
@@ -66,3 +67,4 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 def pytest_sessionfinish() -> None:
     _write(done=True)
+    gc.freeze()  # pytest looks through all objects five more times, to warn of errors that no test fails for
