@@ -138,7 +138,7 @@ def _sentence(model: type[BaseModel], name: str, problem: ErrorDetails) -> str:
         words, bound = _BOUNDS[kind]
         return f"{name} must be {words.format(f'{context[bound]:g}' if context[bound] < 1e6 else context[bound])}{got}."
     if kind == "value_error":
-        return f"{name} must be {context['error']}{got}."
+        return f"{name} must be {context['error']}{got}." if name else str(context["error"])  # of a whole table: a sentence
     inner = [part for part in problem["loc"][1:] if isinstance(part, int)]
     subject = f"{name}[{inner[0]}]" if inner else name
     expected = _EXPECTED.get(kind, f"valid ({problem['msg'][:1].lower()}{problem['msg'][1:]})")
