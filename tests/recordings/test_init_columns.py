@@ -16,6 +16,13 @@ from tests.recordings.fleet import START, fleet
 from tests.recordings.init_told import as_csv, columns
 
 
+def test_a_battery_that_falls_step_by_step_and_is_recharged_is_left_out(tmp_path, printed):
+    spent = np.cumsum(np.random.default_rng(9).exponential(0.12, 2000))
+    rows = [{"ts": START + 60 * n, "battery": int(100 - one % 90), "a": n * n % 97} for n, one in enumerate(spent.tolist())]
+    found = printed(jsonl(tmp_path / "tracker.jsonl", rows))
+    assert found.source["fields"] == ["a"] and found.says("battery: falls and starts over all through the sample")
+
+
 @pytest.mark.parametrize("varies", [True, False])
 def test_a_counter_that_starts_over_is_read_as_one_unless_it_is_a_clock(tmp_path, printed, varies):
     rng = np.random.default_rng(4)

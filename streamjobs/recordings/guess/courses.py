@@ -21,7 +21,7 @@ SAME = 0.999  # smallest correlation of a field that follows another
 TURNS = 360.0, 2 * np.pi  # a whole turn, from 0 or around it
 WRAPS, MOST_MOVE, ONE_WAY = 5, 0.25, 0.9  # of an angle: least; most of a turn of usual steps; most of them in one direction
 SEAM, NAMED_SEAM = 95, 99  # percentile of the other steps that wraps do not exceed; of a column with an angle's name
-WAYS = "rises", "falls", "rises and starts over"
+WAYS = "rises", "falls", "rises and starts over", "falls and starts over"
 DAY, DAYS, OF_DAY = 86_400.0, 3, 0.25  # least whole days of a daily cycle; least share of a day's variance
 FEW_DAYS = 14  # in more, no random walk of 400 repeated a day's wave by chance
 STANDS_OUT = 8.0  # a day's power over that of the periods around it; chosen on random walks and noisy days of seed 1
@@ -66,7 +66,10 @@ def runs(of_keys: Iterable[Array]) -> int:
 def trend(values: Array) -> str | None:
     """Whether the means of equal parts rise or fall all the way, and farther than the values vary around them.
 
-    Else whether they rise step by step and start over now and then, as a counter of 16 bits does.
+    Else whether they rise step by step and start over now and then, as a counter of 16 bits does, or fall, as a battery.
+
+    >>> trend(np.tile(np.arange(100.0), 3)), trend(np.tile(np.arange(100.0)[::-1], 3))
+    ('rises and starts over', 'falls and starts over')
     """
     there = values[np.isfinite(values)]
     if len(there) < LEAST:
@@ -78,7 +81,9 @@ def trend(values: Array) -> str | None:
     spread = np.sqrt(np.mean([part.var() for part in parts]))
     if abs(tau) >= RISING and abs(means[-1] - means[0]) >= MOVED * spread:
         return WAYS[0] if tau > 0 else WAYS[1]
-    return WAYS[2] if _starts_over(there) else None
+    if _starts_over(there):
+        return WAYS[2]
+    return WAYS[3] if _starts_over(-there) else None
 
 
 def _starts_over(there: Array) -> bool:
