@@ -24,7 +24,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from streamjobs.core.decoding.at_once.names import Names, Rows, texts_of
+from streamjobs.core.decoding.at_once.names import Names, Rows
 from streamjobs.core.decoding.by_path import path_parser
 from streamjobs.core.decoding.loading import Paths
 from streamjobs.core.decoding.raw import raw_singles, read_raw
@@ -149,18 +149,16 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
             return None
         labels: list[Any] = [None] * len(values)
         if paths.label is not None:
-            texts, place = texts_of(joined, spans, 0)
+            texts = [joined[begin:end] for begin, end in spans[:, :2].tolist()]
             known = {text: text_of(text) if text else None for text in set(texts)}
-            of_texts = list(map(known.__getitem__, texts))
             if max(map(len, known)) > MAX_LABEL:  # with quotes, heads and escapes: perhaps
-                short = np.array([len(label or "") <= MAX_LABEL for label in of_texts], np.bool_)[place]
+                short = np.array([len(known[text] or "") <= MAX_LABEL for text in texts], np.bool_)
                 read = short if read is None else read & short
-            labels = list(map(of_texts.__getitem__, place.tolist()))
+            labels = list(map(known.__getitem__, texts))
         if mirror is not None:
-            texts, place = texts_of(joined, spans, 2)
-            turned = {side: bool(side) and is_side(side_of(side), mirror.when) for side in set(texts)}
-            if any(turned.values()):
-                X[np.array(list(map(turned.__getitem__, texts)), np.bool_)[place]] *= signs
+            sides = [joined[begin:end] for begin, end in spans[:, 2:].tolist()]
+            turned = {side: bool(side) and is_side(side_of(side), mirror.when) for side in set(sides)}
+            X[np.array(list(map(turned.__getitem__, sides)), np.bool_)] *= signs
         if read is None:
             owner = np.arange(len(values))
         else:

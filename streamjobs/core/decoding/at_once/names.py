@@ -95,24 +95,6 @@ class Rows(NamedTuple):
     read: Array | None  # (n,) bool; the other values need another parser; None: all are read
 
 
-def texts_of(joined: bytes, spans: Array, column: int) -> tuple[list[bytes], Array]:
-    """The texts between `column` of the spans and the next one, equal neighbours once; of each row (n,) which it has."""
-    begins = np.empty(len(spans), np.bool_)
-    _begin_texts(np.frombuffer(joined, np.uint8), spans, column, begins)
-    places = spans[begins, column : column + 2].tolist()
-    return [joined[begin:end] for begin, end in places], np.cumsum(begins) - 1
-
-
-@compiled_in_place
-def _begin_texts(b, spans, column, begins):
-    """Which rows have another text than the row before."""
-    before, size = 0, -1
-    for n in range(len(spans)):
-        begin, end = spans[n, column], spans[n, column + 1]
-        begins[n] = end - begin != size or not is_text(b, begin, b, before, size)
-        before, size = begin, end - begin
-
-
 @compiled_in_place
 def is_text(b, i, text, first, size):
     at = 0
