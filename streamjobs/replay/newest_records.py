@@ -21,9 +21,10 @@ def look(job: Job) -> dict[str, Any]:
     decoded = job.decode(records)
     ahead = [decoded.times[n] - records[owner].timestamp / 1000.0 for n, owner in enumerate(decoded.owner)]
     by_group, ends = passed(job.settings)
-    keys_of: dict[int, set[bytes | None]] = {}
+    keys_of: dict[int, set[bytes]] = {}
     for record in records:
-        keys_of.setdefault(record.partition, set()).add(record.key)
+        if record.key is not None:
+            keys_of.setdefault(record.partition, set()).add(record.key)
     return {
         "records": len(records),
         "with_key": sum(record.key is not None for record in records),
