@@ -88,7 +88,8 @@ def init(
     _refuse_times(time_format, time_zone)
     asks = not yes and questions.at_a_terminal()
     written = _begun(topic or from_topic, sample, broker)._replace(time_zone=time_zone, missing=missing)
-    guessed, chosen = EXAMPLE, Chosen(key=key, label=label, time_format=time_format)
+    chosen = Chosen(key=key, label=label, time_format=time_format, fills=missing in questions.FILL)
+    guessed = EXAMPLE
     data = Sample(sample, how_of(separator, decimal))
     guess_with: Callable[[Chosen], Guess] | None = None
     if from_topic is not None:

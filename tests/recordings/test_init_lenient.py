@@ -56,6 +56,18 @@ def test_a_field_that_many_rows_of_the_whole_sample_lack_is_left_out(tmp_path, p
     assert read_table(held)["source"]["fields"] == ["kw", "temp", "charge"]
 
 
+def test_a_field_that_most_rows_lack_is_kept_where_missing_numbers_are_filled_in(tmp_path, printed):
+    sample = jsonl(tmp_path / "sample.jsonl", [charger(i, i % 30) | {"spare": None} for i in range(300)])
+    found = printed(sample)
+    assert found.source["fields"] == ["kw", "temp"]
+    assert found.says("left out of x: charge: empty in 290 of 300 rows; --missing hold takes its last number for them")
+    for how in ("hold", "mean"):
+        file = tmp_path / f"{how}.toml"
+        assert command("init", file, "--sample", sample, "--missing", how) == 0
+        source = read_table(file)["source"]
+        assert (source["fields"], source["missing"]) == (["kw", "temp", "charge"], how)
+
+
 def test_rows_with_one_field_each_hold_the_others(tmp_path, printed):
     rows = [{"station": f"s{i // 2 % 3}", ("kw" if i % 2 else "temp"): random(i)} for i in range(600)]
     found = printed(jsonl(tmp_path / "sample.jsonl", rows))

@@ -9,7 +9,8 @@ import typer
 if TYPE_CHECKING:
     from streamjobs.recordings.guess.result import Chosen, Guess
 
-POLICIES = ("dlq", "skip", "hold", "mean")
+FILL = "hold", "mean"
+POLICIES = ("dlq", "skip", *FILL)
 LACKING = "skip"  # proposal for rows that lack a number
 MOST_SKIPPED, WIDE = 0.1, 8  # largest share of the rows that it skips of a table with so many fields
 MOST_OF_FEW = 0.5  # the same with fewer fields

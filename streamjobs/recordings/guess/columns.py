@@ -362,7 +362,8 @@ class Columns:
             self.because["fields"] = f"those of the preset {self.preset.name!r}"
             return X(list(stated))
         times = next((column for column in self.columns if column.name == time), None)
-        x = x_of(columns, times, self.rows, self.left_out, unlabelled and time is not None)
+        meters = unlabelled and time is not None
+        x = x_of(columns, times, self.rows, self.left_out, meters=meters, fills=self.chosen.fills)
         if x.choose is not None:
             self.choose["fields"] = x.choose
         self.because["fields"] = "all columns of numbers without another meaning"

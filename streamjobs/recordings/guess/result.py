@@ -17,6 +17,7 @@ class Chosen(NamedTuple):
     label: str | None = None
     fields: list[str] | None = None
     time_format: str | None = None
+    fills: bool = False  # [source] missing gives numbers to rows without one
 
 
 NOTHING_CHOSEN = Chosen()

@@ -31,11 +31,14 @@ def x_of(
     times: Column | None,
     rows: Sequence[Mapping[str, Any]],
     left_out: dict[str, str],
+    *,
     meters: bool = False,
+    fills: bool = False,
 ) -> X:
     """columns: those that are nothing else; what is not part of x is put into `left_out`. times: the column of the time.
 
     meters: numbers that rise in every row, with fractions, may be readings of a meter, which their profile tells.
+    fills: columns that are empty in most rows may be fields.
     """
     lists, fields, turns = [], [], in_turns(columns, rows)
     for column in columns:
@@ -53,8 +56,8 @@ def x_of(
             continue
         elif column.rises and not (meters and len(column.values) >= LEAST_READINGS and not column.is_whole):
             why = "rises in every row: a time or a counter"
-        elif why is None and 2 * column.missing > len(rows) and column.name not in turns:
-            why = f"empty in {column.missing:,} of {len(rows):,} rows"
+        elif why is None and 2 * column.missing > len(rows) and column.name not in turns and not fills:
+            why = f"empty in {column.missing:,} of {len(rows):,} rows; --missing hold takes its last number for them"
         if why is None:
             fields.append(column.name)
         else:
