@@ -57,7 +57,6 @@ def check(
     from algorithms.common.cache_folder import cache_root
     from streamjobs.kafka.certificates import check_authority
     from streamjobs.kafka.secrets import exposed, unreadable
-    from streamjobs.recordings.survey import doubtful
     from streamjobs.settings.notes import notes
 
     job = job_of(job_file)
@@ -68,6 +67,8 @@ def check(
     advice = [*notes(job.settings), *readable, *exposed(broker, metrics, registry)]
     result: dict[str, Any] = {"job": str(job_file), "advice": advice, **_predicted(job, keys)}
     if sample is not None:
+        from streamjobs.recordings.survey import doubtful
+
         result["sample"] = _sampled(
             job, sample, key, time_column, options.how_of(separator, decimal, key_from, key_is, start)
         )
@@ -260,7 +261,6 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
     from algorithms import LEARNERS
     from streamjobs.commands.describe import stage_in_words
     from streamjobs.commands.recordings import topic_look
-    from streamjobs.recordings.survey import with_counts
 
     for sentence in result["advice"]:
         note(f"note: {sentence}")
@@ -290,6 +290,8 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
             f"{sample['labelled']:,} labelled, {many(sum(sample['dead_letters'].values()), 'dead letter')}"
         )
         if sample["labels"]:
+            from streamjobs.recordings.survey import with_counts
+
             say(f"             labels: {with_counts(sample['labels'])}")
         if sample["time_unit"]:
             say(f"             times are in {UNIT_NAMES[sample['time_unit']]}, as the first time shows")
