@@ -270,7 +270,7 @@ def _origin(source: Source, present: Origin) -> Origin:
 
 def _source(job: Job, number: int, copy: LocalCopy, on_state: OnState) -> Source:
     """Reads the whole store. Raises ForeignStateError for a snapshot of another release, ConfigError for another input's."""
-    place, keys, end, damaged = (job.settings.source.topic, number), 0, 0, []
+    place, keys, damaged, ends = (job.settings.source.topic, number), 0, [], [0]
     names = {Origin.of(copy.marks).topic} - {""}
     for keys, (key, data) in enumerate(copy.items(), 1):
         try:
@@ -281,11 +281,13 @@ def _source(job: Job, number: int, copy: LocalCopy, on_state: OnState) -> Source
             damaged.append(key)
             continue
         names.update(topic for topic, _ in offsets)
-        end = max(end, offsets.get(place, -1) + 1)
+        ends.append(offsets.get(place, -1) + 1)
         on_state("checked", number, keys)
     if others := names - {place[0]}:
         raise ConfigError(another_input(job.settings.job.name, min(others), place[0]))
-    return Source(copy, keys, min(end, int(copy.marks.get("replay", end))), damaged)
+    # Without the mark a recovery has filled it, and no worker has begun: states with a pace are as of their own offsets.
+    of_all = min(ends[1:], default=0) if job.settings.state.replay else max(ends)
+    return Source(copy, keys, min(max(ends), int(copy.marks.get("replay", of_all))), damaged)
 
 
 def _problem(number: int, source: Source, behind: int, first: int, reread: bool, accept: bool) -> str | None:

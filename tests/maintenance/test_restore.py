@@ -24,7 +24,7 @@ def ignored(done: str, partition: int, states: int) -> None:
 
 
 def local(states: dict[bytes, bytes]) -> Any:
-    return SimpleNamespace(path="a.db", marks={}, reached=0, items=lambda: iter(sorted(states.items())))
+    return SimpleNamespace(path="a.db", marks={"replay": "120"}, reached=0, items=lambda: iter(sorted(states.items())))
 
 
 def test_a_key_with_a_damaged_state_keeps_no_other_key_from_being_restored() -> None:
@@ -34,6 +34,18 @@ def test_a_key_with_a_damaged_state_keeps_no_other_key_from_being_restored() -> 
     assert source.damaged == [b"p1"] and source.keys == 4
     assert source.next_offset == 1 + max(max(snapshot.decode(data).offsets.values()) for data in states.values()) == 120
     assert dict(restore._states(source.copy, 0, {}, ignored)) == damaged
+
+
+def test_states_that_only_a_recovery_has_written_are_as_of_the_first_ones_offset() -> None:
+    """Where states have a pace, the committed offset may lie between those of two keys, which lack different records."""
+    states = stored(JOB, samples(120, keys=4)) | {b"p1": stored(JOB, samples(40, keys=4))[b"p1"]}
+    first = 1 + min(max(snapshot.decode(data).offsets.values()) for data in states.values())
+    recovered = local(states)
+    recovered.marks = {}
+    assert restore._source(JOB, 0, recovered, ignored).next_offset == first < 50
+    assert restore._source(JOB, 0, local(states), ignored).next_offset == 120
+    at_once = Job.from_settings(settings(state={"replay": "0s"}))
+    assert restore._source(at_once, 0, recovered, ignored).next_offset == 120
 
 
 def test_a_key_from_a_local_store_comes_with_the_input_that_it_learned_from(tmp_path: Path) -> None:
@@ -77,7 +89,7 @@ def test_the_clock_of_a_commit_stays_where_its_offset_stays(end: int, clock: str
     commits = {0: Commit(120, "changelog=former progress=130 clock=9.5,2.5")}
     situation = restore._Situation(Origin("imu", "", "now"), {0: 0}, commits, {0: 0})
     copy = local(stored(JOB, samples(end, keys=4)))
-    copy.marks = {"changelog": "former"}
+    copy.marks = {"changelog": "former", "replay": str(end)}
     restore._written_back(JOB, situation, {}, {0: [copy]}, True, False, ignored)
     assert written == {0: (end, 130, clock)}
 
@@ -99,7 +111,7 @@ def test_states_are_written_behind_what_the_changelog_has_lost(monkeypatch: pyte
     situation = restore._Situation(now, {0: 40, 1: 40}, commits, {0: 0, 1: 0})
     copies = {0: [local(states)], 1: [local(states)]}
     for (copy,), reached, changelog in ((copies[0], 47, "now"), (copies[1], 90, "former")):
-        copy.reached, copy.marks = reached, {"changelog": changelog}
+        copy.reached, copy.marks = reached, {"changelog": changelog, "replay": "120"}
     restored = restore._written_back(JOB, situation, {}, copies, False, False, ignored)
     assert written == {0: [changelog_edit.OF_NO_KEY] * 10 + sorted(states.items())} and restored.settled == [1]
 
