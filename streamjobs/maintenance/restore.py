@@ -270,7 +270,7 @@ def _origin(source: Source, present: Origin) -> Origin:
 
 def _source(job: Job, number: int, copy: LocalCopy, on_state: OnState) -> Source:
     """Reads the whole store. Raises ForeignStateError for a snapshot of another release, ConfigError for another input's."""
-    place, keys, damaged, ends = (job.settings.source.topic, number), 0, [], [0]
+    place, keys, damaged, ends = (job.settings.source.topic, number), 0, [], list[int]()
     names = {Origin.of(copy.marks).topic} - {""}
     for keys, (key, data) in enumerate(copy.items(), 1):
         try:
@@ -286,8 +286,9 @@ def _source(job: Job, number: int, copy: LocalCopy, on_state: OnState) -> Source
     if others := names - {place[0]}:
         raise ConfigError(another_input(job.settings.job.name, min(others), place[0]))
     # Without the mark a recovery has filled it, and no worker has begun: states with a pace are as of their own offsets.
-    of_all = min(ends[1:], default=0) if job.settings.state.replay else max(ends)
-    return Source(copy, keys, min(max(ends), int(copy.marks.get("replay", of_all))), damaged)
+    newest, oldest = max(ends, default=0), min(ends, default=0)
+    of_all = int(copy.marks.get("replay", oldest if job.settings.state.replay else newest))
+    return Source(copy, keys, min(newest, of_all), damaged)
 
 
 def _problem(number: int, source: Source, behind: int, first: int, reread: bool, accept: bool) -> str | None:

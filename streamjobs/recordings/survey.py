@@ -10,7 +10,7 @@ from typing import Any
 from streamjobs.recordings.columns import plain_name
 from streamjobs.recordings.files import SECONDS, recordings_of, rows_of
 from streamjobs.recordings.guess.columns import MOST_CLASSES
-from streamjobs.recordings.guess.result import Guess, windowed
+from streamjobs.recordings.guess.result import Guess, windowed, with_key_known
 from streamjobs.recordings.guess.runs import with_runs
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.sides import NAMES, Mirror, Sides
@@ -161,14 +161,7 @@ def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     keys, labels = (guessed.candidates.get(what, []) for what in ("key", "label"))
     if {*keys} - {*labels} or (len({*files}) < len(files) and not named) or any(map(_DATED.search, files)):
         return guessed
-    return _with_key_known(guessed)._replace(key_from="file", files=len({*files}))
-
-
-def _with_key_known(guessed: Guess) -> Guess:
-    """Without the question which column has the key."""
-    choose = {what: why for what, why in guessed.choose.items() if what != "key"}
-    candidates = {what: names for what, names in guessed.candidates.items() if what != "key"}
-    return guessed._replace(choose=choose, candidates=candidates)
+    return with_key_known(guessed)._replace(key_from="file", files=len({*files}))
 
 
 def _by_folder(path: Path, guessed: Guess, how: How) -> Guess:

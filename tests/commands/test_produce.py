@@ -298,14 +298,21 @@ def test_check_online_reads_the_newest_records(mock, tmp_path, capsys):
     assert "no state is written yet: a worker that runs writes each within 4 minutes" in capsys.readouterr().err
 
 
-def test_check_online_names_keys_that_are_alone_in_their_partition(mock, tmp_path, capsys):
-    job = job_on(mock, tmp_path, "lonely")
+def job_with_records(mock, folder, topic, options_of):
+    """A job whose topics exist and whose input has 30 records; options_of: what `produce` is given for a row, as its key."""
+    job = job_on(mock, folder, topic)
     made = job_of(job)
     mock.create([*made.sinks.values(), changelog(made.settings)])
     producer = Producer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "log_level": 0})
     for row in rows(30):
-        producer.produce("lonely", json.dumps(row), key=row["person"], partition=int(row["person"] == "p2"))
+        producer.produce(topic, json.dumps(row), **options_of(row))
     assert producer.flush(20) == 0
+    return job
+
+
+def test_check_online_names_keys_that_are_alone_in_their_partition(mock, tmp_path, capsys):
+    options = lambda row: {"key": row["person"], "partition": int(row["person"] == "p2")}  # noqa: E731
+    job = job_with_records(mock, tmp_path, "lonely", options)
     assert command("check", job, "--online") == 0
     assert "  silent " not in capsys.readouterr().out, "this job has no such alarms"
     job.write_text(job.read_text() + '[alarms]\nsilent = "10m"\n')
@@ -317,27 +324,15 @@ def test_check_online_names_keys_that_are_alone_in_their_partition(mock, tmp_pat
 
 @pytest.mark.parametrize(("days", "told"), [(0, None), (3, "3.0 days before")])
 def test_check_online_names_times_far_from_the_timestamps_of_their_records(mock, tmp_path, capsys, days, told):
-    job = job_on(mock, tmp_path, f"times{days}")
-    made = job_of(job)
-    mock.create([*made.sinks.values(), changelog(made.settings)])
-    producer = Producer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "log_level": 0})
-    for row in rows(30):
-        stamp = round(1000 * (row["ts"] + 86_400 * days))
-        producer.produce(f"times{days}", json.dumps(row), key=row["person"], timestamp=stamp)
-    assert producer.flush(20) == 0
+    options = lambda row: {"key": row["person"], "timestamp": round(1000 * (row["ts"] + 86_400 * days))}  # noqa: E731
+    job = job_with_records(mock, tmp_path, f"times{days}", options)
     assert command("check", job, "--online") == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  times ")]
     assert line.endswith(f"{told} the records' timestamps: are they right?") if told else "timestamps" not in line
 
 
 def test_check_online_does_not_call_records_without_keys_right(mock, tmp_path, capsys):
-    job = job_on(mock, tmp_path, "blind")
-    made = job_of(job)
-    mock.create([*made.sinks.values(), changelog(made.settings)])
-    producer = Producer({"bootstrap.servers": mock.url.removeprefix("kafka://"), "log_level": 0})
-    for row in rows(30):
-        producer.produce("blind", json.dumps(row))
-    assert producer.flush(20) == 0
+    job = job_with_records(mock, tmp_path, "blind", lambda row: {})
     assert command("check", job, "--online") == 1
     out, err = capsys.readouterr()
     assert "of the newest 30, 0 have a key (0 different) and 0 can be used" in out and "no mistakes" not in out

@@ -42,10 +42,7 @@ def recreated(case: Case) -> None:
     restored = len(job.snapshots())
     assert restored >= QUIET, f"{restored} states after the restore"
     case.prove(f"{before} became {after}; both workers ended; {held} states before, {restored} after they were restored")
-    for worker in workers:
-        case.start_worker(worker.name)
-    for worker in case.running_workers:
-        worker.ready()
+    start_again(case, *(worker.name for worker in workers))
     case.wait_for_two_members()
     case.wait_for_commits()
 
@@ -74,8 +71,7 @@ def cut(case: Case, words: Sequence[str] | None = None) -> None:
     case.wait_for_exit(case.start_worker("b"), 3, "states were written up to offset")
     case.wait_for_exit(case.start_worker("a"), 3, "the local store holds changelog offset")
     restore_from(case, worker)
-    for worker in [case.start_worker(name) for name in ("a", "b")]:
-        worker.ready()
+    start_again(case, "a", "b")
 
 
 def cut_unnoticed(case: Case) -> None:
@@ -117,10 +113,7 @@ def unclean(case: Case) -> None:
     case.wait_for_exit(case.start_worker("c"), 3, "states were written up to offset")
     case.wait_for_exit(case.start_worker("a"), 3, "the local store holds changelog offset")
     restore_from(case, *workers)
-    for worker in workers:
-        case.start_worker(worker.name)
-    for worker in case.running_workers:
-        worker.ready()
+    start_again(case, *(worker.name for worker in workers))
     case.wait_for_commits()
 
 
@@ -148,6 +141,12 @@ def swap_logs(case: Case, topic: str, *, put: bool) -> None:
                 shutil.rmtree(log)
             shutil.copytree(*((copy, log) if put else (log, copy)))
     cluster.whole()
+
+
+def start_again(case: Case, *names: str) -> None:
+    """All of them before any is waited for, so that they share the partitions at once."""
+    for worker in [case.start_worker(name) for name in names]:
+        worker.ready()
 
 
 def restore_from(case: Case, *workers: Worker) -> None:

@@ -154,7 +154,7 @@ def test_a_changelog_that_ends_before_what_was_written_ends_the_worker() -> None
         consumer = Rebalancing()
         consumer._thread = thread = Thread({0: Commit(60, "partitions=3"), 1: Commit(60, f"partitions=3 {states}")})
         thread.end_of_changelog = end
-        consumer.app.conf, consumer.app.changelog = SimpleNamespace(topic_partitions=3, id="job"), "job-state-changelog"
+        consumer.app.conf = SimpleNamespace(topic_partitions=3, id="job")
         delivery = consumer.app.delivery
         delivery.origin, delivery.store = NO_ORIGIN, MemoryStore()
         await Consumer._start_offsets(consumer)

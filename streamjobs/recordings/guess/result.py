@@ -148,3 +148,10 @@ def cycle_of(guessed: Guess, watch: str | Sequence[str]) -> int | None:
     """The rows of a day, if innovations are watched, and compared with fewer rows without the setting."""
     rows = round(86_400 / guessed.pause) if guessed.pause and "innovations" in watch else 0
     return rows if COMPARED < rows <= MOST_CYCLE else None
+
+
+def with_key_known(guessed: Guess) -> Guess:
+    """Without the question which column has the key."""
+    choose = {what: why for what, why in guessed.choose.items() if what != "key"}
+    candidates = {what: names for what, names in guessed.candidates.items() if what != "key"}
+    return guessed._replace(choose=choose, candidates=candidates)

@@ -10,7 +10,7 @@ from streamjobs.recordings.columns import absent, plain_name, says_time
 from streamjobs.recordings.files import rows_of
 from streamjobs.recordings.guess import courses
 from streamjobs.recordings.guess.keys import names_id
-from streamjobs.recordings.guess.result import Guess
+from streamjobs.recordings.guess.result import Guess, with_key_known
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
@@ -130,12 +130,9 @@ def _names(value: Any) -> bool:
 
 
 def _keyed(guessed: Guess, key: str, runs: Runs) -> Guess:
-    guessed = _without(guessed, key)
-    choose = {what: why for what, why in guessed.choose.items() if what != "key"}
-    candidates = {what: names for what, names in guessed.candidates.items() if what != "key"}
     left_out = {name: why for name, why in guessed.left_out.items() if name != key}
     because = {**guessed.because, "key": _why(runs)}
-    return guessed._replace(key=key, choose=choose, candidates=candidates, left_out=left_out, because=because)
+    return with_key_known(_without(guessed, key))._replace(key=key, left_out=left_out, because=because)
 
 
 def _asked(guessed: Guess, key: str, runs: Runs) -> Guess:
