@@ -22,7 +22,8 @@ signal.signal(signal.SIGTERM, lambda *_: None)
 held = ctypes.PyDLL(None)
 stop = lambda: getattr(held, "raise")(signal.SIGTERM)
 """
-SLOW_IMPORT = "import time\nprint('importing', flush=True)\ntime.sleep(60)\n"
+# Short sleeps: Python does not see a signal that arrives just before the system call of one long sleep until its end.
+SLOW_IMPORT = "import time\nprint('importing', flush=True)\nfor _ in range(6000):\n    time.sleep(0.01)\n"
 
 
 @contextmanager
