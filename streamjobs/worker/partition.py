@@ -146,6 +146,11 @@ class Partition:
         """time.monotonic() since which its waiting records, if there are any, have had no commit."""
         return max(self.committed_at, self.caught_up_at)
 
+    @property
+    def has_backlog(self) -> bool:
+        """Whether the records of another large call of `advance` wait."""
+        return len(self._taken) + sum([len(records) for records in self._queue]) >= SLICE
+
     def _read_snapshots(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """States that were evicted between cut and store are not in the store yet."""
         unstored = self.unstored

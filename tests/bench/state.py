@@ -27,6 +27,7 @@ from tests.brokers.workers import Worker
 
 PACES = {"0s": "each checkpoint", "10s": "10 s", "1h": "no state written"}
 RESTORED = 20_000  # keys a second, of the goal; to it comes [state] replay
+CHECKPOINT = "75ms"  # with exactly_once
 FILLED = 20  # records of each key before: its budget is full
 STEPS = 10  # a second
 
@@ -98,14 +99,14 @@ def main(arguments: Sequence[str] = ()) -> int:
                 for replay in PACES:
                     found.setdefault(replay, []).append(measure(bench, replay, keys, seconds))
             for replay in ("0s", "10s"):
-                sections = {"job": {"guarantee": "exactly_once"}, "state": {"checkpoint": "100ms", "replay": replay}}
-                name = f"exactly_once, 100 ms, {PACES[replay]}"
+                sections = {"job": {"guarantee": "exactly_once"}, "state": {"checkpoint": CHECKPOINT, "replay": replay}}
+                name = f"exactly_once, {CHECKPOINT}, {PACES[replay]}"
                 ages = bench.aged(name, RATE, 3 if options.quick else 15, linger=5, **sections)
-            count, speeds = bench.count(300_000), {}
-            for guarantee in ("at_least_once", "exactly_once"):
-                sections = {**FULL, "job": {"guarantee": guarantee}, "state": {"checkpoint": "100ms"}}
+            count, speeds = bench.count(400_000), {"at_least_once": [], "exactly_once": []}
+            for guarantee in list(speeds) * (1 if options.quick else 3):
+                sections = {**FULL, "job": {"guarantee": guarantee}, "state": {"checkpoint": CHECKPOINT}}
                 backlog = bench.backlog(guarantee, singles(count), count, RUN, by_commits=True, **sections)
-                speeds[guarantee] = backlog["records/s"]
+                speeds[guarantee].append(backlog["records/s"])
     except SetupError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -116,7 +117,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     goal(f"processor a record, {keys:,} keys at 1/s, of a worker that writes no state", cost["10s"] / cost["1h"], 1.15, "")
     goal("exactly_once, delay of outputs at 2,000/s, p50", ages["p50"], 60, "ms")
     goal("exactly_once, delay of outputs at 2,000/s, p99", ages["p99"], 150, "ms")
-    share = 100 * speeds["exactly_once"] / speeds["at_least_once"]
+    share = 100 * statistics.median(speeds["exactly_once"]) / statistics.median(speeds["at_least_once"])
     goal("exactly_once, of the speed of at_least_once", share, 97, "%", least=True)
     goal(f"ready after kill -9 on another machine, {keys:,} keys", paced["whole"], keys / RESTORED + 10, "s")
     return 0

@@ -1,9 +1,12 @@
 """The order of a checkpoint, and what a crash between any two of its steps leaves behind."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
+from streamjobs.worker import checkpoint
+from streamjobs.worker.checkpoint import Checkpoints
 from streamjobs.worker.failures import DeliveryError, FencedError
 from streamjobs.worker.store import MemoryStore
 from tests.worker.fake_core import hash_core
@@ -159,5 +162,56 @@ def test_a_state_that_leaves_memory_while_it_is_being_stored_is_not_read_from_be
         worker.fetch(0, stream(1, keys=1, first=4))
         await worker.settle()
         assert partition.live.states[b"k0"][1] == 4 and cut is not None
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(
+    ("backlog", "due", "taken_at"),
+    [
+        (lambda now: False, (), [0.1, 0.2, 0.3, 0.4, 0.5]),
+        (lambda now: True, (), [1.0, 2.0]),
+        (lambda now: now < 0.25, (), [0.3, 0.4, 0.5]),  # as soon as it is gone
+        (lambda now: True, (0.4, 0.7), [0.4, 0.7, 1.7]),  # its records or bytes ask for one
+    ],
+)
+def test_checkpoints_of_a_backlog_are_a_second_apart_unless_one_is_due(monkeypatch, backlog, due, taken_at):
+    clock, taken = [0.0], []
+
+    async def wait_for(waiting, seconds):
+        waiting.close()
+        clock[0] = round(clock[0] + seconds, 3)
+        partition.has_backlog = backlog(clock[0])
+        if clock[0] not in due:
+            raise TimeoutError
+        partition.due.set()
+
+    async def take():
+        partition.due.clear()
+        taken.append(clock[0])
+        clock[0] += 0.03  # so long does it take: it belongs to the time between two
+        partition.closing = len(taken) == len(taken_at)
+
+    monkeypatch.setattr(checkpoint, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(checkpoint, "asyncio", SimpleNamespace(wait_for=wait_for, Lock=asyncio.Lock))
+    partition = SimpleNamespace(number=0, closing=False, due=asyncio.Event(), has_backlog=False)
+    checkpoints = Checkpoints(partition, outbox=None, changelog=None, store=None, commit_offset=None)
+    checkpoints.take = take
+    asyncio.run(checkpoints.run(every=0.1))
+    assert taken == pytest.approx(taken_at, abs=0.001)
+
+
+def test_a_partition_has_a_backlog_while_another_large_call_waits():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        partition = delivery.held[0].partition
+        async with partition.lock:
+            worker.fetch(0, stream(499))
+            assert not partition.has_backlog
+            worker.fetch(0, stream(520)[499:])
+            assert partition.has_backlog
+        await worker.settle()
+        assert not partition.has_backlog
 
     asyncio.run(body())
