@@ -96,7 +96,7 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
 
     Reads the oldest records of the changelog: the state of a key that is set aside stays where it is, others are renewed.
     """
-    from streamjobs.kafka.preflight import expiring_certificates, leaderless, obstacles, unsent_outputs
+    from streamjobs.kafka.preflight import doubtful_topics, expiring_certificates, leaderless, obstacles
     from streamjobs.maintenance.changelog_edit import deleted_states
     from streamjobs.maintenance.readable import first_records, sentence, unreadable
     from streamjobs.maintenance.scan import changelog_records, require_present_input
@@ -107,7 +107,7 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
     require_present_input(job.settings)
     found, read = unreadable(job, first_records(changelog_records(job.settings), MOST_STATES, MOST_STATE_BYTES))
     advice += deleted_states(job.settings)
-    advice += [*expiring_certificates(job.settings.broker), *unsent_outputs(job.settings, job)]
+    advice += [*expiring_certificates(job.settings.broker), *doubtful_topics(job.settings, job)]
     advice += [sentence(found)] if found else []
     online = "the broker answers; every topic exists and fits; every right is granted"
     return {"online": online, "newest": look(job), "states_read": read, "keys_unreadable": len(found)}

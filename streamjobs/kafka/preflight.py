@@ -321,9 +321,11 @@ def leaderless(settings: Settings, job: JobLike) -> list[str]:
         time.sleep(RETRY_EVERY)
 
 
-def unsent_outputs(settings: Settings, job: JobLike) -> Iterator[str]:
-    """A sentence for a topic of features that exists and would get none."""
-    _, counts = topics.connect(settings.broker)
+def doubtful_topics(settings: Settings, job: JobLike) -> Iterator[str]:
+    """A sentence for a topic of features that exists and would get none, and for an input that is compacted."""
+    admin, counts = topics.connect(settings.broker)
+    if compacted := topics.compacting(settings, admin):
+        yield compacted
     unsent = topics.unsent_features(settings, job.sinks, counts)
     if unsent is not None:
         yield f"[sinks]: {topics.UNSENT.format(unsent)}"

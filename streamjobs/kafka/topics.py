@@ -21,7 +21,8 @@ KNOWN_WITHIN = 5.0  # seconds until every node knows a new topic
 USABLE_WITHIN = 20.0  # seconds until every new partition has a leader
 KAFKA_MAX_BYTES = 1_048_588  # Kafka's own limit of a record batch where a topic sets none
 NEWEST = 100  # states that show which input they have learned from
-TOMBSTONES = 30 * 86_400_000  # milliseconds that the changelog keeps them for
+LAG, DAY = "min.compaction.lag.ms", 86_400_000
+TOMBSTONES = 30 * DAY  # milliseconds that the changelog keeps them for
 BATCH_BYTES = 1_000_000  # of a batch that a worker sends; a larger record is a batch of its own
 RECORD_BYTES = 512  # that a batch adds to a snapshot: the record's headers and its key, if it is not long
 HEADER_BYTES = 64 << 10  # that the headers of a dead letter may add
@@ -152,6 +153,19 @@ def deleting(settings: Settings, admin: Any) -> str | None:
     return (
         f"topic {name} (state): expected cleanup.policy compact, got {policy}, which would delete states; "
         f"{_to_set(settings, name, 'cleanup.policy', 'compact')}."
+    )
+
+
+def compacting(settings: Settings, admin: Any) -> str | None:
+    """A sentence if the broker may remove records of the input before a worker that was away reads or applies them again."""
+    name = settings.source.topic
+    policy, lag = (setting_of(admin, name, key) or "" for key in ("cleanup.policy", LAG))
+    if "compact" not in policy.split(",") or (lag.isdecimal() and int(lag) >= DAY):
+        return None
+    return (
+        f"topic {name} (input): its cleanup.policy is {policy}, so Kafka removes a record once its key has a newer one. "
+        "Records that are removed while no worker runs are not learned; with [state] replay = '0s' these are only records "
+        f"that no worker has read. For a day in which nothing is removed, {_to_set(settings, name, LAG, DAY)}."
     )
 
 

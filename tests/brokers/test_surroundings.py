@@ -12,6 +12,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
 
+from streamjobs.kafka import topics
 from streamjobs.kafka.devbroker.broker import free_port
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
@@ -20,6 +21,7 @@ from tests.brokers.kafka_job import KafkaJob, until
 from tests.brokers.load import SOURCE, Load
 from tests.brokers.verification import verify
 from tests.brokers.workers import CHECKOUT, running_worker
+from tests.commands.jobs import output_of
 from tests.worker.flood import LIMIT, flooded
 
 
@@ -91,6 +93,16 @@ def test_topics_create_makes_what_check_online_asks_for(make_job: MakeJob) -> No
     job.alter(job.changelog, "max.message.bytes", "1000")
     code, lines = command(job, "check", "--online")
     assert code == 3 and len(lines) == 1 and f"{job.changelog} (state): its max.message.bytes is 1,000" in lines[0]
+
+
+def test_check_online_names_an_input_that_loses_records_to_compaction(make_job: MakeJob) -> None:
+    job = make_job("compacted", source=SOURCE)
+    assert topics.compacting(job.settings, job.admin) is None
+    job.alter(job.input, "cleanup.policy", "compact,delete")
+    code, said = output_of("check", job.path, "--online")
+    assert code == 0 and f"topic {job.input} (input): its cleanup.policy is compact,delete" in said
+    job.alter(job.input, "min.compaction.lag.ms", str(topics.DAY))
+    assert topics.compacting(job.settings, job.admin) is None
 
 
 def test_sigterm_in_the_middle_of_a_load_commits_everything_applied_and_exits_0(
