@@ -24,7 +24,12 @@ BINS = 10  # of probabilities, for the calibration
 
 
 def learn_transitions(people: Sequence[Inner], switch: float = 0.0) -> Transitions:
-    """The pair with the most right windows, every person counted alike; switch: the job's own, where it states one."""
+    """The pair with the most right windows, every person counted alike; switch: the job's own, where it states one.
+
+    Without people, as in a population of one, it is the middle pair.
+    """
+    if not people:
+        return Transitions(sharpness=SHARPNESS[len(SHARPNESS) // 2], switch=switch or SWITCH[len(SWITCH) // 2])
     changes, chances = learn_changes(people), np.array((switch,) if switch else SWITCH)
     sizes = np.array([len(one.scores) for one in people])
     scores, activity = np.vstack([one.scores for one in people]), np.concatenate([one.stream.activity for one in people])

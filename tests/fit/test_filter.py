@@ -145,6 +145,13 @@ def test_the_chance_of_a_switch_may_be_the_jobs(tmp_path):
     assert job_of(path).fingerprint == job_of(job_file(tmp_path, HMM)).fingerprint
 
 
+def test_two_people_are_reported_although_one_cannot_choose_a_filter(tmp_path, capsys):
+    table = as_csv(tmp_path / "two.csv", list(rows(people=2)))
+    assert command("fit", job_file(tmp_path, HMM), "--input", table, "--key", "person", "--shuffles", "1", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["people"] == 2
+    assert learn_transitions([], 0.25).switch == 0.25
+
+
 def test_without_windows_an_activity_lasts_as_long_as_rows_are_apart(tmp_path, capsys):
     """In time of the recordings' rows; a population of before, which does not know them, goes on as it was."""
     text = re.sub(r"\[window\][^\[]*", "", HMM).replace('name = "ald"\nbudget = 20\n[head]\n', "")
