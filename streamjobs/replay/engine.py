@@ -70,6 +70,7 @@ class Replay:
         self.late: list[LateLabel] = []
         self.first: dict[str, float] = {}  # event time of each key's first row
         self.last: dict[str, float] = {}
+        self.met: set[bytes] = set()  # keys of records
 
     def run(self, records: Iterable[Record], take: Callable[[Output], None], progress: Callable[[Tally], None]) -> Tally:
         """Apply all records in order. `take` gets every output, `progress` the tally after each batch."""
@@ -77,6 +78,7 @@ class Replay:
             live = self.live(partition)
             while batch := ready_now(self.job.settings, self.job.schemas, _batch(group)):
                 outputs, report = advance(self.job, live, batch)
+                self.met.update(record.key for record in batch if record.key)
                 for output in outputs:
                     take(output)
                 self.tally.add(report)
@@ -91,6 +93,13 @@ class Replay:
                 if live.dirty_bytes > self.job.settings.state.checkpoint_bytes:
                     self.store(partition)
         return self.tally
+
+    @property
+    def without_rows(self) -> list[str]:
+        """Keys of records that gave no row, sorted; empty where one model is of all keys, or keys are in the values."""
+        if self.pooled or self.job.settings.source.key is not None:
+            return []
+        return sorted({key.decode("utf-8", "backslashreplace") for key in self.met} - set(self.last))
 
     @property
     def hours(self) -> float:

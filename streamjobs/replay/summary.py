@@ -14,8 +14,10 @@ from streamjobs.core.predictions import bout_of
 from streamjobs.replay.alarm_rates import Rates, stated_by
 from streamjobs.replay.engine import Replay
 from streamjobs.replay.progress import rmse
+from streamjobs.settings.types import many, printable
 from streamjobs.stages.names import BOUTS
 
+MOST_NAMED = 10  # keys without a row
 KEYS_OF_ONE = 20  # records; where as many have a key each of its own, the key is probably a mistake
 
 
@@ -102,6 +104,9 @@ class Figures:
         if tally.mostly_dead and tally.rows:
             dead = tally.dead_lettered.total()
             yield f"{dead:,} of {tally.records:,} records became dead letters, more than half. The first: {errors[0]}"
+        if tally.rows and (without := self.run.without_rows):
+            some = ", ".join(map(printable, without[:MOST_NAMED])) + (" ..." if len(without) > MOST_NAMED else "")
+            yield f"{len(without):,} of {many(len(self.run.met), 'key')} gave no row: {some}."
         if tally.rows:
             yield from (one.sentence for one in tally.much_skipped())
         if tally.keys == tally.samples >= KEYS_OF_ONE and tally.rows:

@@ -171,6 +171,14 @@ def test_the_text_says_what_was_learned_and_what_it_is_worth(tmp_path, table, ca
     assert "note: only 3 people" in said.err
 
 
+def test_people_whose_samples_fill_no_window_are_named(tmp_path, table, capsys):
+    slow = [{**row, "person": "slow"} for row in table if row["person"] == "p8"][::3]
+    recordings = as_csv(tmp_path / "people.csv", [*table, *slow])
+    assert command("fit", job_file(tmp_path), "--input", recordings, "--no-report", "--key", "person") == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "1 of 7 people gave no window with a label, and teach nothing: slow." in said
+
+
 def test_of_many_people_some_are_left_out_unless_a_number_is_stated(tmp_path, table, capsys, monkeypatch):
     monkeypatch.setattr("streamjobs.fit.fitting.MOST_LEFT_OUT", 2)
     for words, title in (((), "2 of 6 people left out in turn"), (("--folds", 6), "each person left out in turn")):

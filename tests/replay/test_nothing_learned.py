@@ -29,6 +29,12 @@ def last_line(capsys):
     return capsys.readouterr().err.strip().splitlines()[-1]
 
 
+def test_keys_without_a_row_are_named(tmp_path, capsys):
+    short = [{**row, "person": "short"} for row in rows(300)][:3]
+    assert replay(job_file(tmp_path), as_csv(tmp_path / "a.csv", [*rows(300), *short])) == 0
+    assert "warning: 1 of 4 keys gave no row: short." in capsys.readouterr().err
+
+
 def test_where_every_record_is_a_dead_letter_a_replay_fails_with_the_first_reason(tmp_path, capsys):
     recording = as_csv(tmp_path / "a.csv", list(map(iso, rows(300))))
     assert replay(job_file(tmp_path), recording) == 1

@@ -15,6 +15,7 @@ from streamjobs.fit.reports import findings
 from streamjobs.fit.reports.curve import Curve
 from streamjobs.fit.reports.findings import Suspicious
 from streamjobs.fit.reports.page import Chart, Table, page
+from streamjobs.recordings.places import natural
 from streamjobs.recordings.survey import doubtful
 from streamjobs.settings.types import many
 
@@ -23,6 +24,7 @@ REPLAYED = "replay"  # title where people may be those who taught
 LAST, MAJORITY = "last label seen", "majority so far"
 COLD = "linear, cold, population's scale"
 FEW = 5  # people
+MOST_NAMED = 10  # people without a window
 CLOSE = 0.005  # a difference of accuracy that does not matter
 CURVES = 4  # ways with a curve of accuracy over time, at most
 
@@ -95,6 +97,11 @@ def doubts(read: Read, recipe: Recipe, columns: Sequence[str]) -> list[str]:
     """What the data is too little or not fit for, one sentence each; columns: names of the windows' statistics."""
     data, sentences = read.data, []
     people = len(np.unique(data.person))
+    if without := sorted(read.met - {data.people[person] for person in np.unique(data.person)}, key=natural):
+        some = ", ".join(without[:MOST_NAMED]) + (" ..." if len(without) > MOST_NAMED else "")
+        sentences.append(
+            f"{len(without):,} of {len(read.met):,} people gave no window with a label, and teach nothing: {some}."
+        )
     if people < FEW and recipe.map is not None:
         sentences.append(
             f"only {people} people: with fewer than about {FEW} prefer a linear head ([learner] name = 'rls', without "
@@ -110,8 +117,9 @@ def doubts(read: Read, recipe: Recipe, columns: Sequence[str]) -> list[str]:
     sentences += findings.strangers(data, columns) if people >= FEW else ()
     if read.skipped.get("late", 0) > read.samples // 20:
         sentences.append(
-            f"{read.skipped['late']:,} of {read.samples:,} samples are older than those before; if all recordings start "
-            "at the same time, name the column that tells them apart with --recording."
+            f"{read.skipped['late']:,} of {read.samples:,} samples are older than a sample of their person before; sort the "
+            "file by time, or, if all recordings start at the same time, name the column that tells them apart with "
+            "--recording."
         )
     return sentences
 
