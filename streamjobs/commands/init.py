@@ -61,6 +61,7 @@ def init(
     topic: Annotated[str | None, typer.Option(help="The input topic; absent: as --from-topic, or as --sample.")] = None,
     key: Annotated[str | None, typer.Option(help="Column with the key (a person, a device).")] = None,
     label: Annotated[str | None, typer.Option(help="Column with the label; '' for none.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column with the event time.")] = None,
     time_format: TimeFormat = None,
     time_zone: TimeZone = None,
     missing: Annotated[
@@ -88,9 +89,8 @@ def init(
     _refuse_times(time_format, time_zone)
     asks = not yes and questions.at_a_terminal()
     written = _begun(topic or from_topic, sample, broker)._replace(time_zone=time_zone, missing=missing)
-    chosen = Chosen(key=key, label=label, time_format=time_format, fills=missing in questions.FILL)
-    guessed = EXAMPLE
-    data = Sample(sample, how_of(separator, decimal))
+    chosen = Chosen(key, time, label, time_format=time_format, fills=missing in questions.FILL)
+    guessed, data = EXAMPLE, Sample(sample, how_of(separator, decimal))
     guess_with: Callable[[Chosen], Guess] | None = None
     if from_topic is not None:
         data, written, guess_with = _topic(from_topic, broker, records, seconds, data, written)

@@ -12,9 +12,12 @@ KEYS = (
     *("key", "person", "person_id", "user", "user_id", "subject", "subject_id", "patient", "patient_id", "participant"),
     *("participant_id", "worker", "employee", "vehicle", "vehicle_id", "device", "device_id", "machine", "machine_id"),
     *("schluessel", "proband", "probandin", "nutzer", "teilnehmer", "fahrzeug", "geraet", "geraete_id", "anlage"),
-    *("maschine", "maschinen_id", "sensor", "sensor_id", "id"),
+    *("maschine", "maschinen_id", "who", "wer", "sensor", "sensor_id", "id"),
 )
-TIMES = ("time", "timestamp", "ts", "t", "event_time", "datetime", "zeitpunkt", "zeitstempel", "zeit", "datum")
+TIMES = (
+    *("time", "timestamp", "ts", "t", "event_time", "datetime", "when"),
+    *("zeitpunkt", "zeitstempel", "zeit", "datum", "wann"),
+)
 LABELS = (
     *("label", "labels", "activity", "class", "target", "y", "exercise", "gait", "gesture", "posture", "behaviour"),
     *("behavior", "aktivitaet", "taetigkeit", "klasse", "uebung"),
@@ -23,7 +26,7 @@ ASIDE = ("seg", "segment", "session", "recording", "trial", "side", "row", "inde
 FAULT_WORDS = {"anomaly", "anomalous", "attack", "changepoint", "failure", "fault", "faulty", "outlier"}  # last in a name
 TIME_WORDS = {
     *("time", "times", "timestamp", "ts", "datetime", "date", "elapsed", "epoch", "uptime"),
-    *("zeit", "zeitpunkt", "zeitstempel", "datum"),
+    *("when", "wann", "zeit", "zeitpunkt", "zeitstempel", "datum"),
 }
 TIME_UNITS_IN_NAMES = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),

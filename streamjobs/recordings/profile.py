@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamjobs.recordings.arrays import Array
+from streamjobs.recordings.clocks import LATENESS
 from streamjobs.recordings.codes import codes_of
 from streamjobs.recordings.columns import absent, plain_name
 from streamjobs.recordings.files import SECONDS, rows_of
@@ -27,6 +28,7 @@ Count = Callable[[Iterable[Mapping[str, Any]]], Iterable[Mapping[str, Any]]]
 LOOK_AT = 1_000_000  # rows of the file
 KEYS = 20  # the first keys of the file
 NUMBERS = 2_000_000  # numbers that are kept
+LATE_SHARE = 0.05  # of the rows, at most, that are older than a row of their key before them without a word
 MOST = 1e100  # a larger number counts as missing: its square may be infinite
 MOST_GAPS = 0.25  # of the rows, that skipping those without one field's number may cost
 COORDINATES = {"lat", "latitude", "lon", "lng", "long", "longitude"}
@@ -51,6 +53,7 @@ class Profile(NamedTuple):
     gaps: Gaps = Gaps()
     counters: Sequence[str] = ()  # as of the guess
     angles: Mapping[str, float] = {}  # as of the guess
+    back: int = 0  # rows that are older than a row of their key before them
     runs: int = 0  # rows of the usual key, where keys follow one another; 0: keys run at the same time
 
 
@@ -65,7 +68,13 @@ def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) ->
         *guessed.candidates.get("key", ()),
         *filter(None, (guessed.key, guessed.time, guessed.x)),
     ]
-    return profiled_rows(count(rows_of(path, how, wanted)), guessed)
+    guessed, found = profiled_rows(count(rows_of(path, how, wanted)), guessed)
+    if found.gaps.rows and found.back > LATE_SHARE * found.gaps.rows and not any(LATENESS in one for one in guessed.remarks):
+        guessed.remarks.append(
+            f"{found.back:,} of {found.gaps.rows:,} rows are older than a row of their key before them, and windows skip "
+            f"them; if the file is sorted by another column, sort it by {guessed.time!r}"
+        )
+    return guessed, found
 
 
 def profiled_rows(
@@ -209,6 +218,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         gaps,
         counters,
         angles,
+        sum(int((key[:, 0] < np.fmax.accumulate(key[:, 0])).sum()) for key in of_keys),
         courses.runs(of_keys),
     )
 

@@ -34,6 +34,23 @@ def test_two_commands_lead_from_five_people_to_a_population_and_a_third_uses_it(
     assert command("replay", found.file, "--input", recordings, "--key", "person") == 0
 
 
+def test_a_file_sorted_by_activity_is_named_as_out_of_order(tmp_path, printed):
+    """Because `fit` would leave out all but the first activities of each person."""
+    made = sorted(rows(people=5), key=lambda row: row["activity"])
+    said = "of 12,000 rows are older than a row of their key before them"
+    assert printed(as_csv(tmp_path / "sorted.csv", made)).says(said)
+    (tmp_path / "job.toml").unlink()
+    assert not printed(as_csv(tmp_path / "people.csv", list(rows(people=5)))).says(said)
+
+
+def test_the_time_may_be_chosen(tmp_path, capsys):
+    made = [row | {"start": row["ts"] - 3600} for row in rows(people=5)]
+    job = tmp_path / "job.toml"
+    assert command("init", job, "--sample", as_csv(tmp_path / "people.csv", made), "--time", "start") == 0
+    assert read_table(job)["source"]["time"] == "start"
+    capsys.readouterr()
+
+
 def test_windows_with_too_few_samples_for_convolutions_get_none(tmp_path, printed):
     table = read_table(printed(as_csv(tmp_path / "slow.csv", list(rows(people=5))[::2])).file)
     assert table["window"]["rate"] == 5 and "convolutions" not in table["window"]
