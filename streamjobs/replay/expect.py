@@ -97,7 +97,7 @@ def from_topics(broker: BrokerSection, topics: dict[str, str], source: str) -> E
     from streamjobs.kafka.reader import topic_records
 
     recorded: Recorded = {}
-    of_source = re.compile(re.escape(source.encode()) + rb"(-\d+){2,3}")
+    of_source = re.compile(re.escape(source.encode()) + rb"(-\d+){2,3}(-[a-z_]+(-[0-9a-f]+)?)?(-end)?")  # alarms: more
     for sink, topic in topics.items():
         recorded[sink] = keys = defaultdict(list)
         seen = set()  # ids

@@ -187,6 +187,17 @@ def test_records_of_others_in_the_topics_of_a_worker_are_left_out(monkeypatch):
     assert of_topics(broker, {"drift": "imu.drift"})("drift") == [{"seq": 0}, {"seq": 1}, {"seq": 3}]
 
 
+@pytest.mark.parametrize(
+    "of_alarm", ["", "-end", "-rows", "-ls_error-end", "-silent-88b2732e2c502c", "-stuck-88b2732e2c502c-end", "-2-rows-end"]
+)
+def test_alarms_in_the_topics_of_a_worker_are_compared(monkeypatch, of_alarm):
+    headers = [("streamjobs-id", f"imu-0-5{of_alarm}".encode())]
+    monkeypatch.setattr(reader, "topic_records", lambda *_: [Stored("imu.alarms", 0, 0, 0, b"p0", b"{}", headers)])
+    broker = BrokerSection(url="kafka://localhost:1")
+    assert from_topics(broker, {"alarms": "imu.alarms"}, "imu").recorded == {"alarms": {"p0": [{}]}}
+    assert from_topics(broker, {"alarms": "imu.alarms"}, "im").recorded == {"alarms": {}}
+
+
 def test_expected_outputs_may_interleave_keys_differently(tmp_path, recording):
     job = job_file(tmp_path)
     assert replay(job, recording, "--output-dir", tmp_path / "out") == 0
