@@ -87,7 +87,7 @@ class Writer:
             if committed:
                 await self._producer.send_offsets_to_transaction(committed, self.group)
             if not self._producer._txn_manager.is_in_transaction():
-                raise FencedError(self._taken_over("its producer has failed"))
+                raise FencedError(self._taken_over("its transaction has ended"))
             await self._producer.commit_transaction()
             await self._producer.begin_transaction()
             await self._count_partitions()
@@ -112,8 +112,10 @@ class Writer:
 
     def _taken_over(self, why: str) -> str:
         return (
-            f"group {self.group}: another 'streamjobs rekey' of this topic has taken over ({why}), or this one was frozen "
-            f"for longer than {TRANSACTION_TIMEOUT:.0f} s. Uncommitted copies do not count; rekey copies from there again."
+            f"topic {self.known.target}: the broker refuses further copies of this 'streamjobs rekey' ({why}), because "
+            f"another one of {self.known.source} has taken over, or this one was frozen for more than "
+            f"{TRANSACTION_TIMEOUT:.0f} s. Nothing is lost, and workers read each copy once. If no other one runs, start "
+            "rekey again."
         )
 
     async def close(self) -> None:
