@@ -24,11 +24,15 @@ def state_folder(settings: Settings) -> Path:
         with suppress(PermissionError):  # of another owner, who has let this user write to it
             folder.chmod(PRIVATE)  # earlier releases left it to the umask
     except OSError as error:
-        raise SetupError(
-            f"[state] directory: {folder} cannot be created ({error.strerror}); set it to a folder that can be written, on "
-            "a disk with free space."
-        ) from None
+        raise _unusable(folder, "created", error) from None
     return folder
+
+
+def _unusable(folder: Path, what: str, error: OSError) -> SetupError:
+    return SetupError(
+        f"[state] directory: {folder} cannot be {what} ({error.strerror}); set it to a folder that can be written, on "
+        "a disk with free space."
+    )
 
 
 @contextmanager
@@ -44,7 +48,7 @@ def lock_folder(settings: Settings) -> Iterator[None]:
     try:
         file = open(os.open(folder / HOLDER, os.O_RDWR | os.O_CREAT, 0o600), "r+")  # noqa: SIM115 - closed below
     except OSError as error:
-        raise SetupError(f"[state] directory: {folder} cannot be written ({error.strerror}).") from None
+        raise _unusable(folder, "written", error) from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -56,7 +60,9 @@ def lock_folder(settings: Settings) -> Iterator[None]:
             ) from None
         except OSError:  # a file system without locks: RocksDB may still refuse
             pass
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}")
-        file.flush()
+        try:
+            os.truncate(file.fileno(), 0)
+            os.write(file.fileno(), f"process {os.getpid()} on {socket.gethostname()}".encode())
+        except OSError as error:
+            raise _unusable(folder, "written", error) from None
         yield

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import resource
 import signal
 import stat
 import time
@@ -36,6 +37,19 @@ def test_a_folder_of_an_earlier_release_becomes_private_and_the_one_around_it_st
     tmp_path.chmod(0o755)
     assert stat.S_IMODE(state_folder(settings(tmp_path)).stat().st_mode) == 0o700
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+def test_a_full_disk_is_named_with_its_folder(tmp_path: Path) -> None:
+    state_folder(settings(tmp_path))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # files can be created, but not grow
+    try:
+        with pytest.raises(
+            SetupError, match=rf"^\[state\] directory: {tmp_path}/wrist cannot be written \(File too large\)"
+        ):
+            lock_folder(settings(tmp_path)).__enter__()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def hold(directory: Path, ready: "multiprocessing.synchronize.Event") -> None:
