@@ -1,6 +1,7 @@
 """Writes outputs as JSON lines, a file per sink: {"key", "id", "timestamp", "value"}, and for dead letters the error."""
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -31,17 +32,29 @@ class Writer(ExitStack):
 
     def __init__(self, folder: Path | None, sinks: list[str]) -> None:
         super().__init__()
+        self.folder = folder
         self.files: dict[str, BinaryIO] = {}
         if folder is None:
             return
-        try:
+        with self._translated():
             folder.mkdir(parents=True, exist_ok=True)
             for sink in sinks:
                 self.files[sink] = self.enter_context((folder / f"{sink}.jsonl").open("wb"))
-        except OSError as error:
-            raise ConfigError(f"--output-dir {folder}: cannot be written ({error.strerror}).") from None
 
     def take(self, output: Output) -> None:
         file = self.files.get(output.sink)
         if file is not None:
-            file.write(line_of(output) + b"\n")
+            line = line_of(output) + b"\n"
+            with self._translated():
+                file.write(line)
+
+    def __exit__(self, *details: Any) -> bool | None:
+        with self._translated():  # what is buffered is written now
+            return super().__exit__(*details)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ConfigError(f"--output-dir {self.folder}: cannot be written ({error.strerror}).") from None

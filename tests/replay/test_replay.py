@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import stat
 from datetime import UTC, datetime
 
@@ -185,6 +186,18 @@ def test_records_of_others_in_the_topics_of_a_worker_are_left_out(monkeypatch):
     broker = BrokerSection(url="kafka://localhost:1")
     assert from_topics(broker, {"drift": "imu.drift"}, "imu").recorded == {"drift": {"p0": [{"seq": 1}]}}
     assert of_topics(broker, {"drift": "imu.drift"})("drift") == [{"seq": 0}, {"seq": 1}, {"seq": 3}]
+
+
+def test_a_full_disk_is_named_with_its_folder(tmp_path, recording, capsys):
+    job = job_file(tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # files can be created, but not grow
+    try:
+        code = replay(job, recording, "--output-dir", tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert code == 2
+    assert f"--output-dir {tmp_path / 'out'}: cannot be written (File too large).\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
