@@ -29,7 +29,6 @@ from streamjobs.core.decoding.by_path import path_parser
 from streamjobs.core.decoding.loading import Paths
 from streamjobs.core.decoding.raw import raw_singles, read_raw
 from streamjobs.core.decoding.samples import (
-    MAX_LABEL,
     UNDECODABLE,
     Frame,
     LabelsAlone,
@@ -149,16 +148,16 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
             return None
         labels: list[Any] = [None] * len(values)
         if paths.label is not None:
-            texts = [joined[begin:end] for begin, end in spans[:, :2].tolist()]
-            known = {text: text_of(text) if text else None for text in set(texts)}
-            if max(map(len, known)) > MAX_LABEL:  # with quotes, heads and escapes: perhaps
-                short = np.array([len(known[text] or "") <= MAX_LABEL for text in texts], np.bool_)
-                read = short if read is None else read & short
-            labels = list(map(known.__getitem__, texts))
+            begins, ends = spans[:, :2].T.tolist()
+            texts = dict(zip(begins, ends, strict=True))
+            known = {begin: text_of(joined[begin:end]) if end else None for begin, end in texts.items()}
+            labels = list(map(known.__getitem__, begins))
         if mirror is not None:
-            sides = [joined[begin:end] for begin, end in spans[:, 2:].tolist()]
-            turned = {side: bool(side) and is_side(side_of(side), mirror.when) for side in set(sides)}
-            X[np.array(list(map(turned.__getitem__, sides)), np.bool_)] *= signs
+            begins, ends = spans[:, 2:].T.tolist()
+            texts = dict(zip(begins, ends, strict=True))
+            turned = {begin: end > 0 and is_side(side_of(joined[begin:end]), mirror.when) for begin, end in texts.items()}
+            if any(turned.values()):
+                X[np.array(list(map(turned.__getitem__, begins)), np.bool_)] *= signs
         if read is None:
             owner = np.arange(len(values))
         else:

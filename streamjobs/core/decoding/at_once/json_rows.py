@@ -11,7 +11,9 @@ import numpy as np
 
 from algorithms.common.compiled import compiled_in_place
 from streamjobs.core.decoding.at_once.json_numbers import DIGITS, read_digits, read_number
-from streamjobs.core.decoding.at_once.names import DEEPEST, LIST, MOST_ODD, OBJECT, Names, Rows, at_place, is_text, named
+from streamjobs.core.decoding.at_once.names import DEEPEST, LIST, MOST_ODD, OBJECT, Names, Rows
+from streamjobs.core.decoding.at_once.texts import KEPT, at_place, is_text, named, share_texts
+from streamjobs.core.decoding.samples import MAX_LABEL
 
 WORDS = np.frombuffer(b"true\0null\0false", np.uint8).reshape(3, 5)
 ESCAPES = np.frombuffer(b'"/\\bfnrt', np.uint8)  # what may stand behind a backslash, besides u and four digits
@@ -21,7 +23,7 @@ def read_rows(values: Sequence[bytes], joined: bytes, names: Names, dim: int) ->
     """The samples of these values, which are `joined`."""
     n = len(values)
     rows = np.empty((n, dim)), np.empty(n), np.zeros((n, 4), np.int64), np.zeros(n, np.bool_)
-    sizes, seen = np.fromiter(map(len, values), np.int64, n), np.zeros(len(names.leads), np.int64)
+    sizes, seen = np.fromiter(map(len, values), np.int64, n), np.zeros(len(names.leads) + KEPT, np.int64)
     stack = np.empty((len(names.nodes), 2), np.int64)
     all_read = _read(np.frombuffer(joined, np.uint8), sizes, tuple(names), rows, seen, stack)
     X, times, labels, read = rows
@@ -45,7 +47,7 @@ def _is_utf_8(value: bytes) -> bool:
 def _read(b, sizes, names, rows, seen, stack):
     """Reads values until too many of them need another parser; whether none does.
 
-    seen (entries,): zeros. stack: a row for each node.
+    seen (entries + KEPT,): zeros. stack: a row for each node.
     """
     read = rows[3]
     begin, odd = 0, 0
@@ -57,6 +59,7 @@ def _read(b, sizes, names, rows, seen, stack):
         # The value ends with }, which is neither blank nor part of a number: reading of these stops there by itself.
         if end > i and b[end - 1] == 125 and _read_row(b, _after_blanks(b, i), end, names, rows, seen, stack, n):
             read[n] = True
+            share_texts(b, rows[2], seen, n)
         else:
             odd += 1
             if odd * MOST_ODD > sizes.size + MOST_ODD:
@@ -142,6 +145,8 @@ def _read_text(b, i, end, spans, which):
     """The place after a label (1), a text or null, or a side (2), no null and no list; 0 where it is something else."""
     if b[i] == 34:
         ended = _text_end(b, i + 1, end, True) + 1
+        if which == 1 and ended - i > MAX_LABEL + 2:  # too long, or with escapes
+            return 0
     elif which == 1:
         return _word_end(b, i) if b[i] == 110 else 0
     else:

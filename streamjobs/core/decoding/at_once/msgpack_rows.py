@@ -10,8 +10,9 @@ import msgspec
 import numpy as np
 
 from algorithms.common.compiled import compiled_in_place
-from streamjobs.core.decoding.at_once.names import DEEPEST, LIST, MOST_ODD, OBJECT, Names, Rows, at_place, is_text, named
-from streamjobs.core.decoding.samples import UNDECODABLE
+from streamjobs.core.decoding.at_once.names import DEEPEST, LIST, MOST_ODD, OBJECT, Names, Rows
+from streamjobs.core.decoding.at_once.texts import KEPT, at_place, is_text, named, share_texts
+from streamjobs.core.decoding.samples import MAX_LABEL, UNDECODABLE
 
 # Kinds of values. LARGE: whole numbers from 2^63 on. ODD: of a type of its own, such as a time.
 MAP, ITEMS, TEXT, BYTES, ODD, WHOLE, SINGLE, DOUBLE, LARGE, BOOL, NULL, NONE = range(12)
@@ -31,7 +32,7 @@ def read_rows(values: Sequence[bytes], joined: bytes, names: Names, dim: int) ->
     n, bits = len(values), np.empty(1, np.int64)
     word = bits, bits.view(np.float64), bits.view(np.float32)
     rows = np.empty((n, dim)), np.empty(n), np.zeros((n, 4), np.int64), np.zeros(n, np.bool_), np.zeros(n, np.bool_), word
-    sizes, seen = np.fromiter(map(len, values), np.int64, n), np.zeros(len(names.leads), np.int64)
+    sizes, seen = np.fromiter(map(len, values), np.int64, n), np.zeros(len(names.leads) + KEPT, np.int64)
     stack = np.empty((len(names.nodes) + DEEPEST, 3), np.int64)
     all_read = _read(np.frombuffer(joined, np.uint8), sizes, tuple(names), rows, seen, stack)
     X, times, labels, read, doubtful, _ = rows
@@ -55,7 +56,7 @@ def _is_msgpack(value: bytes) -> bool:
 def _read(b, sizes, names, rows, seen, stack):
     """Reads values until too many of them need another parser; whether none does.
 
-    rows: what `Rows` has, whether its value needs a look by the library, and a word. seen (entries,): zeros.
+    rows: what `Rows` has, whether its value needs a look by the library, and a word. seen (entries + KEPT,): zeros.
     stack: a row for each level. A word is 8 bytes as a whole number and as floats of both sizes.
     """
     end, odd = 0, 0
@@ -63,6 +64,7 @@ def _read(b, sizes, names, rows, seen, stack):
         begin, end = end, end + sizes[n]
         if _read_row(b, begin, end, names, rows, seen, stack, n):
             rows[3][n] = True
+            share_texts(b, rows[2], seen, n)
         else:
             odd += 1
             if odd * MOST_ODD > sizes.size + MOST_ODD:
@@ -135,6 +137,7 @@ def _read_row(b, i, end, names, rows, seen, stack, n):
             doubtful[n] |= _is_wide(b, i, number)
             i += number
             labels[n, 2 * (lead - time) - 2], labels[n, 2 * (lead - time) - 1] = begun, i
+            good = lead == time + 2 or number <= MAX_LABEL
         elif lead == time + 2 and WHOLE <= what <= BOOL:
             labels[n, 2], labels[n, 3] = begun, i
         else:

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from algorithms.common.compiled import compiled_in_place
 from algorithms.common.protocol import Array
 from streamjobs.settings.paths import NO_STRUCT, ByName, FieldPath, Step
 
@@ -91,47 +90,5 @@ class Names(NamedTuple):
 class Rows(NamedTuple):
     X: Array  # (n, dim) float64
     times: Array  # (n,) float64
-    labels: Array  # (n, 4) int64, where label and side begin and end as the record has them; twice 0 without one
+    labels: Array  # (n, 4) int64, where label and side begin and end as a record has them; twice 0 without one
     read: Array | None  # (n,) bool; the other values need another parser; None: all are read
-
-
-@compiled_in_place
-def is_text(b, i, text, first, size):
-    at = 0
-    while at < size and b[i + at] == text[first + at]:
-        at += 1
-    return at == size
-
-
-@compiled_in_place
-def named(b, i, size, text, begins, order, first, last):
-    """Which entry from first to last has the name at i, -1 for none."""
-    while first < last:
-        middle = (first + last) // 2
-        entry = order[middle]
-        begin, length = begins[entry], begins[entry + 1] - begins[entry]
-        at = 0
-        while at < size and at < length and b[i + at] == text[begin + at]:
-            at += 1
-        if at == size == length:
-            return entry
-        if at < size and (at == length or b[i + at] > text[begin + at]):
-            first = middle + 1
-        else:
-            last = middle
-    return -1
-
-
-@compiled_in_place
-def at_place(places, order, first, last, place):
-    """Which entry from first to last has the place, -1 for none."""
-    while first < last:
-        middle = (first + last) // 2
-        entry = order[middle]
-        if places[entry] == place:
-            return entry
-        if places[entry] < place:
-            first = middle + 1
-        else:
-            last = middle
-    return -1
