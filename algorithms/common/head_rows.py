@@ -100,12 +100,12 @@ class HeadRows:
 
     def enter(self, slots: Array, X: Array, Y: Array, learn: Array) -> tuple[Array, Array]:
         """The row of each of the rows X, and what it may teach that row; `seen` of the others counts them."""
-        labelled = np.zeros(len(slots), np.bool_)
-        if _first_labels(slots, X, Y, learn, self.row_of, labelled):
+        n = len(slots)
+        labelled, out = np.empty(n, np.bool_), (np.empty(n, np.int64), np.empty(n, np.int8))
+        if _first_labels(slots, X, Y, learn, self.row_of, self.seen.arrays[0], labelled, out):
             self.own(np.unique(slots[labelled]).tolist())
-        rows, may_learn = np.empty_like(slots), np.empty_like(learn)
-        _share(slots, X, learn, self.row_of, self.seen.arrays[0], rows, may_learn)
-        return rows, may_learn
+            _share(slots, X, learn, self.row_of, self.seen.arrays[0], out)
+        return out
 
     def taught(self, slots: Sequence[int]) -> Array:
         """(k,) bool: slots with a head that differs from a new key's in more than `seen`. Other rows become free."""
@@ -141,17 +141,20 @@ class HeadRows:
 
 
 @compiled
-def _first_labels(slots, X, Y, learn, row_of, labelled):
-    """How many rows teach a head that has no row of its own."""
+def _first_labels(slots, X, Y, learn, row_of, seen, labelled, out):
+    """How many rows teach a head that has no row of its own; without any, shares the rows."""
     count = 0
     for n in range(slots.size):
         labelled[n] = row_of[slots[n]] == 0 and learn[n] & LEARN_HEAD and not missing(Y[n]) and not missing(X[n])
         count += labelled[n]
+    if count == 0:
+        _share(slots, X, learn, row_of, seen, out)
     return count
 
 
 @compiled
-def _share(slots, X, learn, row_of, seen, rows, may_learn):
+def _share(slots, X, learn, row_of, seen, out):
+    rows, may_learn = out
     for n in range(slots.size):
         slot = slots[n]
         rows[n], may_learn[n] = row_of[slot], learn[n]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from algorithms.common.blas import ONE_THREAD
 from algorithms.common.protocol import LEARN, Array, Outputs, unknown
 from streamjobs.core.admit import admit
 from streamjobs.core.careful import Guard, careful
@@ -132,7 +133,10 @@ def _run(
             now = met.rows
         if left_out:
             now = now._replace(X=unknown(now.X.shape))
-        made = _run_model(job, live, records, came, now, met, report, left_out) if len(now.slots) else None
+        made = None
+        if len(now.slots):
+            with ONE_THREAD:  # once, not for each learner
+                made = _run_model(job, live, records, came, now, met, report, left_out)
         if made is None or not len(came.slots) or left_out:
             outputs += [output for _, output in sent or ()]
             continue
@@ -265,6 +269,8 @@ def _match_labels(
     met = waiting.advance(live.work[WAITING], came, labels)
     for reason, count in met.skipped.items():
         _count(report, reason, count)
+    if not len(labels.slots):
+        return met
     missed = labels.owner[met.missed]
     useful = set(labels.owner[~met.missed].tolist())
     for index in dict.fromkeys(missed.tolist()):
@@ -307,10 +313,11 @@ def _run_model(
         forecasts = steps.forecasts.advance(live.work[FORECASTS], came)
     if steps.waiting is not None and met is not None:
         remember_choices(steps.waiting, live, now, met, choice, report)
-        own = met.source >= 0
-        slots, scaled, out = slots[own], scaled[own], Outputs(*(array[own] for array in out))
-        share, choice = None if share is None else share[own], None if choice is None else choice.of(own)
-        apart = None if apart is None else apart[own]
+        if len(now.slots) > len(came.slots):
+            own = met.source >= 0
+            slots, scaled, out = slots[own], scaled[own], Outputs(*(array[own] for array in out))
+            share, choice = None if share is None else share[own], None if choice is None else choice.of(own)
+            apart = None if apart is None else apart[own]
     if job.population is not None and job.population.scaling is not None:
         for name, count in outside(job.composition.columns, scaled, job.settings.scaling.clip, apart).items():
             report.outside[name] = report.outside.get(name, 0) + count

@@ -70,8 +70,7 @@ class Encoder:
             report.batches.append(BatchRows(texts, rows.times, made.out.ls_error))
         if "drift" in self.job.sinks:
             sinks.append(("drift", self._drift(texts, rows, made)))
-        key_of = list(map(record_key, self.records))
-        keys = list(map(key_of.__getitem__, owners))
+        keys = list(map(record_key, map(self.records.__getitem__, owners)))
         for sink, values in sinks:
             headers = output_headers(sink, made.ids)
             outputs += map(_made, zip(repeat(sink), keys, values, stamps, headers, strict=False))

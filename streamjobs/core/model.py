@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from algorithms.common.protocol import PREDICT_ONLY, Array, Outputs
+from algorithms.common.protocol import Array, Outputs
 from streamjobs.core import unlearned
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
@@ -57,7 +57,7 @@ def features(live: Live, name: str, stage: LearnerStage, slots: Array, X: Array,
     """Outputs of a stage without targets, of this stored name, for X (n, dim)."""
     nothing = np.zeros((len(slots), 0))
     if stage.shared is not None:
-        first, nobody = np.zeros(len(slots), np.int64), np.full(len(slots), PREDICT_ONLY, np.int8)
+        first, nobody = np.zeros(len(slots), np.int64), np.zeros(len(slots), np.int8)  # of PREDICT_ONLY
         return stage.advance(live.shared[name], first, X, nothing, nobody)
     return stage.advance(live.work[name], slots, X, nothing, learn)
 
@@ -109,7 +109,7 @@ def remember_choices(
     """Count late labels against the class chosen at the time, and keep the classes chosen for rows that wait."""
     chosen = np.full(len(now.slots), -1) if choice is None else choice.chosen
     waiting.remember(live.work[WAITING], now.slots, chosen)
-    if not met.late.any():
+    if not len(met.missed) or not met.late.any():
         return
     late = picked(met.rows, met.late)
     report.labels += len(late.slots)

@@ -177,7 +177,7 @@ class Taken:
 
 def apart(directions: Array) -> Array:
     """(n,) bool: rows unlike the population's by their directions (n, d), all numbers together."""
-    return np.asarray(np.einsum("nd,nd->n", directions, directions) > APART * directions.shape[1])
+    return np.asarray(np.vecdot(directions, directions) > APART * directions.shape[1])
 
 
 def outside(names: Sequence[str], scaled: Array, clip: float, unlike: Array | None = None) -> dict[str, int]:

@@ -21,6 +21,7 @@ from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, plain, require,
 from algorithms.common.workspace import Slot
 from streamjobs.stages.event_time import CLOSE
 from streamjobs.stages.rows import Rows
+from streamjobs.stages.samples import plain_columns
 from streamjobs.stages.stage import JobStage, Shape
 
 REASONS = ("unlabelled", "waiting_full")
@@ -93,48 +94,35 @@ class LateLabels(JobStage):
     def advance(self, work: Any, rows: Rows, labels: Rows) -> Matched:
         """Rows and labels of many keys, each in the order of `owner`; of labels slots, times, L and owner are read."""
         n, m = len(rows.slots), len(labels.slots)
+        came = out = (*plain_columns(rows.slots, rows.times, rows.X, rows.L, rows.owner), plain(rows.learn, np.int8))
         most = n + m
-        if self.delay > 0 and n:
-            most += n + int(work["counts"][np.unique(rows.slots), 0].sum())  # all that waits may be due
-        out = (
-            np.empty(most, np.int64),
-            np.empty(most),
-            np.empty((most, rows.X.shape[1])),
-            unknown((most, rows.L.shape[1])),
-            np.empty(most, np.int64),
-            np.empty(most, np.int8),
-            np.empty((4, most), np.int64),
-        )
-        came = (
-            plain(rows.slots, np.int64),
-            plain(rows.times, np.float64),
-            plain(rows.X, np.float64),
-            plain(rows.L, np.float64),
-            plain(rows.owner, np.int64),
-            plain(rows.learn, np.int8),
-        )
-        late = (
-            plain(labels.slots, np.int64),
-            plain(labels.times, np.float64),
-            plain(labels.L, np.float64),
-            plain(labels.owner, np.int64),
-        )
+        if m or self.delay > 0:  # otherwise the rows that came are all that go on, and stay where they are
+            if self.delay > 0 and n:
+                most += n + int(work["counts"][np.unique(rows.slots), 0].sum())  # all that waits may be due
+            out = tuple([np.empty((most, *array.shape[1:]), array.dtype) for array in came])
+            out[3].fill(np.nan)
+        late = plain_columns(labels.slots, labels.times, labels.X, labels.L, labels.owner)
+        more: tuple[Array, ...] = (*np.empty((3, most), np.int64), np.empty(most, np.bool_))
         met, skipped = (np.zeros(m, np.bool_), np.empty(m)), np.zeros(len(REASONS), np.int64)
-        k = _advance(work.arrays, came, late, out, met, skipped, (self.wait, self.delay, self.within))
-        source, origin, said, late_label = out[6][:, :k]
-        counted = {reason: int(count) for reason, count in zip(REASONS, skipped, strict=True) if count}
-        return Matched(Rows(*(array[:k] for array in out[:6])), source, origin, said, late_label > 0, *met, counted)
+        k = _advance(work.arrays, came, late, out, more, met, skipped, (self.wait, self.delay, self.within))
+        if k < most:
+            out, more = tuple([array[:k] for array in out]), tuple([array[:k] for array in more])
+        counted = {reason: count for reason, count in zip(REASONS, skipped.tolist(), strict=True) if count}
+        source, origin, said, is_late = more
+        return Matched(Rows(*out), source, origin, said, is_late, *met, counted)
 
     def remember(self, work: Any, slots: Array, chosen: Array) -> None:
         """What was said of the batch's rows, `chosen` by place; `slots` are the batch's keys, in any order."""
-        _remember(work["said"], work["counts"], work["place"], np.unique(slots), chosen)
+        if len(slots) > 1:
+            slots = np.unique(slots)
+        _remember(work["said"], work["counts"], work["place"], slots, chosen)
 
 
 @compiled
-def _advance(work, rows, labels, out, met, skipped, settings):
+def _advance(work, rows, labels, out, more, met, skipped, settings):
     all_times, all_X, all_L, all_said, newest, counts, places = work
     slots, times, X, L, owner, learn = rows
-    late_slots, late_times, late_L, late_owner = labels
+    late_slots, late_times, _, late_L, late_owner = labels
     wait, delay, within = settings
     missed, newest_then = met
     n, m, k = 0, 0, 0  # rows and labels taken, rows made
@@ -150,8 +138,8 @@ def _advance(work, rows, labels, out, met, skipped, settings):
             missed[m], newest_then[m] = at < 0, newest[key]
             if at >= 0:
                 put(all_L[key, at], late_L[m])
-                learn_later(work, key, at, late_owner[m], out, k)
-                out[6][3, k] = 1
+                learn_later(work, key, at, late_owner[m], out, more, k)
+                more[3][k] = True
                 k += 1
             m += 1
             continue
@@ -170,7 +158,7 @@ def _advance(work, rows, labels, out, met, skipped, settings):
         # It goes on, and waits for its label if it learns one later.
         is_known = not np.isnan(L[n, 0])
         out[0][k], out[1][k], out[4][k], out[5][k] = key, time, owner[n], learn[n]
-        out[6][0, k], out[6][1, k], out[6][2, k], out[6][3, k] = n, -1, -1, 0
+        more[0][k], more[1][k], more[2][k], more[3][k] = n, -1, -1, False
         put(out[2][k], X[n])
         if is_known and delay <= 0.0:
             put(out[3][k], L[n])
@@ -199,18 +187,18 @@ def _advance(work, rows, labels, out, met, skipped, settings):
                     at = i
             if at < 0:
                 break
-            learn_later(work, key, at, owner[n], out, k)
+            learn_later(work, key, at, owner[n], out, more, k)
             k += 1
         n += 1
     return k
 
 
 @compiled
-def learn_later(work, key, at, owner, out, k):
+def learn_later(work, key, at, owner, out, more, k):
     """The waiting row becomes row k, for the head alone."""
     all_times, all_X, all_L, all_said, _, _, places = work
     out[0][k], out[1][k], out[4][k], out[5][k] = key, all_times[key, at], owner, LEARN_HEAD
-    out[6][0, k], out[6][1, k], out[6][2, k], out[6][3, k] = -1, places[key, at], all_said[key, at], 0
+    more[0][k], more[1][k], more[2][k], more[3][k] = -1, places[key, at], all_said[key, at], False
     put(out[2][k], all_X[key, at])
     put(out[3][k], all_L[key, at])
     leave(work, key, at)

@@ -77,7 +77,7 @@ class Smoothing(JobStage):
 
     def advance(self, work: Any, slots: Array, scores: Array, learn: Array, refuted: Any = None) -> Array:
         """Smoothed scores (n, targets); rows with bit 1 of `learn` are remembered, NaN stays NaN and is not."""
-        smoothed = np.full(scores.shape, np.nan)
+        smoothed = unknown(scores.shape)
         _loop(work.arrays, slots, scores, learn, smoothed, self.smooth)
         return smoothed
 
@@ -173,7 +173,7 @@ class Transitions(JobStage):
 
         refuted: what `Refuted` says of the rows (n,), and their true classes (n,), NaN unknown.
         """
-        chances, (before, rows, *more) = np.full(scores.shape, np.nan), work.arrays[:-1]
+        chances, (before, rows, *more) = unknown(scores.shape), work.arrays[:-1]
         held, numbers = (before, rows, more[0] if more else before[:0]), _numbers(self.changes)
         settings = float(self.sharpness), float(self.switch), numbers
         _filter(held, slots, scores, learn, chances, settings, refuted or NOTHING)
@@ -212,7 +212,7 @@ class Refuted(JobStage):
 
     def advance(self, work: Any, slots: Array, scores: Array, codes: Array, learn: Array) -> Array:
         """The class (n,) that is refuted, -1 none. scores (n, targets) of the head, codes (n,) true classes, NaN unknown."""
-        refuted = np.full(len(slots), -1)
+        refuted = np.empty(len(slots), np.int64)
         _refute(work["latest"], work["run"], slots, scores, codes, learn, refuted)
         return refuted
 
@@ -300,7 +300,7 @@ def _follow(now, before, known, switch):
 @compiled
 def _refute(all_latest, runs, slots, scores, codes, learn, refuted):
     for n in range(len(slots)):
-        key, code = slots[n], codes[n]
+        key, code, refuted[n] = slots[n], codes[n], -1
         if learn[n] & LEARN_HEAD == 0 or not np.isfinite(code):
             continue
         runs[key] = min(runs[key] + 1, FIRST + 1) if all_latest[key] == int(code) else 1

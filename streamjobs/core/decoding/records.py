@@ -225,7 +225,7 @@ def _checked(
     """may_miss: (dim,) bool, columns in which a number may be missing; None: in none."""
     owner, times, X, labels, stamps = samples
     if all_good(X, times, stamps, bounds):
-        return Decoded(owner, times, X, labels, None, sorted(errors.items()), single=single)
+        return Decoded(owner, times, X, labels, None, sorted(errors.items()) if errors else [], single=single)
     with np.errstate(invalid="ignore"):  # NaN is refused with the other numbers
         known = X if may_miss is None else np.where(np.isnan(X) & may_miss, 0.0, X)
         in_range = np.asarray((np.abs(known) <= bounds.most).all(axis=1))  # false for NaN as well
