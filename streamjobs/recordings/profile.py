@@ -28,7 +28,7 @@ Count = Callable[[Iterable[Mapping[str, Any]]], Iterable[Mapping[str, Any]]]
 LOOK_AT = 1_000_000  # rows of the file
 KEYS = 20  # the first keys of the file
 NUMBERS = 2_000_000  # numbers that are kept
-LATE_SHARE = 0.05  # of the rows, at most, that are older than a row of their key before them without a word
+LATE_SHARE = 0.05  # of the rows, at most, that are not newer than the row of their key before them without a word
 MOST = 1e100  # a larger number counts as missing: its square may be infinite
 MOST_GAPS = 0.25  # of the rows, that skipping those without one field's number may cost
 COORDINATES = {"lat", "latitude", "lon", "lng", "long", "longitude"}
@@ -54,6 +54,7 @@ class Profile(NamedTuple):
     counters: Sequence[str] = ()  # as of the guess
     angles: Mapping[str, float] = {}  # as of the guess
     back: int = 0  # rows that are older than a row of their key before them
+    repeats: int = 0  # rows with the time of the row of their key before them, and other numbers
     runs: int = 0  # rows of the usual key, where keys follow one another; 0: keys run at the same time
 
 
@@ -100,15 +101,22 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
             guessed = guessed._replace(choose={**guessed.choose, "wait": why})
     left_out = dict.fromkeys(found.still, f"{NEVER}s in the sample")
     left_out |= dict.fromkeys(found.names, "one whole number for each key, as its name")
-    left_out |= {name: POSITION for name in guessed.fields if plain_name(name) in COORDINATES}
     left_out |= {name: f"follows {other!r}" for name, other in found.following.items()}
     left_out |= {
         name: f"{way} all through the sample, which drift detection would report again and again"
         for name, way in found.trending.items()
     }
+    left_out |= {name: POSITION for name in guessed.fields if plain_name(name) in COORDINATES}
     remarks = [*guessed.remarks, *_said_of(found.codes)]
     if found.most_rows >= courses.LEAST:  # of more rows than those by which the remark was made
         remarks = [one for one in remarks if NEVER not in one]
+    unsure = windowed(guessed.rate) or guessed.turns or guessed.candidates.get("key")
+    if found.repeats > LATE_SHARE * found.gaps.rows and not unsure:
+        guessed = guessed._replace(repeats=True)
+        remarks.append(
+            f"{found.repeats:,} of {found.gaps.rows:,} rows have the time of the row of their key before them, and other "
+            'numbers; duplicates = "learn" keeps them'
+        )
     if found.apart is not None and not any(APART in one for one in remarks):
         remarks.append(found.apart)
     if found.daily:
@@ -219,8 +227,15 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         counters,
         angles,
         sum(int((key[:, 0] < np.fmax.accumulate(key[:, 0])).sum()) for key in of_keys),
+        0 if guessed.narrow is not None else sum(map(_repeats, of_keys)),
         courses.runs(of_keys),
     )
+
+
+def _repeats(key: Array) -> int:
+    """Rows with the time of the row before them, and other numbers. key: (rows, 1 + fields)."""
+    steps = np.diff(np.nan_to_num(key), axis=0)
+    return int(((np.diff(key[:, 0]) == 0) & steps[:, 1:].any(axis=1)).sum())
 
 
 def _without_codes(fields: Sequence[str], of_keys: Iterable[Array]) -> dict[str, list[float]]:

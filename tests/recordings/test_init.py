@@ -182,8 +182,8 @@ def test_one_column(tmp_path, printed, name, fields):
 def test_three_rows_are_too_few_to_tell_a_rate(tmp_path, printed):
     found = printed(jsonl(tmp_path / "a.jsonl", list(rows(3, keys=1))))
     assert found.source["fields"] == ["ax", "ay", "az"] and found.source["time"] == "ts"
-    assert found.says("choose: rate: the sample is too short to guess it (3 rows)")
-    assert "# rate = 50  # Hz, of the sensor; choose: the sample is too short to guess it (3 rows)" in found.text
+    assert found.says("choose: rate: the times of 3 rows have too few pauses to guess it")
+    assert "# rate = 50  # Hz, of the sensor; choose: the times of 3 rows have too few pauses to guess it" in found.text
     assert load_job(found.file, {}).window is None
 
 

@@ -148,6 +148,22 @@ def test_a_time_in_an_object_of_parquet_is_read(tmp_path, printed, capsys):
     assert command(*done) == 0 and json.loads(capsys.readouterr().out)["rows"] == 400
 
 
+@pytest.mark.parametrize("rows", [10, 1])
+def test_rows_of_one_second_are_kept_if_their_numbers_differ(tmp_path, printed, capsys, rows):
+    """A worker drops a second record of a key and time; times in whole seconds have many."""
+    made = table(400, machine="p1", ts=lambda i: 1_700_000_000 + i // rows, a=random)
+    found = printed(as_csv(tmp_path / "pump.csv", made))
+    assert found.source.get("duplicates", "drop") == ("learn" if rows > 1 else "drop")
+    assert found.says("360 of 400 rows have the time of the row of their key before them") == (rows > 1)
+    assert command("replay", found.file, "--input", tmp_path / "pump.csv", "--key", "machine", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 400
+
+
+def test_rows_that_are_there_twice_are_still_dropped(tmp_path, printed):
+    made = table(400, machine="p1", ts=lambda i: 1_700_000_000 + i // 2, a=lambda i: random(i // 2))
+    assert "duplicates" not in printed(as_csv(tmp_path / "twice.csv", made)).source
+
+
 def of_pumps(shift):
     """Two pumps with a sample a minute; `shift` has what is added to the time of a pump's row."""
     pairs = [(pump, i) for i in range(N) for pump in "pq"]

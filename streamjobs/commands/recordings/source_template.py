@@ -160,7 +160,9 @@ def _missing(guessed: "Guess", policy: str | None) -> str:
 
 
 def _duplicates(guessed: "Guess") -> str:
-    """A line where a key's records have one sensor's number each: records of one time have different sensors."""
+    """A line where records of a key with one time have numbers of their own, such as of different sensors."""
+    if guessed.repeats:
+        return 'duplicates = "learn"  # many rows of a key have one time, and numbers of their own\n'
     if not guessed.turns:
         return ""
     return 'duplicates = "learn"  # records of one key and time have the numbers of different sensors\n'

@@ -381,7 +381,9 @@ class Columns:
             self.remarks += odd
         pause = usual_pause(rows, owners, time)
         if pause is None:
-            self.choose["rate"] = f"the sample is too short to guess it ({many(len(self.rows), 'row')}); set [window] rate"
+            self.choose["rate"] = (
+                f"the times of {many(len(self.rows), 'row')} have too few pauses to guess it; set [window] rate"
+            )
             return None
         rate = 1 / (pause * SECONDS[unit]) if pause else math.inf
         if not 0 < rate < math.inf:

@@ -107,6 +107,7 @@ class Guess(NamedTuple):
     categories: Mapping[str, Sequence[str]] = {}  # columns of texts that may predict the label, with their texts
     wait: float | None = None  # seconds until labels in records of their own have come; None: they come with their samples
     waiting: int = 0  # most rows of a key in this time
+    repeats: bool = False  # many rows of a key have the time of the row before, and other numbers
     turns: Sequence[str] = ()  # fields of which each row has some only
     narrow: Narrow | None = None  # where each row has the numbers of one sensor
 
