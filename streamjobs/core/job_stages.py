@@ -151,7 +151,7 @@ def _rhythm(composition: Composition) -> "Rhythm | None":
     from streamjobs.stages.events.rhythm import Rhythm
 
     zone = composition.settings.source.time_zone
-    return Rhythm(zone=None if zone is None else zone_of(zone))
+    return Rhythm(week=drift.week or "", zone=None if zone is None else zone_of(zone))
 
 
 def _pauses(composition: Composition) -> "Pauses | None":

@@ -56,6 +56,7 @@ class Profile(NamedTuple):
     back: int = 0  # rows that are older than a row of their key before them
     repeats: int = 0  # rows with the time of the row of their key before them, and other numbers
     runs: int = 0  # rows of the usual key, where keys follow one another; 0: keys run at the same time
+    week: str = ""  # as `courses.week_of`, of the field with most kinds of days, in most keys
 
 
 def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) -> tuple[Guess, Profile]:
@@ -124,6 +125,8 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
             f"{quoted_names([name for name in found.daily if name not in left_out])}: a daily cycle, which drift detection "
             "learns in some days; it reports what differs from it"
         )
+    if found.week:
+        remarks.append(f"a weekly rhythm: from Monday on, days with the same letter of {found.week!r} are alike")
     if counters := quoted_names([name for name in found.counters if name not in left_out]):
         remarks.append(f"{counters}: readings that only rise, or start over; counters gives x what they rose by, a second")
     if angles := quoted_names([name for name in found.angles if name not in left_out]):
@@ -229,6 +232,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         sum(int((key[:, 0] < np.fmax.accumulate(key[:, 0])).sum()) for key in of_keys),
         0 if guessed.narrow is not None else sum(map(_repeats, of_keys)),
         courses.runs(of_keys),
+        _week([[courses.week_of(second * key[:, 0], key[:, 1 + n]) for n in steady] for key in keys]),
     )
 
 
@@ -236,6 +240,11 @@ def _repeats(key: Array) -> int:
     """Rows with the time of the row before them, and other numbers. key: (rows, 1 + fields)."""
     steps = np.diff(np.nan_to_num(key), axis=0)
     return int(((np.diff(key[:, 0]) == 0) & steps[:, 1:].any(axis=1)).sum())
+
+
+def _week(of_keys: Sequence[Sequence[str]]) -> str:
+    finest = [max(of_fields, key=lambda week: len(set(week)), default="") for of_fields in of_keys]
+    return next((week for week, _ in Counter(finest).most_common(1) if courses.most(one == week for one in finest)), "")
 
 
 def _without_codes(fields: Sequence[str], of_keys: Iterable[Array]) -> dict[str, list[float]]:

@@ -45,6 +45,7 @@ class DriftSection(Section):
     cycle: int | None = optional("rows of a day or other cycle, for innovations; absent: 300", ge=COMPARED, le=10_000)
     counts: bool = setting(False, "for innovations and rows: some columns are counts that are mostly 0")
     daily: bool = setting(False, "watch deviations from the same time on the days before")
+    week: str | None = optional("with daily: a letter for each day from Monday on; days with the same letter are compared")
     beside: list[str | dict[str, Any]] = setting(
         [],
         "controls, such as last_points: the detector also watches their LS errors",

@@ -103,6 +103,7 @@ def widened(rng: random.Random) -> dict[str, Any]:
         table["drift"] = {"watch": watch, **how, "beside": pick(([], ["last_points"]))}
     if "daily" in table.get("drift", {}):
         source["time_zone"] = "Europe/Berlin"
+        table["drift"] |= pick(({}, {"week": "aaaabbc"}))
     if "silent" in table.get("alarms", {}):
         table["alarms"]["expected"] = pick(([], ["k0", "k9"]))
     if "forecast" in table and rng.random() < 0.3:

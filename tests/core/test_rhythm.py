@@ -9,7 +9,7 @@ import pytest
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
-from streamjobs.stages.events.rhythm import DAY, DAYS, Rhythm, _summer_time
+from streamjobs.stages.events.rhythm import DAY, DAYS, Rhythm, _forward
 from streamjobs.stages.stage import Shape
 from tests.core.streams import Worker, record, settings, values
 
@@ -43,9 +43,9 @@ def raised(power: Array, **drift) -> list[dict]:
     return [one for one in alarms if one["open"]]
 
 
-def deviations(x: Array) -> tuple[Array, Array, Array]:
+def deviations(x: Array, week: str = "") -> tuple[Array, Array, Array]:
     """z, centre and unit of a column."""
-    stage, n = Rhythm(), len(x)
+    stage, n = Rhythm(week=week), len(x)
     work = stage.holding(stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0))
     times = MONDAY + PAUSE * np.arange(float(n))
     z, centre, unit = stage.advance(work, np.zeros(n, np.int64), times, x[:, None], np.ones(n, np.bool_))
@@ -168,5 +168,62 @@ def test_days_follow_the_hour_that_is_missing_in_spring(zone: str, follows: bool
 
 
 def test_a_time_without_a_date_has_no_summer_time() -> None:
-    assert _summer_time(1e12, ZoneInfo("Europe/Berlin")) == 0.0
-    assert _summer_time(1_785_542_400 / 900, ZoneInfo("Europe/Berlin")) == 3600.0  # 1 August 2026
+    assert _forward(1e12, ZoneInfo("Europe/Berlin"), False) == 0.0
+    of_august = 1_785_542_400 / 900, ZoneInfo("Europe/Berlin")
+    assert (_forward(*of_august, False), _forward(*of_august, True)) == (3600.0, 7200.0)
+
+
+def rests(days: int, seed: int = 0) -> Array:
+    """A press that idles on weekends."""
+    rest = np.arange(days * OF_DAY) // OF_DAY % 7 >= 5
+    return np.where(rest, 0.4 + 0.02 * np.random.default_rng(seed + 100).normal(size=len(rest)), press(days, seed))
+
+
+def test_weekends_are_compared_with_weekends_and_a_rise_at_work_is_found() -> None:
+    power, week = rests(42), "wwwwwss"
+    assert raised(power[: 35 * OF_DAY], week=week) == []
+    saturday = 5 * OF_DAY + 120
+    assert deviations(power)[0][saturday + 7 * OF_DAY] < -3.0, "days of work before it"
+    known = np.isfinite(deviations(power, week)[0]).reshape(-1, OF_DAY).all(axis=1)
+    assert np.flatnonzero(~known).tolist() == [0, 1, 5, 6]
+    tuesday = 36 * OF_DAY + 108
+    power[tuesday : tuesday + 84] += 2.0
+    alarms = raised(power, week=week)
+    assert {one["watch"] for one in alarms if one["start"] < MONDAY + 37 * DAY} >= {"columns"}
+    assert min(one["start"] for one in alarms) >= MONDAY + PAUSE * tuesday
+
+
+def test_the_days_after_a_holiday_are_normal() -> None:
+    power, wednesday = rests(35), slice(30 * OF_DAY, 31 * OF_DAY)
+    power[wednesday] = rests(35)[5 * OF_DAY : 6 * OF_DAY]
+    z, _, _ = deviations(power, "wwwwwss")
+    at_work = z[wednesday.start + 90 : wednesday.start + 200]
+    assert at_work.max() < -5.0
+    assert np.abs(z[wednesday.stop :]).max() < 10.0
+
+
+@pytest.mark.parametrize(("zone", "farthest"), [("Asia/Tokyo", 15), (None, 50)])
+def test_kinds_of_days_begin_at_midnight_of_the_zone(zone: str | None, farthest: float) -> None:
+    source = {"topic": "press", "fields": ["power"], "time": "ts"} | ({"time_zone": zone} if zone else {})
+    stage = Job.from_settings(settings(source=source, drift=DRIFT | {"week": "wwwwwss"}, **PLAIN)).steps.rhythm
+    assert stage is not None
+    x = rests(42)
+    work = stage.holding(stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0))
+    times = MONDAY - 9 * 3600 + PAUSE * np.arange(float(len(x)))
+    z = stage.advance(work, np.zeros(len(x), np.int64), times, x[:, None], np.ones(len(x), np.bool_))[0]
+    assert np.nanmax(np.abs(z[28 * OF_DAY :])) <= farthest
+
+
+def test_kinds_of_days_change_no_state_of_other_jobs() -> None:
+    shape = Shape(dim=1, width=2, label_width=1, targets=1)
+    assert (Rhythm().description(), Rhythm(week="aaaaabb").description()) == ("Rhythm()", "Rhythm(aaaaabb)")
+    assert Rhythm().begin(shape, 0).means.shape == (2, 96, DAYS)
+    assert Rhythm(week="aaaabcc").begin(shape, 0).means.shape == (2, 3 * 96, DAYS)
+
+
+@pytest.mark.parametrize(
+    ("drift", "says"), [({"daily": False, "week": "aaaaabb"}, "add daily = true"), ({"week": "aaaabb"}, "7 letters")]
+)
+def test_a_week_that_says_nothing_is_refused(drift: dict, says: str) -> None:
+    with pytest.raises((ConfigError, ValueError), match=says):
+        job(**drift)

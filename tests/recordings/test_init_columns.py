@@ -9,7 +9,7 @@ from scipy.signal import lfilter
 
 from streamjobs.job_files import job_of, load_job
 from streamjobs.recordings.guess import guess
-from streamjobs.recordings.guess.courses import is_daily
+from streamjobs.recordings.guess.courses import is_daily, week_of
 from streamjobs.recordings.profile import profiled
 from tests.commands.jobs import jsonl
 from tests.recordings.fleet import START, fleet
@@ -132,6 +132,21 @@ def test_a_battery_that_falls_for_a_month_has_no_daily_cycle():
     battery, swings = 100 - 2.8 * (days % 30), 3 * np.sin(2 * np.pi * days)
     found = [is_daily(START + 86_400 * days, one + 0.2 * noise) for one in (battery, battery + swings, swings)]
     assert found == [False, True, True]
+
+
+def test_days_of_the_week_are_told_apart_where_they_differ_and_only_there():
+    """Seeds that chose nothing."""
+    hours, found, none = np.arange(4 * 7 * 24), [], []
+    day, hour = hours // 24 % 7, hours % 24
+    monday = 3600.0 * hours + 1_699_833_600
+    for seed in range(50):
+        random = np.random.default_rng(seed)
+        noise, wave = random.normal(size=len(hours)), 5 * np.sin(2 * np.pi * hour / 24)
+        works = (day < 5) & (hour >= 7) & (hour < np.where(day == 4, 12, 17))
+        found.append(week_of(monday, np.where(works, 20.0, 0.0) + noise))
+        none += [week_of(monday, x) for x in (wave + noise, np.cumsum(noise), 10.0 * (hours > 400) + noise)]
+        none.append(week_of(monday[: 27 * 24], 20.0 * works[: 27 * 24]))
+    assert found.count("aaaabcc") >= 45 and not any(none)
 
 
 def test_random_walks_of_three_days_are_hardly_ever_called_daily_and_noisy_days_are():

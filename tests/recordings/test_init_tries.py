@@ -299,6 +299,19 @@ def test_two_machines_that_rest_on_weekends_are_not_compared_with_days_at_work(t
     assert "daily" not in drift and drift.get("cycle") == (360 if "innovations" in drift["watch"] else None)
 
 
+def test_a_machine_that_rests_on_weekends_has_its_kinds_of_days(tmp_path, printed):
+    random, days = np.random.default_rng(6), np.arange(35 * 96) / 96
+    works = (days % 7 < 5) & (days % 1 > 0.3) & (days % 1 < 0.75)
+    power = np.where(works, 5.0, 0.3) + np.where(works, 0.3, 0.03) * random.normal(size=len(days))
+    monday = 1_699_833_600
+    rows = [{"ts": monday + 900 * step, "power": round(float(one), 3)} for step, one in enumerate(power)]
+    found = printed(jsonl(tmp_path / "rest.jsonl", rows))
+    assert found.says("a weekly rhythm: from Monday on, days with the same letter of 'aaaaabb' are alike")
+    assert found.says(f'on the sample, watch = {WATCH} with daily = true and week = "aaaaabb" raised')
+    drift = tomllib.loads(found.text)["drift"]
+    assert (drift["daily"], drift["week"]) == (True, "aaaaabb")
+
+
 def test_machines_with_faults_keep_the_columns_that_show_them(tmp_path, printed):
     """And are not watched by what is still learning, because it is silent meanwhile."""
     random, rows = np.random.default_rng(3), 1500

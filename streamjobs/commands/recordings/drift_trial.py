@@ -270,7 +270,7 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
     columns, alarms = Counter(column for column, _ in named), Counter(key for key, _, _ in raised)
     keys = sum(map(bool, ready.values()))
     usual = _usual(raised, seen, keys)
-    ways = way.drift.daily, idle, between, way.drift.reference
+    ways = way.drift.daily, way.drift.week, idle, between, way.drift.reference
     learned = reference(way.drift.reference)[0] if way.drift.reference else 0
     soon = {key for key, row, _ in raised if row < learned + SOON * (seen[key] - learned)}
     return Tried(way.drift.watch, keys, rows, alarms, usual, stated, columns, warming, opened, *ways, len(soon))

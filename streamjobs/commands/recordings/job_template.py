@@ -35,6 +35,7 @@ class Written(NamedTuple):
     rows: int = 0  # of a key in a sample that is too short for the usual detector
     few: bool = False  # of a key in the sample, for LEARN
     daily: bool = False  # a number has a daily cycle
+    week: str = ""  # kinds of days, of a weekly rhythm
     alone: bool = False  # the sample has one key
     runs: int = 0  # rows of the usual key, where keys follow one another and are short
     best: "Best | None" = None  # learner of a number, on the sample
@@ -127,6 +128,7 @@ detector = {{ name = "column_chart", learn = {learn}, smoothing = 0.5, shares = 
 LEARN, BLOCKS = 600, 128  # rows that teach what is normal, where the sample allows it; rows after them before any alarm
 FEWER = "300 alarm sooner and find fewer small changes"
 DAILY = "daily = true  # deviations from the same time on the days before; the first alarms are on the third day\n"
+WEEK = 'week = "{}"  # from Monday on: only days with the same letter are compared, each from the third of them on\n'
 OF_CYCLE = "cycle = {}  # rows of a day: innovations are compared with those of all hours\n"
 COUNTS = "counts = true  # a column is often 0: its usual counts raise no alarm\n"
 DAY, OF_DAY = 86_400.0, 96  # seconds; least rows of a day: with 24 it finds less on series of seeds 1 to 4
@@ -157,7 +159,7 @@ def job_file_text(
     short, runs = (0, 0) if windowed or labelled else (0 if written.runs else written.rows, written.runs)
     watch: str | Sequence[str] = "columns" if windowed or labelled or short or runs else ["columns", "innovations", "rows"]
     taken = trial.tried[-1] if trial is not None and trial.tried else None
-    daily = written.daily and not isinstance(watch, str) and 0.0 < (guessed.pause or 0.0) * OF_DAY <= DAY
+    daily = _rhythm(written) != "" and not isinstance(watch, str) and 0.0 < (guessed.pause or 0.0) * OF_DAY <= DAY
     alone = _alone(guessed) if written.alone and watch != "columns" else USUAL_LIMIT
     watch, daily = (watch, daily) if taken is None else (taken.watch, taken.daily)
     taught = guessed if survey.teaches(guessed) and not written.own else None
@@ -200,7 +202,7 @@ def job_file_text(
             ),
             tried="".join(f"# {one_line(line)}\n" for line in trial.lines()) if trial is not None else "",
             watch=json.dumps(watch),
-            daily=(DAILY if daily else "") + (COUNTS if guessed.counts and not isinstance(watch, str) else ""),
+            daily=_rhythm(written, daily) + (COUNTS if guessed.counts and not isinstance(watch, str) else ""),
             learn="" if isinstance(watch, str) else "{}  # {}\n".format(*learning(guessed, written)),
             cycle=OF_CYCLE.format(day) if written.daily and not daily and (day := result.cycle_of(guessed, watch)) else "",
             detector=SHORT.format(learn=max(LEAST_LEARN, short // LEARN_FROM), rows=short)
@@ -211,6 +213,12 @@ def job_file_text(
             many="; with many keys, state fewer" if alone < USUAL_LIMIT else "",
         ),
     )
+
+
+def _rhythm(written: Written, daily: bool = True) -> str:
+    """The lines of [drift] for days, and for kinds of days."""
+    week = WEEK.format(written.week) if written.week else ""
+    return DAILY + week if daily and (written.daily or week) else ""
 
 
 def learning(guessed: "Guess", written: Written) -> tuple[str, str]:

@@ -35,6 +35,7 @@ class Tried(NamedTuple):
     warming: int = 0  # rows of all keys before that
     opened: int = 0  # rows with an open alarm of the first watch
     daily: bool = False  # with deviations from the time of day
+    week: str | None = None  # and kinds of days
     idle: int = 0  # rows that are not watched, because they repeat
     between: float = 0.0  # rows of a key from one alarm to the next, as false_alarms states
     reference: str | None = None
@@ -84,6 +85,7 @@ class Tried(NamedTuple):
         more = " and ".join(f"{many(count, 'more row')} {what}" for what, count in others.items() if count)
         more = f" ({more})" if more else ""
         watch = json.dumps(self.watch) + (" with daily = true" if self.daily else "")
+        watch += f" and week = {json.dumps(self.week)}" if self.week else ""
         watch += f" with reference = {json.dumps(self.reference)}" if self.reference else ""
         return (
             f"on the sample, watch = {watch} raised {many(self.alarms.total(), 'alarm')} in "

@@ -23,6 +23,8 @@ WRAPS, MOST_MOVE, ONE_WAY = 5, 0.25, 0.9  # of an angle: least; most of a turn o
 SEAM, NAMED_SEAM = 95, 99  # percentile of the other steps that wraps do not exceed; of a column with an angle's name
 WAYS = "rises", "falls", "rises and starts over", "falls and starts over"
 DAY, DAYS, OF_DAY = 86_400.0, 3, 0.25  # least whole days of a daily cycle; least share of a day's variance
+WEEK, WEEKS = 7, 4  # days; least weeks of a weekly rhythm
+ALIKE, OF_WEEK = 3.0, 0.2  # of the usual deviation of days alike: farthest two of them; of that of all days, at most
 FEW_DAYS = 14  # in more, no random walk of 400 repeated a day's wave by chance
 STANDS_OUT = 8.0  # a day's power over that of the periods around it; chosen on random walks and noisy days of seed 1
 
@@ -159,6 +161,42 @@ def is_daily(times: Array, values: Array) -> bool:
     left, all_of = (np.bincount(number, one**2, days) for one in (rest, within[0]))
     repeats = most((left < (1 - OF_DAY) * all_of)[np.bincount(number, minlength=days) > 1])
     return repeats and (days > FEW_DAYS or _stands_out(times, values, days))
+
+
+def week_of(times: Array, values: Array) -> str:
+    """A letter for each day from Monday on, the same for days that are alike; "" without a weekly rhythm.
+
+    An hour of a day is compared with those of the other weeks.
+
+    >>> times = 3600.0 * np.arange(28 * 24)  # 1970 began with a Thursday
+    >>> week_of(times, np.where(np.isin(times // 86_400 % 7, (2, 3)), 1.0, 5.0))
+    'aaaaabb'
+    """
+    there = np.isfinite(times) & np.isfinite(values)
+    hours = np.floor(times[there] / (DAY / 24)).astype(np.int64)
+    first = hours.min(initial=np.iinfo(np.int64).max) // 24
+    days = int(hours.max(initial=0) // 24 - first + 1) if len(hours) >= LEAST else 0
+    if not WEEK * WEEKS <= days <= len(hours):
+        return ""
+    counts, sums = (np.bincount(hours - 24 * first, of, 24 * days) for of in (None, values[there]))
+    means = np.divide(sums, counts, out=np.full(24 * days, np.nan), where=counts > 0).reshape(days, 24)
+    weekday = (np.arange(days) + first + 3) % WEEK
+    of_days = [means[weekday == day] for day in range(WEEK)]
+    present = np.all([np.isfinite(one).any(axis=0) for one in of_days], axis=0)  # hours
+    if not present.any():
+        return ""
+    usual = np.array([np.nanmedian(one[:, present], axis=0) for one in of_days])
+    means = means[:, present]
+    left = np.nanmean(np.abs(means - usual[weekday]))
+    if not left < OF_WEEK * np.nanmean(np.abs(means - np.nanmedian(means, axis=0))):
+        return ""
+    kinds: list[int] = []  # the first day of each
+    letters = ""
+    for day in range(WEEK):
+        kind = next((n for n, one in enumerate(kinds) if np.abs(usual[day] - usual[one]).mean() <= ALIKE * left), len(kinds))
+        kinds += [day] if kind == len(kinds) else []
+        letters += "abcdefg"[kind]
+    return letters if len(kinds) > 1 else ""
 
 
 def _stands_out(times: Array, values: Array, days: int) -> bool:

@@ -13,6 +13,7 @@ from streamjobs.settings.types import POPULATION, Problems, reference
 
 SUBSPACES = ("okfe", "okfeb", "wrkpca")  # learners with a kernel's subspace of `rank` features
 OF_COLUMNS = ("columns", *FORESEEN)
+DAYS_OF_WEEK = 7
 
 
 def drift_contradictions(
@@ -38,6 +39,10 @@ def drift_contradictions(
             "drift.daily",
             "daily is for watch 'columns', 'innovations' and 'rows' without a reference; remove daily, or change these.",
         )
+    if drift.week is not None and not (len(drift.week) == DAYS_OF_WEEK and drift.week.isascii() and drift.week.isalnum()):
+        yield "drift.week", f"week must have 7 letters, for Monday to Sunday, such as 'aaaaabb'; got {drift.week!r}."
+    elif drift.week is not None and not drift.daily:
+        yield "drift.week", "week compares the same time on days of the same kind; add daily = true, or remove week."
     if drift.learn is not None:
         yield from _learn(drift)
     if drift.cycle is not None and (drift.detector is not None or "innovations" not in drift.watch_names):

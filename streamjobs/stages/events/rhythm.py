@@ -5,7 +5,8 @@ the mean over these days, of this part and the two next to it, of sqrt(variance 
 A median, because a fault of one day would else be missed at the same time on the next days, when the stream is normal again.
 A day that is off by FAR units as a whole, in every part to one side, is a new level, to which the days before move.
 A part says nothing before its third day. Days are those of UTC, moved by the summer time of `zone`.
-State: 8 BINS DAYS + 40 bytes a column, 8 BINS bytes a key.
+With `week` a day is compared with the latest DAYS days of its kind, such as Sundays. Days are then those of `zone`.
+State: 8 BINS DAYS + 40 bytes a column, 8 BINS bytes a key; with kinds of days, 8 BINS DAYS and 8 BINS for each of them.
 """
 
 from collections.abc import Iterator
@@ -52,18 +53,22 @@ class Rhythm(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Rhythm"
-    described = "name"
 
-    zone: tzinfo | None = None  # its summer time moves the days; a state means the same with any, but for an hour
+    week: str = ""  # a letter for each day from Monday on, the same for days of the same kind; "": all are
+    zone: tzinfo | None = None  # a state means the same with any, but for the hours by which it moves the days
 
     @property
     def knows_normal(self) -> bool:
         return True
 
+    def description(self) -> str:
+        return f"{self.persisted_name}({self.week})"
+
     def begin(self, shape: Shape, seed: int) -> RhythmState:
-        rings = np.zeros((2, shape.width, BINS, DAYS), np.float32)
+        bins = BINS * max(len(set(self.week)), 1)
+        rings = np.zeros((2, shape.width, bins, DAYS), np.float32)
         level, pairs = np.zeros(shape.width), np.zeros((2, shape.width, 2))
-        return RhythmState(rings[0], rings[1], np.zeros(BINS, np.int64), level, pairs[0], pairs[1], -np.inf, 0)
+        return RhythmState(rings[0], rings[1], np.zeros(bins, np.int64), level, pairs[0], pairs[1], -np.inf, 0)
 
     def inherit(self, state: RhythmState) -> None:
         """The days of others are not those of a new key."""
@@ -85,23 +90,27 @@ class Rhythm(JobStage):
         found = np.full((3, *X.shape), np.nan)
         if self.zone is not None:
             parts, which = np.unique(np.floor(times * (BINS / DAY)), return_inverse=True)
-            times = times + np.array([_summer_time(part, self.zone) for part in parts.tolist()])[which]
-        _loop(work.arrays, slots, times, np.ascontiguousarray(X), learn, found)
+            whole = bool(self.week)
+            times = times + np.array([_forward(part, self.zone, whole) for part in parts.tolist()])[which]
+        letters = self.week or "a" * 7
+        kinds = np.array([sorted(set(letters)).index(letter) for letter in letters])
+        _loop(work.arrays, slots, times, np.ascontiguousarray(X), learn, kinds, found)
         return found
 
 
 @lru_cache(maxsize=10_000)
-def _summer_time(part: float, zone: tzinfo) -> float:
-    """Seconds by which clocks are forward in this part of a day since 1970."""
+def _forward(part: float, zone: tzinfo, whole: bool) -> float:
+    """Seconds by which clocks are forward in this part of a day since 1970, for summer; `whole`: of UTC."""
     try:
-        forward = datetime.fromtimestamp(part * (DAY / BINS), zone).dst()
+        moment = datetime.fromtimestamp(part * (DAY / BINS), zone)
+        forward = moment.utcoffset() if whole else moment.dst()
     except (OverflowError, ValueError):  # no date
         return 0.0
     return forward.total_seconds() if forward else 0.0
 
 
 @compiled
-def _loop(work, slots, times, X, learn, found):
+def _loop(work, slots, times, X, learn, kinds, found):
     all_means, all_spreads, all_days, all_level, all_usual, all_sums, parts, rows, _ = work
     for n in range(len(X)):
         key, x = slots[n], X[n]
@@ -114,12 +123,13 @@ def _loop(work, slots, times, X, learn, found):
                 for i in range(x.size):
                     level[i] = _near(x[i])
             else:
-                _end(means, spreads, days, sums, rows[key], int(parts[key] % BINS))
+                at = _place(parts[key], kinds)
+                _end(means, spreads, days, sums, rows[key], at)
                 for i in range(x.size):
-                    _move(means[i], spreads[i], days, int(parts[key] % BINS))
-            _begin(means, spreads, days, int(part % BINS), usual)
+                    _move(means[i], spreads[i], days, at)
+            _begin(means, spreads, days, _place(part, kinds), usual)
             parts[key], rows[key] = part, 0
-        if days[int(part % BINS)] >= KNOWN and part == parts[key]:
+        if days[_place(part, kinds)] >= KNOWN and part == parts[key]:
             for i in range(x.size):
                 centre = level[i] + usual[i, 0]
                 unit = max(usual[i, 1], NO_SPREAD, NO_SPREAD_RELATIVE * abs(centre))
@@ -136,6 +146,12 @@ def _loop(work, slots, times, X, learn, found):
                 else:
                     sums[i, 0] += gap / rows[key]
                     sums[i, 1] += gap * gap * ((rows[key] - 1.0) / rows[key])
+
+
+@compiled
+def _place(part, kinds):
+    """Of a part since 1970, which began with a Thursday: its kind of day, and the part of the day."""
+    return kinds[int((part // BINS + 3) % 7)] * BINS + int(part % BINS)
 
 
 @compiled
@@ -157,9 +173,9 @@ def _end(means, spreads, days, sums, rows, at):
 @compiled
 def _move(means, spreads, days, at):
     """Days before move to the level of the latest one, if all its parts, up to this one, are off to the same side."""
-    off, units, side = np.empty(BINS), np.empty(BINS), 0.0
+    off, units, side, first = np.empty(BINS), np.empty(BINS), 0.0, at // BINS * BINS
     for k in range(BINS):
-        b = (at - k) % BINS
+        b = first + (at - k) % BINS
         held = min(days[b], DAYS)
         if held <= KNOWN:
             return
@@ -176,7 +192,7 @@ def _move(means, spreads, days, at):
     if not np.median(np.abs(off) / np.maximum(units, NO_SPREAD)) > FAR:
         return
     moved = _median(off)
-    for b in range(BINS):
+    for b in range(first, first + BINS):
         held, newest = min(days[b], DAYS), (days[b] - 1) % DAYS
         spread = spreads[b, :held].sum() - spreads[b, newest]
         for d in range(held):
@@ -188,12 +204,13 @@ def _move(means, spreads, days, at):
 @compiled
 def _begin(means, spreads, days, at, usual):
     """c and s of the part of the day that begins."""
+    first = at // BINS * BINS
     for i in range(len(means)):
         usual[i, 0], usual[i, 1] = 0.0, 0.0
         if days[at] < KNOWN:
             continue
         near, parts, whole, had = 0.0, 0, 0.0, 0
-        for b in range(BINS):
+        for b in range(first, first + BINS):
             held = min(days[b], DAYS)
             if held == 0:
                 continue
