@@ -81,8 +81,9 @@ def test_a_valid_checksum_around_nonsense_is_still_refused_or_read_whole(body):
     assert snapshot.encode(read)[: len(raw) - 4] == raw[:-4]
 
 
-def test_the_message_says_what_differs():
-    text = snapshot.difference({"learner": "Okfeb(rank=20)", "dim": "3"}, {"learner": "Okfeb(rank=30)", "dim": "3"})
+def test_the_message_names_only_what_differs():
+    learner = "Okfeb(kernel=Kernel(name='gaussian', bandwidth=None), rank={}, budget=40)"
+    text = snapshot.difference({"learner": learner.format(20), "dim": "3"}, {"learner": learner.format(30), "dim": "3"})
     assert text == (
         "snapshot was written with learner=Okfeb(rank=20); this job runs learner=Okfeb(rank=30). "
         "Restore those settings; or give the job another [job] name, which begins with new states and keeps these; or "

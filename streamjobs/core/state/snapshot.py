@@ -317,9 +317,35 @@ def difference(written: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 def differing(written: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     changed = [key for key in {**written, **now} if written.get(key) != now.get(key) and key != FIELDS]
-    was = ", ".join(f"{key}={written.get(key, 'absent')}" for key in changed)
-    runs = ", ".join(f"{key}={now.get(key, 'absent')}" for key in changed)
+    pairs = {key: (str(written.get(key, "absent")), str(now.get(key, "absent"))) for key in changed}
+    was = ", ".join(f"{key}={_without(one, other)}" for key, (one, other) in pairs.items())
+    runs = ", ".join(f"{key}={_without(other, one)}" for key, (one, other) in pairs.items())
     return f"snapshot was written with {was}; this job runs {runs}."
+
+
+def _without(one: str, other: str) -> str:
+    """A repr without the arguments that another one of the same class has too.
+
+    >>> _without("Okfeb(kernel=Kernel(name='gaussian', scale=1.0), rank=20, budget=40)",
+    ...          "Okfeb(kernel=Kernel(name='gaussian', scale=1.0), rank=30, budget=40)")
+    'Okfeb(rank=20)'
+    """
+    (name, mine), (its_name, its) = _arguments(one), _arguments(other)
+    left = [each for each in mine if each not in its]
+    return f"{name}({', '.join(left)})" if name == its_name and left else one
+
+
+def _arguments(text: str) -> tuple[str, list[str]]:
+    """Class and arguments of a repr."""
+    name, _, inside = text.partition("(")
+    depth, parts = 0, [""]
+    for character in inside.removesuffix(")"):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return name, [part.strip() for part in parts]
 
 
 def hashes_of_fields(source: "SourceSection") -> str:
