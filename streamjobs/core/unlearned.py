@@ -15,6 +15,7 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.core.messages import Report
+from streamjobs.stages.rows import count_far, find_long
 
 MUCH = 0.01  # share of what was taken; more is probably a mistake
 REASONS = {  # of samples and windows that are skipped: what to do about them
@@ -177,7 +178,9 @@ class Taken:
 
 def apart(directions: Array) -> Array:
     """(n,) bool: rows unlike the population's by their directions (n, d), all numbers together."""
-    return np.asarray(np.vecdot(directions, directions) > APART * directions.shape[1])
+    unlike = np.empty(len(directions), np.bool_)
+    find_long(directions, APART * directions.shape[1], unlike)
+    return unlike
 
 
 def outside(names: Sequence[str], scaled: Array, clip: float, unlike: Array | None = None) -> dict[str, int]:
@@ -186,9 +189,8 @@ def outside(names: Sequence[str], scaled: Array, clip: float, unlike: Array | No
     unlike: as `apart` gives; None: not known.
     """
     found: dict[str, int] = {}
-    far = np.abs(scaled) >= (min(clip, FAR) if clip else FAR)
-    if np.count_nonzero(far):
-        counts = far.sum(axis=0)
+    counts = np.zeros(scaled.shape[1], np.int64)
+    if count_far(scaled, min(clip, FAR) if clip else FAR, counts):
         found = {names[n]: int(counts[n]) for n in np.flatnonzero(counts).tolist()}
     if unlike is not None and (together := int(np.count_nonzero(unlike))):
         found[TOGETHER] = together

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled_in_place
-from algorithms.common.linalg import missing
+from algorithms.common.linalg import missing, norm2
 from algorithms.common.protocol import Array, Outputs, unknown
 from streamjobs.stages.alarms import Event
 
@@ -108,8 +108,29 @@ def find_newest(slots, times, errors, latest, stamps):
     return newest, worst, known
 
 
+@compiled_in_place
+def count_far(X, most, counts):
+    """Adds to counts (width,) the rows in which a number is at least `most` from 0; whether there are any."""
+    some = False
+    for n in range(X.shape[0]):
+        for i in range(X.shape[1]):
+            if abs(X[n, i]) >= most:
+                counts[i] += 1
+                some = True
+    return some
+
+
+@compiled_in_place
+def find_long(X, most, found):
+    """Which rows have a sum of squares above `most`, into found (n,) bool."""
+    for n in range(X.shape[0]):
+        found[n] = norm2(X[n]) > most
+
+
 def warm_up() -> None:
     """Compile the loops of this module."""
     slots, times = np.zeros(1, np.int64), np.zeros(1)
     count_labels(unknown((1, 1)), slots, slots.copy())
     find_newest(slots, times, times.copy(), times.copy(), slots.copy())
+    count_far(unknown((1, 1)), 0.0, slots.copy())
+    find_long(unknown((1, 1)), 0.0, np.zeros(1, np.bool_))
