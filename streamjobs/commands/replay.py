@@ -296,12 +296,12 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
 
 
 def _error(summary: dict[str, Any]) -> str:
+    none = f", {summary['unpredicted']:,} had no prediction" if summary["unpredicted"] else ""
     if summary["rmse"] is not None:
         after = f", after the first known label of a key ({summary['measured']:,} of them)" if "measured" in summary else ""
-        return f"root mean square error {summary['rmse']:.6g}{after}"
+        return f"root mean square error {summary['rmse']:.6g}{after}{none}"
     if summary["wrong"] is None:
         return "none had a prediction in time"
-    none = f", {summary['unpredicted']:,} had no prediction" if summary["unpredicted"] else ""
     return f"{summary['wrong']:,} wrong{none}"
 
 

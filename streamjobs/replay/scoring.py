@@ -83,7 +83,7 @@ class Scored:
         found: dict[str, Any] = {"labels": len(labelled), "controls": {"judged": len(judged)} if judged else None}
         own, last, most = map(list, zip(*judged, strict=True)) if judged else ([], [], [])
         if task == "regression":
-            found |= {"rmse": error(task, own), "measured": len(own)}
+            found |= {"rmse": error(task, own), "measured": len(own), "unpredicted": None}
             return found | ({"controls": {"judged": len(own), "rmse_last_label": error(task, last)}} if judged else {})
         there = [row for row in labelled if row.said is not None]
         found |= {"wrong": wrong(there), "unpredicted": len(labelled) - len(there)}

@@ -50,7 +50,7 @@ class Figures:
             "ls_error": tally.ls_error_sum / tally.ls_errors if tally.ls_errors else None,
             "labels": tally.labels,
             "wrong": None if regression else tally.wrong,
-            "unpredicted": None if regression else tally.unpredicted,
+            "unpredicted": tally.labels - tally.measured if regression else tally.unpredicted,
             "rmse": rmse(tally.squared, tally.measured) if regression and tally.measured else None,
             "controls": self.run.controls.summary(),
             "unknown": None if regression else tally.unknown,

@@ -63,6 +63,7 @@ def test_errors_stand_beside_those_of_the_last_label_and_a_worse_model_is_named(
     text = capsys.readouterr()
     assert "root mean square error 0.1 by repeating the key's last label" in text.out
     assert "warning: the model's error is larger than that of a repeat of the key's last label" in text.err
+    assert ", 32 had no prediction" in text.out  # from each key's rows while the extractor begins
 
 
 def test_one_of_each_is_no_plural(tmp_path: Path, capsys) -> None:
