@@ -71,9 +71,9 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
         note(f"trying [drift] on the sample{again} ...")
         pauses = Pauses()
         keys = max(KEYS, RECORDS // max(most_rows, 1))  # of short ones more, because much of each is warm-up
-        least, each = _samples_to_alarm(own), None
-        if least * KEYS > RECORDS:
-            each = math.ceil(ENOUGH * least)
+        (least, most_needed), each = _samples_to_alarm(own), None
+        if most_needed * KEYS > RECORDS:
+            each = math.ceil(ENOUGH * most_needed)
             keys = max(1, IN_WINDOWS // each)
         records = list(records_to_try(own.settings, sample, guessed, pauses, keys, each))
     except ConfigError as error:
@@ -98,7 +98,8 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
             found.pop()
             continue
         enough = found[-1].rows > JUDGES * found[0].rows
-        if drift.reference or (found[-1].fits if enough else not (daily or found[-1].rows)):
+        sooner = daily or (isinstance(drift.watch, str) and len(found) == 1)  # others learn from fewer rows
+        if drift.reference or (found[-1].fits if enough else not (sooner or found[-1].rows)):
             break
     own_way = found[0] if found and found[0].rows else None
     most = max((one.rows for one in found), default=0)
@@ -116,15 +117,16 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
     return Trial(found, None, sensors, off, own_way)
 
 
-def _samples_to_alarm(job: "Job") -> int:
-    """Samples of a key before all detectors of a job with windows can alarm; 0 without windows."""
+def _samples_to_alarm(job: "Job") -> tuple[int, int]:
+    """Samples of a key before a list of watches, and before the job's own can alarm, with windows; 0 without windows."""
     from streamjobs.replay.warm_up import rows_to_alarm
 
     window = job.settings.window
     if window is None:
-        return 0
+        return 0, 0
     compile_loops(job)
-    return math.ceil((rows_to_alarm(job) or 0) * (window.hop or window.length) * window.rate)
+    rows, hop = rows_to_alarm(job) or 0, (window.hop or window.length) * window.rate
+    return math.ceil(min(rows, LEAST) * hop), math.ceil(rows * hop)
 
 
 def _of_list(drift: "DriftSection", watch: str | Sequence[str], guessed: "Guess") -> dict[str, int | bool | None]:

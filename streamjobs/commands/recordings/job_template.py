@@ -223,8 +223,10 @@ def _rhythm(written: Written, daily: bool = True) -> str:
 
 def learning(guessed: "Guess", written: Written) -> tuple[str, str]:
     """The setting of the rows that a list of watches learns from, and why it is so."""
-    rows = LEARN + BLOCKS
-    when = f"row {rows + 1} of a key" + (f", {_span(rows * guessed.pause)}" if guessed.pause else "")
+    from streamjobs.recordings.guess.result import windowed
+
+    rows, pause = LEARN + BLOCKS, 1.0 if windowed(guessed.rate) else guessed.pause  # a window a second
+    when = f"row {rows + 1} of a key" + (f", {_span(rows * pause)}" if pause else "")
     if written.few:
         short = "the sample is short: 300 rows teach what is normal"
         return f"# learn = {LEARN}", f"{short}; {LEARN} find more small changes, none before {when}"
