@@ -320,6 +320,7 @@ def test_a_machine_that_rests_on_weekends_has_its_kinds_of_days(tmp_path, printe
     assert found.says(f'on the sample, watch = {WATCH} with daily = true and week = "aaaaabb" raised')
     drift = tomllib.loads(found.text)["drift"]
     assert (drift["daily"], drift["week"]) == (True, "aaaaabb")
+    assert '\n# season = "7d"  # a weekly rhythm' in found.text
 
 
 def test_machines_with_faults_keep_the_columns_that_show_them(tmp_path, printed):

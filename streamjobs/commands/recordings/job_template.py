@@ -131,6 +131,7 @@ DAILY = "daily = true  # deviations from the same time on the days before; the f
 WEEK = 'week = "{}"  # from Monday on: only days with the same letter are compared, each from the third of them on\n'
 OF_CYCLE = "cycle = {}  # rows of a day: innovations are compared with those of all hours\n"
 COUNTS = "counts = true  # a column is often 0: its usual counts raise no alarm\n"
+WEEK_SECONDS = 7 * 86_400.0
 DAY, OF_DAY = 86_400.0, 96  # seconds; least rows of a day: with 24 it finds less on series of seeds 1 to 4
 LEAST_LEARN, LEARN_FROM = 60, 4  # rows, or this part of a key's, that teach the scale; chosen on fleets of seeds 1 to 3
 USUAL_LIMIT, SHORT_LIMIT = 10_000, 50_000  # rows from one false alarm to the next; of keys without days, which are many
@@ -185,7 +186,7 @@ def job_file_text(
         else OF_ROWS.format(
             after=(OF_PEOPLE if windowed else "")
             if labelled
-            else _sensors(guessed, trial) + ("" if windowed else _ahead(guessed)),
+            else _sensors(guessed, trial) + ("" if windowed else _ahead(guessed, written.week)),
             per_time='; or by time, such as "1/day"' if windowed else "",
             learner=people
             or SCALING
@@ -328,11 +329,15 @@ def _span(seconds: float, to_whole: Callable[[float], int] = round) -> str:
     return f"{to_whole(seconds / of_unit)}{unit}"
 
 
-def _ahead(guessed: "Guess") -> str:
+def _ahead(guessed: "Guess", week: str) -> str:
+    from streamjobs.settings.rules.forecast import USUAL_SEASON
+
     lines = ""
     if guessed.pause is not None and guessed.pause >= 1.0:
         every = f'every = "{guessed.pause:.10g}s"'
         lines = f"\n# {every}  # where the pause between two rows is always the same: for gaps, and for days"
+        if week and USUAL_SEASON[1] * guessed.pause >= WEEK_SECONDS:
+            lines += '\n# season = "7d"  # a weekly rhythm; used from the third week on'
     if counts := [name for name in guessed.fields if name in guessed.counts]:
         lines += f"\n# not_negative = [{', '.join(map(quoted, counts))}]  # no interval goes below 0"
     return AHEAD.format(every=lines)
