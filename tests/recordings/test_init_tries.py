@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamjobs.commands.recordings import drift_trial
 from streamjobs.commands.recordings.trial import Tried
 from streamjobs.job_files import job_of
 from streamjobs.recordings.files import records_of
@@ -85,6 +86,16 @@ def test_windows_of_a_sample_that_is_short_for_columns_are_tried_with_more_watch
     assert tomllib.loads(found.text)["drift"]["watch"] == ["columns", "rows"]
     assert found.says('watch = ["columns", "rows"] raised 2 alarms in 1 of 1 key')
     assert found.says("before row 729 of a key, 12m")  # of windows, of which one begins each second
+
+
+def test_an_interrupted_trial_leaves_a_job_file_and_names_it(tmp_path, printed, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(drift_trial, "records_to_try", interrupt)
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(2000)))
+    assert found.code == 130 and found.says(f"{found.file} is written, but not tried on all of the sample")
+    assert tomllib.loads(found.text)["drift"]["watch"] == json.loads(WATCH)
 
 
 def test_the_rows_of_a_short_sample_are_counted_too(tmp_path, printed):
