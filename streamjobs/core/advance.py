@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from algorithms.common.blas import ONE_THREAD
 from algorithms.common.protocol import LEARN, Array, Outputs, unknown
 from streamjobs.core.admit import admit
 from streamjobs.core.careful import Guard, careful
@@ -133,10 +132,7 @@ def _run(
             now = met.rows
         if left_out:
             now = now._replace(X=unknown(now.X.shape))
-        made = None
-        if len(now.slots):
-            with ONE_THREAD:  # once, not for each learner
-                made = _run_model(job, live, records, came, now, met, report, left_out)
+        made = _run_model(job, live, records, came, now, met, report, left_out) if len(now.slots) else None
         if made is None or not len(came.slots) or left_out:
             outputs += [output for _, output in sent or ()]
             continue
