@@ -98,17 +98,19 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
     """
     from streamjobs.kafka.preflight import doubtful_topics, expiring_certificates, leaderless, obstacles
     from streamjobs.maintenance.changelog_edit import deleted_states
-    from streamjobs.maintenance.readable import first_records, sentence, unreadable
+    from streamjobs.maintenance.readable import first_records, sentence, starting_over, unreadable
     from streamjobs.maintenance.scan import changelog_records, require_present_input
     from streamjobs.replay.newest_records import look
 
     if problems := leaderless(job.settings, job) or obstacles(job.settings, job):
         raise SetupError("\n".join(problems))
     require_present_input(job.settings)
-    found, read = unreadable(job, first_records(changelog_records(job.settings), MOST_STATES, MOST_STATE_BYTES))
+    records = first_records(changelog_records(job.settings), MOST_STATES, MOST_STATE_BYTES)
+    found, read, state = unreadable(job, records)
     advice += deleted_states(job.settings)
     advice += [*expiring_certificates(job.settings.broker), *doubtful_topics(job.settings, job)]
     advice += [sentence(found)] if found else []
+    advice += [text] if (text := starting_over(job, state)) else []
     online = "the broker answers; every topic exists and fits; every right is granted"
     return {"online": online, "newest": look(job), "states_read": read, "keys_unreadable": len(found)}
 

@@ -6,20 +6,23 @@ from itertools import islice
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
+from streamjobs.core.state.snapshot import described_by
 from streamjobs.maintenance.copies import Place, short_key
+from streamjobs.stages.names import BOUTS, FORECASTS, GROUP, SILENT, STUCK
 
 AT_ONCE = 500  # states
 ROOM = 1 << 40  # bytes; only AT_ONCE states are held at a time
 EXAMPLES = 3  # keys that a sentence names
+SECTIONS = {BOUTS: "[bouts]", STUCK: "[alarms]", SILENT: "[alarms]", GROUP: "[alarms]", FORECASTS: "[forecast]"}
 
 
-def unreadable(job: Job, records: Iterable[Stored]) -> tuple[dict[Place, str], int]:
+def unreadable(job: Job, records: Iterable[Stored]) -> tuple[dict[Place, str], int, bytes]:
     """Places of the newest states, among these records of a changelog, that cannot be read, and why; how many these are.
 
-    Raises ForeignStateError for a state of another job.
+    Also the last state that can be read, b"" if there is none. Raises ForeignStateError for a state of another job.
     """
     found: dict[Place, str] = {}
-    read = 0
+    read, last = 0, b""
     for batch in _batches(iter(records)):
         read += len(batch)
         newest = {(one.partition, one.key or b""): one.value for one in batch}
@@ -31,7 +34,8 @@ def unreadable(job: Job, records: Iterable[Stored]) -> tuple[dict[Place, str], i
         live.tick()
         live.enter(list(stored))
         found |= {places[name]: verdict.why for name, verdict in live.aside.met.items()}
-    return found, read
+        last = next((value for place, value in reversed(newest.items()) if value and place not in found), last)
+    return found, read, last
 
 
 def first_records(records: Iterable[Stored], most: int, most_bytes: int) -> Iterator[Stored]:
@@ -42,6 +46,20 @@ def first_records(records: Iterable[Stored], most: int, most_bytes: int) -> Iter
             return
         left -= len(record.value or b"")
         yield record
+
+
+def starting_over(job: Job, state: bytes) -> str:
+    """What `check --online` says of sections with other settings in a state; "" if there are none, or no state."""
+    written = described_by(state) if state else {}
+    held = [name for name in SECTIONS if name in written and name in job.stages]
+    names = sorted({SECTIONS[name] for name in held if written[name] != job.stages[name].description()})
+    if not names:
+        return ""
+    starts = "it starts" if len(names) == 1 else "they start"
+    return (
+        f"{', '.join(names)}: the states have other settings. With this job file {starts} over for each key at its next "
+        "record, and models continue. If this is another job, give it another [job] name."
+    )
 
 
 def _batches(records: Iterator[Stored]) -> Iterator[list[Stored]]:
