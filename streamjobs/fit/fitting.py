@@ -1,5 +1,6 @@
 """From recordings to a population's file: what `streamjobs fit` does."""
 
+import contextlib
 import os
 import secrets
 from collections.abc import Callable
@@ -262,6 +263,8 @@ def _refuse_taken(path: Path, force: bool) -> None:
         raise ConfigError(f"{path}: the file already exists; --force replaces it.")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise ConfigError(f"{path}: cannot be written there; name a file in a folder that exists.")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise ConfigError(f"{path}: cannot be written, because its folder is read-only; name a file in another folder.")
 
 
 def refuse_too_little(data: Recordings) -> None:
@@ -416,4 +419,5 @@ def write(path: Path, data: bytes) -> None:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None
     finally:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # such as of a folder that is read-only
+            beside.unlink(missing_ok=True)

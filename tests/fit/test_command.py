@@ -1,15 +1,20 @@
 """`streamjobs fit`: the file, the report, the picture, and what is refused with one sentence."""
 
+import errno
 import json
+import os
 import shlex
 import sys
 from html import escape
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from streamjobs import install_line
 from streamjobs.core.state.population_reader import decode
+from streamjobs.errors import ConfigError
+from streamjobs.fit import fitting
 from streamjobs.job_files import job_of
 from streamjobs.settings.types import readable
 from tests.fit.people import ACTIVITIES, JOB, as_csv, command, job_file, jsonl, rows
@@ -169,6 +174,21 @@ def test_the_text_says_what_was_learned_and_what_it_is_worth(tmp_path, table, ca
         assert part in said.out, part
     assert sum(line.startswith(("p8", "p9", "p10")) for line in said.out.splitlines()) == 2
     assert "note: only 3 people" in said.err
+
+
+def test_a_folder_that_is_read_only_is_named_before_anything_is_read(tmp_path, table, capsys, monkeypatch):
+    job = job_file(tmp_path)
+    monkeypatch.setattr(fitting.os, "access", lambda path, mode: mode != os.W_OK)
+    assert command("fit", job, "--input", tmp_path / "absent.csv", "--key", "person") == 2
+    assert "population.state: cannot be written, because its folder is read-only" in capsys.readouterr().err
+
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(ConfigError, match=r"cannot be written \(Read-only file system\)"):
+        fitting.write(tmp_path / "population.state", b"")
 
 
 def test_people_whose_samples_fill_no_window_are_named(tmp_path, table, capsys):
