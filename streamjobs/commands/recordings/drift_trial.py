@@ -98,7 +98,7 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
             found.pop()
             continue
         enough = found[-1].rows > JUDGES * found[0].rows
-        sooner = daily or (isinstance(drift.watch, str) and len(found) == 1)  # others learn from fewer rows
+        sooner = daily or (own.settings.window is not None and len(found) == 1)  # others learn from fewer windows
         if drift.reference or (found[-1].fits if enough else not (sooner or found[-1].rows)):
             break
     own_way = found[0] if found and found[0].rows else None
