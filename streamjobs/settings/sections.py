@@ -204,9 +204,7 @@ SINKS = ("features", "predictions", "drift", "alarms", "bouts", "forecasts", "dl
 class StateSection(Section):
     store: Literal["rocksdb", "memory"] = setting("rocksdb", "local store of states; memory: for tests")
     directory: str = setting("state", "folder of the local store")
-    checkpoint: Seconds = setting(
-        1.0, "longest time between two checkpoints, in a backlog at least 1s (duration, or seconds)"
-    )
+    checkpoint: Seconds = setting(1.0, "longest time between two checkpoints; in a backlog 1s passes (duration, or seconds)")
     checkpoint_records: int = setting(20_000, "most records of a partition between two checkpoints", ge=1)
     checkpoint_bytes: Bytes = setting(
         64 << 20,

@@ -15,7 +15,7 @@ from streamjobs.kafka.topic_id import Origin, added_sections
 from streamjobs.worker.partition import Cut, Partition
 from streamjobs.worker.store import NO_MARKS, Store
 
-BACKLOG_EVERY = 1.0  # seconds; with exactly_once a checkpoint each 0.1 s makes a record of a backlog 8 % dearer
+BACKLOG_PAUSE = 1.0  # seconds; with exactly_once a checkpoint each 0.1 s makes a record of a backlog 8 % dearer
 SPREAD = 0.618  # times a partition's number: the golden ratio keeps any number of partitions apart
 
 CommitOffset = Callable[[int, int, int, str], Awaitable[bool]]  # partition, R, P, moment -> whether the group took them
@@ -99,21 +99,22 @@ class Checkpoints:
     async def run(self, every: float) -> None:
         """Take a checkpoint every so many seconds, or as soon as one is due, until the partition closes.
 
-        In a backlog they are BACKLOG_EVERY apart, unless one is due: its records are late anyway, and each costs processor.
-        The first one comes sooner and at a different moment in each partition: checkpoints at the same moment would hold
-        up the records of all partitions together.
+        In a backlog, BACKLOG_PAUSE passes from one to the next, unless one is due: its records are late anyway, and each
+        costs processor. The first one comes sooner and at a different moment in each partition: checkpoints at the same
+        moment would hold up the records of all partitions together.
         """
-        partition = self.partition
-        began = time.monotonic()
+        partition, ended = self.partition, time.monotonic()
         wait = every * (partition.number * SPREAD % 1.0 or 1.0)
         while not partition.closing:
             with suppress(TimeoutError):
                 await asyncio.wait_for(partition.due.wait(), wait)
-            wait, early = every, time.monotonic() - began < BACKLOG_EVERY and not partition.due.is_set()
-            if not partition.closing and not (early and partition.has_backlog):  # `Delivery.revoke` takes the last one
-                began = time.monotonic()
+            began = time.monotonic()
+            if partition.has_backlog and not partition.due.is_set() and began < ended + BACKLOG_PAUSE:
+                wait = min(every, ended + BACKLOG_PAUSE - began)
+            elif not partition.closing:  # `Delivery.revoke`, which closes it, takes the last one
                 await self.take()
-                wait = max(every / 2, every - (time.monotonic() - began))
+                ended = time.monotonic()
+                wait = max(every / 2, every - (ended - began))
 
     async def take(self) -> bool:
         """Take one checkpoint; False when the group refused the offset (it is rebalancing: the input is read again).
