@@ -1,7 +1,6 @@
 """Writes outputs as JSON lines, a file per sink: {"key", "id", "timestamp", "value"}, and for dead letters the error."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -36,25 +35,27 @@ class Writer(ExitStack):
         self.files: dict[str, BinaryIO] = {}
         if folder is None:
             return
-        with self._translated():
+        try:
             folder.mkdir(parents=True, exist_ok=True)
             for sink in sinks:
                 self.files[sink] = self.enter_context((folder / f"{sink}.jsonl").open("wb"))
+        except OSError as error:
+            raise self._unwritable(error) from None
 
     def take(self, output: Output) -> None:
         file = self.files.get(output.sink)
         if file is not None:
             line = line_of(output) + b"\n"
-            with self._translated():
+            try:
                 file.write(line)
+            except OSError as error:
+                raise self._unwritable(error) from None
 
     def __exit__(self, *details: Any) -> bool | None:
-        with self._translated():  # what is buffered is written now
-            return super().__exit__(*details)
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
         try:
-            yield
+            return super().__exit__(*details)  # writes what is buffered
         except OSError as error:
-            raise ConfigError(f"--output-dir {self.folder}: cannot be written ({error.strerror}).") from None
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> ConfigError:
+        return ConfigError(f"--output-dir {self.folder}: cannot be written ({error.strerror}).")

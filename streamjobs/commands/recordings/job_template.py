@@ -131,7 +131,6 @@ DAILY = "daily = true  # deviations from the same time on the days before; the f
 WEEK = 'week = "{}"  # from Monday on: only days with the same letter are compared, each from the third of them on\n'
 OF_CYCLE = "cycle = {}  # rows of a day: innovations are compared with those of all hours\n"
 COUNTS = "counts = true  # a column is often 0: its usual counts raise no alarm\n"
-WEEK_SECONDS = 7 * 86_400.0
 DAY, OF_DAY = 86_400.0, 96  # seconds; least rows of a day: with 24 it finds less on series of seeds 1 to 4
 LEAST_LEARN, LEARN_FROM = 60, 4  # rows, or this part of a key's, that teach the scale; chosen on fleets of seeds 1 to 3
 USUAL_LIMIT, SHORT_LIMIT = 10_000, 50_000  # rows from one false alarm to the next; of keys without days, which are many
@@ -336,7 +335,7 @@ def _ahead(guessed: "Guess", week: str) -> str:
     if guessed.pause is not None and guessed.pause >= 1.0:
         every = f'every = "{guessed.pause:.10g}s"'
         lines = f"\n# {every}  # where the pause between two rows is always the same: for gaps, and for days"
-        if week and USUAL_SEASON[1] * guessed.pause >= WEEK_SECONDS:
+        if week and USUAL_SEASON[1] * guessed.pause >= 7 * DAY:
             lines += '\n# season = "7d"  # a weekly rhythm; used from the third week on'
     if counts := [name for name in guessed.fields if name in guessed.counts]:
         lines += f"\n# not_negative = [{', '.join(map(quoted, counts))}]  # no interval goes below 0"
