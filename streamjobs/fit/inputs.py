@@ -17,6 +17,7 @@ from streamjobs.recordings.merging import are_labels, with_labels
 from streamjobs.recordings.tables import HOW, How, untold
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.sections import Settings
+from streamjobs.settings.types import listed
 
 RECORDINGS = ("recording", "recording_id", "session", "session_id", "segment", "seg", "trial")
 LOOK_AT = 100  # rows; a column may be missing in some of them
@@ -148,4 +149,4 @@ def _wanted(settings: Settings, columns: Columns) -> list[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:20])) + (" ..." if len(names) > 20 else "")
+    return listed(list(map(repr, names)), 20)

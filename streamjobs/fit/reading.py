@@ -101,12 +101,11 @@ def read(
     wanted. Raises ConfigError if nothing can be learned from the windows.
     """
     job, by_name = Job.from_composition(derived(_passing_through(settings)), schema=schema), column is not None or by_file
-    rows, replay, keys = _Rows(), Replay(job), set[bytes]()
+    rows, replay = _Rows(), Replay(job)
     whole = (_Rows(), Replay(job)) if lived and by_name else None
     for source in sources:
         records = iter(source)
         while some := list(itertools.islice(records, AT_ONCE)):
-            keys.update(one.key for one in some if one.key)
             replay.run(some, rows.take, progress)
             if whole is not None:
                 whole[1].run(_without_recordings(some), whole[0].take, lambda tally: None)
@@ -137,7 +136,7 @@ def read(
         in_order=_in_order(rows),
         lived=None if whole is None else _lived(*whole, data, length, pause),
         hop=hop,
-        met=frozenset(key.decode("utf-8", "backslashreplace").partition(BETWEEN)[0] for key in keys),
+        met=frozenset(key.decode("utf-8", "backslashreplace").partition(BETWEEN)[0] for key in replay.met),
     )
 
 

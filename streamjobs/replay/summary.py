@@ -14,7 +14,7 @@ from streamjobs.core.predictions import bout_of
 from streamjobs.replay.alarm_rates import Rates, stated_by
 from streamjobs.replay.engine import Replay
 from streamjobs.replay.progress import rmse
-from streamjobs.settings.types import many, printable
+from streamjobs.settings.types import listed, many, printable
 from streamjobs.stages.names import BOUTS
 
 MOST_NAMED = 10  # keys without a row
@@ -105,8 +105,8 @@ class Figures:
             dead = tally.dead_lettered.total()
             yield f"{dead:,} of {tally.records:,} records became dead letters, more than half. The first: {errors[0]}"
         if tally.rows and (without := self.run.without_rows):
-            some = ", ".join(map(printable, without[:MOST_NAMED])) + (" ..." if len(without) > MOST_NAMED else "")
-            yield f"{len(without):,} of {many(len(self.run.met), 'key')} gave no row: {some}."
+            named = printable(listed(without, MOST_NAMED))
+            yield f"{len(without):,} of {many(len(self.run.met), 'key')} gave no row: {named}."
         if tally.rows:
             yield from (one.sentence for one in tally.much_skipped())
         if tally.keys == tally.samples >= KEYS_OF_ONE and tally.rows:

@@ -1,7 +1,7 @@
 """Types shared by the sections: durations, sizes, times, topics, secrets; and the base class of every section."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, WithJsonSchema
@@ -100,6 +100,15 @@ def many(count: int, noun: str) -> str:
     ('1 row', '0 rows', '1,200 keys')
     """
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first names, for a sentence.
+
+    >>> listed(["a", "b", "c"], 2)
+    'a, b ...'
+    """
+    return ", ".join(names[:most]) + (" ..." if len(names) > most else "")
 
 
 def printable(text: str) -> str:

@@ -17,7 +17,7 @@ from streamjobs.fit.reports.findings import Suspicious
 from streamjobs.fit.reports.page import Chart, Table, page
 from streamjobs.recordings.places import natural
 from streamjobs.recordings.survey import doubtful
-from streamjobs.settings.types import many
+from streamjobs.settings.types import listed, many
 
 FIGURES = ("all", "half", "f1", "fresh", "fresh_half")
 REPLAYED = "replay"  # title where people may be those who taught
@@ -98,9 +98,9 @@ def doubts(read: Read, recipe: Recipe, columns: Sequence[str]) -> list[str]:
     data, sentences = read.data, []
     people = len(np.unique(data.person))
     if without := sorted(read.met - {data.people[person] for person in np.unique(data.person)}, key=natural):
-        some = ", ".join(without[:MOST_NAMED]) + (" ..." if len(without) > MOST_NAMED else "")
         sentences.append(
-            f"{len(without):,} of {len(read.met):,} people gave no window with a label, and teach nothing: {some}."
+            f"{len(without):,} of {len(read.met):,} people gave no window with a label, and teach nothing: "
+            f"{listed(without, MOST_NAMED)}."
         )
     if people < FEW and recipe.map is not None:
         sentences.append(
