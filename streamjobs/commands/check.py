@@ -17,7 +17,7 @@ from streamjobs.settings.types import UNIT_NAMES, many, readable
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.recordings.tables import How
-    from streamjobs.settings.sections import StateSection
+    from streamjobs.settings.sections import Settings
 
 MOST_STATES, MOST_STATE_BYTES = 100_000, 256 << 20  # of the changelog that `--online` reads
 REPLAY = 10.0  # seconds of [state] replay that `size` compares a shorter time with
@@ -118,8 +118,8 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
 def _predicted(job: "Job", keys: int) -> dict[str, Any]:
     from streamjobs.stages.names import DRIFT_REFERENCE, REFERENCE
 
-    state = job.settings.state
-    seconds = max(state.checkpoint, state.replay)
+    state, checkpoint = job.settings.state, job.settings.checkpoint
+    seconds = max(checkpoint, state.replay)
     stages = {name: text for name, text in job.described.items() if name not in ("dim", "labels", "fields", "classes")}
     if DRIFT_REFERENCE in stages:
         stages[REFERENCE] = stages.pop(DRIFT_REFERENCE)
@@ -134,7 +134,7 @@ def _predicted(job: "Job", keys: int) -> dict[str, Any]:
         "keys": keys,
         "state_bytes": job.state_bytes * keys,
         "changelog_bytes_per_second": job.state_bytes * keys / seconds,
-        "checkpoint_seconds": state.checkpoint,
+        "checkpoint_seconds": checkpoint,
         "replay_seconds": state.replay,
     }
 
@@ -237,12 +237,13 @@ def _verdict(sample: dict[str, Any] | None, newest: dict[str, Any] | None) -> st
     return f"its settings fit together, but {' and '.join(found)}" if found else "no mistakes"
 
 
-def _changelog(size: float, keys: int, state: "StateSection") -> str:
-    if not state.replay:
-        return f"at most {readable(size)}/s with {keys:,} active keys (a write per changed key every {state.checkpoint:g} s)"
+def _changelog(size: float, keys: int, settings: "Settings") -> str:
+    every, replay = settings.checkpoint, settings.state.replay
+    if not replay:
+        return f"at most {readable(size)}/s with {keys:,} active keys (a write per changed key every {every:g} s)"
     return (
         f"about {readable(size)}/s with {keys:,} active keys that keep a worker busy (a write per changed key every "
-        f"{max(state.checkpoint, state.replay):g} s); 'streamjobs size' says how much less with your rate"
+        f"{max(every, replay):g} s); 'streamjobs size' says how much less with your rate"
     )
 
 
@@ -283,7 +284,7 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
         f"  state      at most {readable(result['state_bytes_per_key'])} a key; "
         f"{many(keys, 'key')}: {readable(result['state_bytes'])}"
     )
-    say(f"  changelog  {_changelog(result['changelog_bytes_per_second'], keys, job.settings.state)}")
+    say(f"  changelog  {_changelog(result['changelog_bytes_per_second'], keys, job.settings)}")
     if "sample" in result:
         sample = result["sample"]
         say(
@@ -339,9 +340,9 @@ def size(
     job, each = job_of(job_file), rate_of(rate)
     compile_loops(job)
     note("measuring the job's learner on this machine, a few seconds ...")
-    measured, known, state = cost(job, each), slopes(), job.settings.state
+    measured, known, state, every = cost(job, each), slopes(), job.settings.state, job.settings.checkpoint
     counts = sorted({keys, 10_000, 100_000, 1_000_000})
-    needs = [need(known, measured, Load(count, each, state.cache, state.checkpoint, state.replay)) for count in counts]
+    needs = [need(known, measured, Load(count, each, state.cache, every, state.replay)) for count in counts]
     if as_json:
         asked = needs[counts.index(keys)]._asdict()
         show({"job": str(job_file), **asked, "table": [one._asdict() for one in needs], "cost": measured._asdict()})
@@ -381,7 +382,7 @@ def size(
         f"and written, fixed loop {measured.fixed_loop:.2f} s"
     )
     say(f"scaled from: {known.data['command']} (fixed loop {known.data['fixed_loop_seconds']} s)")
-    rarely = need(known, measured, Load(keys, each, state.cache, state.checkpoint, REPLAY))
+    rarely = need(known, measured, Load(keys, each, state.cache, every, REPLAY))
     as_set = needs[counts.index(keys)]
     if 2 * rarely.changelog < as_set.changelog:
         note(

@@ -59,10 +59,10 @@ def _sentences(settings: Settings) -> Iterator[str]:
     if settings.broker.session_timeout < 6:
         yield "[broker]: brokers refuse a session_timeout below 6 s by default (group.min.session.timeout.ms)."
     if settings.job.guarantee == "exactly_once":
-        sooner = "; [state] checkpoint = '75ms' shows them sooner" if state.checkpoint >= 0.5 else ""
+        sooner = "; [state] checkpoint = '75ms' shows them sooner" if settings.checkpoint >= 0.5 and state.replay else ""
         yield (
             f"[job]: with guarantee = 'exactly_once' outputs become visible at checkpoints (every "
-            f"{state.checkpoint:g} s{sooner}), and only readers with isolation.level=read_committed see each output once."
+            f"{settings.checkpoint:g} s{sooner}), and only readers with isolation.level=read_committed see each output once."
         )
     if state.store == "memory":
         yield "[state]: store = 'memory' reads the whole changelog at every start; use it for tests only."

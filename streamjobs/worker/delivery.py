@@ -228,7 +228,7 @@ class Delivery:
             on_commit=lambda: metrics.record_commit(time.time()),
             marks={**self.origin.marks, "replay": None},
         )
-        work = partition.pump(), checkpoints.run(state.checkpoint)
+        work = partition.pump(), checkpoints.run(state.checkpoint_seconds(self.exactly_once))
         return HeldPartition(
             partition, checkpoints, [asyncio.ensure_future(self._supervise(partition, one)) for one in work]
         )

@@ -290,9 +290,9 @@ class _Copy:
             await self._assign()
 
     def _due(self) -> bool:
-        state, waited = self.settings.state, time.monotonic() - self._since
+        state, every, waited = self.settings.state, self.settings.checkpoint, time.monotonic() - self._since
         full = self._pending >= state.checkpoint_records or self.writer.bytes >= state.checkpoint_bytes
-        return full or waited >= state.checkpoint
+        return full or waited >= every
 
     def _warn_of_deleted(self, number: int, expected: int, first: int) -> None:
         if first > expected:

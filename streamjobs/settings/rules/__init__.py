@@ -151,6 +151,8 @@ def _window(window: WindowSection) -> Problems:
 
 
 def _state(state: StateSection, job: JobSection | None) -> Problems:
+    if state.checkpoint is None:
+        return
     if state.checkpoint <= 0:
         yield "state.checkpoint", f"checkpoint must be above 0; got {state.checkpoint:g} s."
     if job is not None and job.guarantee == "exactly_once" and state.checkpoint > LONGEST_TRANSACTION:
