@@ -188,3 +188,11 @@ def test_a_description_nested_without_end_says_nothing(stored):
     held = snapshot.decode(stored)
     assert snapshot.described_by(snapshot.encode(held._replace(description="[" * 60_000))) == {}
     assert snapshot.described_by(stored) == json.loads(held.description)
+
+
+def test_a_state_with_a_field_more_or_less_is_not_read_as_the_fields_behind_it(job, stored) -> None:
+    held = snapshot.decode(stored)
+    at = sum(snapshot.array_counts(state for name, state in job.template.items() if list(job.own).index(name) < 3))
+    for arrays in (held.arrays[:at] + held.arrays[at + 1 :], [*held.arrays[:at], np.zeros(3), *held.arrays[at:]]):
+        with pytest.raises(SnapshotError, match=f"holds {len(arrays)} arrays, which is not the number"):
+            decode_snapshot(job, snapshot.encode(held._replace(arrays=arrays)))

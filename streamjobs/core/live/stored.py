@@ -35,18 +35,23 @@ def decode_snapshot(job: Job, data: bytes, *, drift_anew: bool = False) -> Decod
         return _of_another_job(job, held, fresh, drift_anew)
     behind = job.watches[-1].detector_stage if job.watches else None
     stages = held_stages.of_arrays(stages, fresh, len(held.arrays), job.shape, behind)
-    states, at = dict(fresh), 0
+    states, likes, at = dict(fresh), {}, 0
     for name, stage in stages.items():
-        like = fresh[name] if name in fresh else stage.begin(job.shape, 0)
-        count = len(snapshot.flatten(like))
+        likes[name] = fresh[name] if name in fresh else stage.begin(job.shape, 0)
+    counts = snapshot.array_counts(likes.values())
+    if sum(counts) != len(held.arrays):  # before any array is read as that of another field
+        raise SnapshotError(
+            f"snapshot holds {len(held.arrays)} arrays, which is not the number of this job: a stage or learner has other "
+            "fields than when the state was written. Restore its fields; or give a learner of your own another "
+            "persisted_name, with which it starts over."
+        )
+    for (name, like), count in zip(likes.items(), counts, strict=True):
         if name in fresh:
             states[name] = snapshot.unflatten(like, held.arrays[at : at + count])
         at += count
     states = {name: states[name] for name in fresh}
     if held.fingerprint != job.fingerprint:
         states |= _fresh_detectors(job, snapshot.table_of(held.description), fresh)
-    if at != len(held.arrays):
-        raise SnapshotError(f"snapshot holds {len(held.arrays)} arrays, this job expects {at}.")
     return _checked(job, held, states)
 
 

@@ -329,10 +329,25 @@ def _without(one: str, other: str) -> str:
     >>> _without("Okfeb(kernel=Kernel(name='gaussian', scale=1.0), rank=20, budget=40)",
     ...          "Okfeb(kernel=Kernel(name='gaussian', scale=1.0), rank=30, budget=40)")
     'Okfeb(rank=20)'
+    >>> _without("Chain(extractor='Okfeb(rank=20, budget=40)')", "Chain(extractor='Okfeb(rank=30, budget=40)')")
+    'Chain(extractor=Okfeb(rank=20))'
     """
     (name, mine), (its_name, its) = _arguments(one), _arguments(other)
-    left = [each for each in mine if each not in its]
+    values = dict(each.split("=", 1) for each in its if "=" in each)
+    left = [_inside(each, values) for each in mine if each not in its]
     return f"{name}({', '.join(left)})" if name == its_name and left else one
+
+
+def _inside(argument: str, values: Mapping[str, str]) -> str:
+    """`_without` of an argument that is a repr itself."""
+    setting, _, value = argument.partition("=")
+    if "(" not in value or setting not in values:
+        return argument
+    return f"{setting}={_without(_unquoted(value), _unquoted(values[setting]))}"
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if value[:1] in "'\"" else value
 
 
 def _arguments(text: str) -> tuple[str, list[str]]:
