@@ -96,9 +96,10 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
 
     Reads the oldest records of the changelog: the state of a key that is set aside stays where it is, others are renewed.
     """
+    from streamjobs.core.state.held_stages import starting_over
     from streamjobs.kafka.preflight import doubtful_topics, expiring_certificates, leaderless, obstacles
     from streamjobs.maintenance.changelog_edit import deleted_states
-    from streamjobs.maintenance.readable import first_records, sentence, starting_over, unreadable
+    from streamjobs.maintenance.readable import first_records, sentence, unreadable
     from streamjobs.maintenance.scan import changelog_records, require_present_input
     from streamjobs.replay.newest_records import look
 
@@ -110,7 +111,7 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
     advice += deleted_states(job.settings)
     advice += [*expiring_certificates(job.settings.broker), *doubtful_topics(job.settings, job)]
     advice += [sentence(found)] if found else []
-    advice += [text] if (text := starting_over(job, state)) else []
+    advice += [text] if state and (text := starting_over(job.stages, state)) else []
     online = "the broker answers; every topic exists and fits; every right is granted"
     return {"online": online, "newest": look(job), "states_read": read, "keys_unreadable": len(found)}
 

@@ -93,6 +93,6 @@ class Core(NamedTuple):
     advance: Callable[[Any, Any, Sequence[Record]], Advanced]
     last_event: Callable[[Any, bytes], tuple[float, Offsets]]  # job, snapshot: newest event time, applied offsets
     schemas: Schemas | None = None  # of records in a format that has them; filled before the records are advanced
-    meet: Callable[[Any, Scan, str, int], None] | None = None  # live states, before the first batch; a commit's moment, P
+    meet: Callable[[Any, Scan, str, int], str] | None = None  # live states, before the first batch; see `Live.meet`
     read_open: Callable[[Any, Any, Scan], Iterator[bool]] | None = None  # of stored keys, see `core.events.away`
     forecast_plan: tuple[Sequence[str], Sequence[int], Sequence[float]] | None = None  # columns, rows ahead, coverage

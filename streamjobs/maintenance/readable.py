@@ -6,14 +6,11 @@ from itertools import islice
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.core.state.snapshot import described_by
 from streamjobs.maintenance.copies import Place, short_key
-from streamjobs.stages.names import BOUTS, FORECASTS, GROUP, SILENT, STUCK
 
 AT_ONCE = 500  # states
 ROOM = 1 << 40  # bytes; only AT_ONCE states are held at a time
 EXAMPLES = 3  # keys that a sentence names
-SECTIONS = {BOUTS: "[bouts]", STUCK: "[alarms]", SILENT: "[alarms]", GROUP: "[alarms]", FORECASTS: "[forecast]"}
 
 
 def unreadable(job: Job, records: Iterable[Stored]) -> tuple[dict[Place, str], int, bytes]:
@@ -46,20 +43,6 @@ def first_records(records: Iterable[Stored], most: int, most_bytes: int) -> Iter
             return
         left -= len(record.value or b"")
         yield record
-
-
-def starting_over(job: Job, state: bytes) -> str:
-    """What `check --online` says of sections with other settings in a state; "" if there are none, or no state."""
-    written = described_by(state) if state else {}
-    held = [name for name in SECTIONS if name in written and name in job.stages]
-    names = sorted({SECTIONS[name] for name in held if written[name] != job.stages[name].description()})
-    if not names:
-        return ""
-    starts = "it starts" if len(names) == 1 else "they start"
-    return (
-        f"{', '.join(names)}: the states have other settings. With this job file {starts} over for each key at its next "
-        "record, and models continue. If this is another job, give it another [job] name."
-    )
 
 
 def _batches(records: Iterator[Stored]) -> Iterator[list[Stored]]:

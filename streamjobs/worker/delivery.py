@@ -24,7 +24,7 @@ from streamjobs.worker.changelog import NO_ORIGIN
 from streamjobs.worker.checkpoint import ChangelogLike, Checkpoints, FormerSections
 from streamjobs.worker.failures import DeliveryError, FencedError
 from streamjobs.worker.idle_keys import Expiry
-from streamjobs.worker.logs import CacheMisses, Notices
+from streamjobs.worker.logs import CacheMisses, Notices, log_starting_over
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import Outbox
 from streamjobs.worker.partition import Bounds, FetchedRecords, Partition, Ready
@@ -208,7 +208,7 @@ class Delivery:
         )
         moment = self.moments.get(number, "")
         if self.core.meet is not None:
-            self.core.meet(partition.live, partial(self.store.scan, number), moment, held)
+            log_starting_over(self.core.meet(partition.live, partial(self.store.scan, number), moment, held))
         if self.core.read_open is not None:
             partition.reading = self.core.read_open(self.core.job, partition.live, partial(self.store.scan, number))
         before = self.former.job_before(number, self.core.job, changelog, self.origin)

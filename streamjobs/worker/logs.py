@@ -5,6 +5,7 @@ record is never logged.
 """
 
 import copy
+import functools
 import logging
 import sys
 import time
@@ -222,6 +223,13 @@ def log_uncommitted(place: tuple[str, int]) -> None:
         action="reading from the beginning; records a key has already applied are skipped, outputs of others may come again",
         hint="if the input topic was recreated, run 'streamjobs state forget-offsets' first",
     )
+
+
+@functools.cache  # partitions have the same
+def log_starting_over(meaning: str) -> None:
+    """meaning: what `Live.meet` gives."""
+    if meaning:
+        log.warning("sections start over", meaning=meaning)
 
 
 def log_stateless(place: tuple[str, int], offset: int) -> None:

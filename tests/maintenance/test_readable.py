@@ -3,8 +3,10 @@
 import pytest
 
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.maintenance.readable import starting_over, unreadable
+from streamjobs.core.state.held_stages import starting_over
+from streamjobs.maintenance.readable import unreadable
 from tests.core.streams import samples, settings
 from tests.maintenance.copying import stored
 
@@ -26,5 +28,8 @@ def test_a_section_with_other_settings_than_in_the_states_is_named(sections: dic
     job = Job.from_settings(settings(**sections))
     found, read, state = unreadable(job, changelog)
     assert (found, read, state) == ({}, len(store), changelog[-1].value)
-    assert starting_over(job, state).startswith(named) and bool(starting_over(job, state)) == bool(named)
-    assert unreadable(job, [])[2] == b"" and starting_over(job, b"") == ""
+    over = starting_over(job.stages, state)
+    assert over.startswith(named) and bool(over) == bool(named)
+    assert unreadable(job, [])[2] == b""
+    live = Live(job, store.get)
+    assert live.meet(lambda after, most: [] if after else list(store.items())[:most]) == over  # a worker logs it before its first batch

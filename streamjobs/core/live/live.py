@@ -25,6 +25,7 @@ from streamjobs.core.live.stored import Decoded, decode_snapshot
 from streamjobs.core.live.writable import unwritable
 from streamjobs.core.messages import Advanced, ShownAlarm
 from streamjobs.core.state import snapshot
+from streamjobs.core.state.held_stages import starting_over
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import ForeignStateError, SnapshotError
 from streamjobs.stages.names import ALARMS, LEARNER, MAP, ORDER, SENSORS, STUCK
@@ -202,15 +203,18 @@ class Live(Slots):
 
     def meet(
         self, scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]], moment: str = "", progress: int = 0
-    ) -> None:
+    ) -> str:
         """Before the first batch: learn when each stored key was last heard of, if the job asks. scan: as of a store.
 
         moment: of the commit where the input continues. progress: up to where outputs are out.
-        Raises ForeignStateError where the first stored state is of another job: no record has to come to show it.
+        Gives a sentence if sections start over, as the first stored state shows. Raises ForeignStateError where this state
+        is of another job: no record has to come to show it.
         """
+        over = ""
         for _, data in scan(None, 1):
             try:
                 decode_snapshot(self.job, data)
+                over = starting_over(self.job.stages, data)
             except ForeignStateError:
                 raise
             except SnapshotError:  # a damaged one is set aside when its key comes
@@ -218,6 +222,7 @@ class Live(Slots):
         if self.silence is not None:
             self.silence.progress = progress
             self.silence.meet_all(self.job.own, scan, moment)
+        return over
 
     def slot(self, key: bytes) -> int | None:
         """The key's slot; reads its snapshot, or begins a new state, where it has none. None: the key is set aside.

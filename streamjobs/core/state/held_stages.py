@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from streamjobs.core.state.snapshot import FIELDS, Snapshot, array_counts, table_of
+from streamjobs.core.state.snapshot import FIELDS, Snapshot, array_counts, described_by, table_of
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.fill import Fill
@@ -31,6 +31,7 @@ from streamjobs.stages.stage import JobStage, Shape
 
 BEHIND = (BOUTS, STUCK, SILENT, GROUP, FORECASTS, PAUSES, REFUTED)  # stages that come last, in their order
 EITHER = (FIELDS, FILL, CLIP, *BEHIND)  # states are read whether or not they have these
+SECTIONS = {BOUTS: "[bouts]", STUCK: "[alarms]", SILENT: "[alarms]", GROUP: "[alarms]", FORECASTS: "[forecast]"}
 
 
 def of_description(
@@ -49,6 +50,20 @@ def of_description(
     if {**written, **either} != {**described, **either}:
         return None
     return front_as_written(own, written) | behind_as_written(own, written)
+
+
+def starting_over(stages: Mapping[str, JobStage], state: bytes) -> str:
+    """Which sections have other settings in a state, and what happens; "" if there are none. Raises SnapshotError."""
+    written = described_by(state)
+    held = [name for name in SECTIONS if name in written and name in stages]
+    names = sorted({SECTIONS[name] for name in held if written[name] != stages[name].description()})
+    if not names:
+        return ""
+    starts = "it starts" if len(names) == 1 else "they start"
+    return (
+        f"{', '.join(names)}: the states have other settings. With this job file {starts} over for each key at its next "
+        "record, and models continue. If this is another job, give it another [job] name."
+    )
 
 
 def front_as_written(own: Mapping[str, JobStage], written: Mapping[str, Any]) -> dict[str, JobStage]:
