@@ -238,7 +238,7 @@ class Delivery:
 
         def on_advance(report: Report, seconds: float) -> None:
             self.metrics.count_advance(report, seconds)
-            notices.take(report)
+            notices.take(report, seconds)
             self._misses.count(report, time.monotonic())
 
         return on_advance

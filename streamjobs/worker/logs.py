@@ -24,6 +24,7 @@ SELDOM = 60.0  # seconds between two lines of a kind
 MOST_LINES = 10  # about keys of a partition that are set aside, in SELDOM seconds
 MANY_MISSES = 0.1  # states read to records
 FEWEST_RECORDS = 1_000  # of which states read are called many
+SLOW = 1.0  # seconds of a call of `advance`, which takes 0.15 s where 16 records or more fit
 
 
 def configure(*, debug: bool = False) -> None:
@@ -146,8 +147,17 @@ class Notices:
         self._lines, self._lines_since = 0, float("-inf")  # about keys set aside
         self._told: dict[str, tuple[int, float]] = {}  # kind -> records since its last line, and when that was
 
-    def take(self, report: Report) -> None:
-        """Of one call of `advance`."""
+    def take(self, report: Report, seconds: float = 0.0) -> None:
+        """Of one call of `advance`, which took so long."""
+        if seconds > SLOW and self._due("slow", report.records):
+            log.warning(
+                "records are slow",
+                partition=self.partition,
+                records=report.records,
+                seconds=round(seconds, 1),
+                meaning="nothing else happens in the worker meanwhile; 'streamjobs size JOB' measures the learner",
+            )
+
         if report.failures and (records := self._due("failed", len(report.failures))):
             log.error("learner failed", partition=self.partition, records=records, **report.failures[-1]._asdict())
 

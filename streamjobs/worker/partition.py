@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_AT_ONCE = 2_000  # records taken from the queue together
 SLICE = 500  # most records of one call of `advance`: larger calls cost more per record
 LEAST_SLICE = 16
+FIRST_SLICE = 64  # a record may take 200 ms, which no call has shown yet
 HOLD = 0.25  # seconds of applying after which a waiting checkpoint gets its turn
 TRIM_EVERY = 5.0  # seconds after which what batches and checkpoints left free in the heap returns to the system
 READ_OPEN = 0.02  # seconds of a checkpoint for reading which stored keys are in alarm
@@ -118,7 +119,7 @@ class Partition:
         self.turns = turns or Turns()
         self._ready = ready
         self._taken: list[Record] = []  # from the queue, not applied yet
-        self._slice = SLICE
+        self._slice = FIRST_SLICE
         self._cut_at = start  # `next` at the last cut
         self._cut_since: float | None = None  # time.monotonic() of a cut that is not stored yet
         self._sending = False

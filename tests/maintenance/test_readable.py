@@ -31,5 +31,5 @@ def test_a_section_with_other_settings_than_in_the_states_is_named(sections: dic
     over = starting_over(job.stages, state)
     assert over.startswith(named) and bool(over) == bool(named)
     assert unreadable(job, [])[2] == b""
-    live = Live(job, store.get)
-    assert live.meet(lambda after, most: [] if after else list(store.items())[:most]) == over  # a worker logs it before its first batch
+    live = Live(job, store.get)  # as a worker, which logs this before its first batch
+    assert live.meet(lambda after, most: [] if after else list(store.items())[:most]) == over

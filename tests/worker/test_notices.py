@@ -3,7 +3,7 @@
 import structlog
 
 from streamjobs.core.messages import Failure, Report, SetAside
-from streamjobs.worker.logs import MOST_LINES, SELDOM, Notices
+from streamjobs.worker.logs import MOST_LINES, SELDOM, SLOW, Notices, log_starting_over
 from streamjobs.worker.metrics import Metrics
 
 
@@ -67,3 +67,20 @@ def test_keys_that_are_set_aside_are_errors_in_the_log_ten_a_minute_without_thei
     assert [line["key_hash"] for line in lines] == [one.key_hash for one in [*keys[:MOST_LINES], keys[13]]]
     assert {line["event"] for line in lines} == {"key set aside"} and lines[0]["log_level"] == "error"
     assert lines[0]["partition"] == 2 and lines[0]["state"] == "cannot be read"
+
+
+def test_records_that_take_long_are_a_warning_at_most_once_a_minute() -> None:
+    now = [0.0]
+    notices = Notices(3, lambda: now[0])
+    with structlog.testing.capture_logs() as lines:
+        for seconds in (SLOW / 2, 2 * SLOW, 3 * SLOW):
+            notices.take(Report(records=16), seconds)
+    assert [(line["event"], line["records"], line["seconds"]) for line in lines] == [("records are slow", 16, 2 * SLOW)]
+
+
+def test_sections_that_start_over_are_a_warning_once_for_all_partitions() -> None:
+    log_starting_over.cache_clear()
+    with structlog.testing.capture_logs() as lines:
+        for meaning in ("", "[forecast]: ..", "[forecast]: .."):
+            log_starting_over(meaning)
+    assert [(line["event"], line["meaning"]) for line in lines] == [("sections start over", "[forecast]: ..")]
