@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from streamjobs.recordings.guess.result import Chosen, Guess
 
 SHORT, USUAL = 300, 1000  # rows of a key from which a detector can learn from few, and as usual
+MOST_NAMED = 20  # fields in the line about the guess
 FEW = 1500  # rows of a key, of which a detector with `learn` as usual judges less than half
 LONG = 2000  # rows of a key that follows others: with as many, a detector without a reference judges most
 BROKER = "kafka://localhost:9092"
@@ -35,8 +36,10 @@ TimeFormat = Annotated[
 TimeZone = Annotated[
     str | None, typer.Option("--time-zone", help="Zone of times without a zone, such as UTC or Europe/Berlin.")
 ]
-
-
+TimeUnit = Annotated[str | None, typer.Option(help="Unit of a time that does not count from 1970: s, ms, us or ns.")]
+Missing = Annotated[
+    str | None, typer.Option(help="What to do where a number is missing: dlq, skip, hold or mean; absent: skip.")
+]
 Records = Annotated[
     int | None,
     typer.Option(min=1, help="With --from-topic: most records to read; absent: 2,000, or 50,000 if the topic has them."),
@@ -64,9 +67,8 @@ def init(
     time: Annotated[str | None, typer.Option(help="Column with the event time.")] = None,
     time_format: TimeFormat = None,
     time_zone: TimeZone = None,
-    missing: Annotated[
-        str | None, typer.Option(help="What to do where a number is missing: dlq, skip, hold or mean; absent: skip.")
-    ] = None,
+    time_unit: TimeUnit = None,
+    missing: Missing = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing; use the proposals.")] = False,
     separator: Separator = None,
     decimal: Decimal = None,
@@ -86,10 +88,10 @@ def init(
     if file.exists() and not force:
         raise ConfigError(f"{file}: already exists; --force overwrites it.")
     _refuse_options(missing, sample, from_topic, preset)
-    _refuse_times(time_format, time_zone)
+    _refuse_times(time_format, time_zone, time_unit)
     asks = not yes and questions.at_a_terminal()
     written = _begun(topic or from_topic, sample, broker)._replace(time_zone=time_zone, missing=missing)
-    chosen = Chosen(key, time, label, time_format=time_format, fills=missing in questions.FILL)
+    chosen = Chosen(key, time, label, None, time_format, time_unit, missing in questions.FILL)
     guessed, data = EXAMPLE, Sample(sample, how_of(separator, decimal))
     guess_with: Callable[[Chosen], Guess] | None = None
     if from_topic is not None:
@@ -132,8 +134,10 @@ def _refuse_options(missing: str | None, sample: Path | None, from_topic: str | 
         raise ConfigError("--preset is for a job without data: with --sample or --from-topic, init recognises the tool.")
 
 
-def _refuse_times(form: str | None, zone: str | None) -> None:
-    """Raises ConfigError for a format or a zone that no job may have."""
+def _refuse_times(form: str | None, zone: str | None, unit: str | None) -> None:
+    """Raises ConfigError for a format, a zone or a unit that no job may have."""
+    if unit is not None and unit not in UNIT_NAMES:
+        raise ConfigError(f"--time-unit must be {', '.join(UNIT_NAMES)}; got {unit!r}.")
     for option, text, read in (("--time-format", form, example_of), ("--time-zone", zone, zone_of)):
         try:
             if text is not None:
@@ -345,15 +349,21 @@ def _completed(written: "Written", guessed: "Guess", asks: bool) -> "tuple[Guess
     return guessed, written._replace(time_zone=zone, missing=missing)
 
 
+def _listed(names: Sequence[str]) -> str:
+    """The names; of many the first and the last ones."""
+    more = len(names) - MOST_NAMED
+    return ", ".join(names if more <= 0 else (*names[: MOST_NAMED - 1], f".. {more} more ..", names[-1]))
+
+
 def _said(guessed: "Guess", missing: str | None) -> Iterator[str]:
     """The guess for people, a line for each thing they should look at. missing: the proposed [source] missing."""
     from streamjobs.commands.recordings.source_template import one_line
-    from streamjobs.recordings.guess.result import by_kind
+    from streamjobs.recordings.guess.result import by_kind, key_to_try
     from streamjobs.recordings.survey import with_counts
 
     parts = []
     if "fields" not in guessed.choose:
-        parts.append(f"x = {guessed.x} (list of {guessed.dim})" if guessed.x else f"fields {', '.join(guessed.fields)}")
+        parts.append(f"x = {guessed.x} (list of {guessed.dim})" if guessed.x else f"fields {_listed(guessed.fields)}")
     parts += [f"categories {', '.join(guessed.categories)}"] if guessed.categories else []
     parts += [f"key {guessed.key}"] if guessed.key else []
     parts += [f"key the name of each of {many(guessed.files, 'file')}"] if guessed.key_from else []
@@ -373,6 +383,8 @@ def _said(guessed: "Guess", missing: str | None) -> Iterator[str]:
         yield from guessed.preset.notes
     for what, why in guessed.choose.items():
         yield one_line(f"not guessed, choose: {what}: {why}")
+        if what == "key" and (name := key_to_try(guessed)) is not None:
+            yield f"until you choose, {name!r} is tried as the key"
     for remark in guessed.remarks:
         yield one_line(remark)
     if guessed.gaps.lacking and missing is not None:

@@ -76,7 +76,7 @@ COMPILED = {
 OTHERS = {
     "streamjobs.commands.check.check": (60, 13),
     "streamjobs.commands.fit.fit": (70, 19),
-    "streamjobs.commands.init.init": (70, 19),
+    "streamjobs.commands.init.init": (69, 20),
     "streamjobs.commands.recordings.produce.produce": (80, 13),
     "streamjobs.commands.replay.replay": (110, 17),
     "streamjobs.commands.compare.compare": (70, 10),

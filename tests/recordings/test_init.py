@@ -88,9 +88,14 @@ def test_the_unit_of_a_phone_that_counts_since_it_was_started_is_that_of_a_possi
 
 def test_a_time_of_unknown_unit_gives_no_rate(tmp_path, printed):
     made = table(t=lambda i: 20 * i, user="a", gyro=random)
-    found = printed(as_csv(tmp_path / "a.csv", made))
-    assert found.says("choose: rate: the unit of 't' is not known")
+    sample = as_csv(tmp_path / "a.csv", made)
+    found = printed(sample)
+    assert found.says("choose: rate: the unit of 't' is not known: --time-unit")
     assert load_job(found.file, {}).window is None
+    known = tmp_path / "known.toml"
+    assert command("init", known, "--sample", sample, "--yes", "--time-unit", "min") == 2 and not known.exists()
+    assert command("init", known, "--sample", sample, "--yes", "--time-unit", "ms") == 0
+    assert load_job(known, {}).window.rate == 50.0 and load_job(known, {}).source.time_unit == "ms"
 
 
 def test_milliseconds_from_the_start_are_read_as_such(tmp_path, printed):
@@ -112,7 +117,7 @@ def test_iso_times_are_times(tmp_path, printed):
     found = printed(as_csv(tmp_path / "a.csv", table(Time=lambda i: f"2026-01-01T00:00:{i:02}Z", pump="p1", a=random)))
     assert found.source["fields"] == ["a"] and found.source["time"] == "Time" and "time_unit" not in found.source
     assert found.says("guessed from", "time Time (ISO 8601)")
-    assert found.says("choose: key:", "candidates: 'pump'; or --key-is NAME, if all is of one device")
+    assert found.says("choose: key:", "candidates: 'pump'; or replay --key-is NAME, if all is of one device")
 
 
 def test_of_iso_times_without_a_zone_the_zone_is_to_be_chosen(tmp_path, printed):

@@ -108,3 +108,12 @@ def test_rows_without_a_label_and_windows_have_no_categories(tmp_path, printed, 
         "left out of x: mode: texts" + (" of a few kinds, such as yes and no; [source] categories" if label else "")
     )
     assert tomllib.loads(found.text)
+
+
+def test_a_candidate_that_is_tried_as_the_key_is_named(tmp_path, printed):
+    made = rows(800, gain=0.0)
+    for one in made:
+        del one["target"]
+    found = printed(as_csv(tmp_path / "a.csv", made))
+    assert found.says("not guessed, choose: key", "candidates: 'mode', 'valve'")
+    assert found.says("until you choose, 'mode' is tried as the key") and "--key mode" in found.out

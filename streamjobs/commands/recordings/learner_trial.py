@@ -42,6 +42,7 @@ def best_learner(file: Path, sample: Sample, guessed: "Guess") -> Best | None:
     The second half of each key's labels counts. In windows labels are known LATE windows later.
     """
     from streamjobs.job_files import composing, read_table
+    from streamjobs.recordings.guess.result import key_to_try
     from streamjobs.recordings.guess.x import quoted_names
     from streamjobs.replay.comparing import OWN, compare
 
@@ -67,7 +68,8 @@ def best_learner(file: Path, sample: Sample, guessed: "Guess") -> Best | None:
         records = list(islice(records_to_try(settings, sample, guessed), most))
         if len(records) < LEAST:
             return None
-        note("trying learners on the sample ...")
+        of = f" with key {key!r}" if (key := key_to_try(guessed)) else " as of one device"
+        note(f"trying learners on the sample{of if 'key' in guessed.choose else ''} ...")
         for name, one in tables.items():
             done = compare(one, made, records, (OWN,), lambda name: None)
             errors[name if name in CANDIDATES else done.learners[0].model] = _or_infinite(done.learners[0].half)

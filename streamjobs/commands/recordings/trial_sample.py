@@ -51,11 +51,12 @@ def records_to_try(
     from streamjobs.commands.recordings.topic_sample import order_of
     from streamjobs.core.decoding.keys import key_bytes
     from streamjobs.recordings.files import records_of, records_of_rows, rows_of
+    from streamjobs.recordings.guess.result import key_to_try
     from streamjobs.recordings.places import Place
     from streamjobs.recordings.profile import moments_of
     from streamjobs.recordings.tables import untold
 
-    key = guessed.key or next(iter(guessed.candidates.get("key", ())), None)
+    key = key_to_try(guessed)
     key_of = (lambda row: None) if key is None else column_path(key).find
     if sample.topic is not None:  # as if all were in one partition: those of a key may be in several
         rows, records = sample.topic.rows, sample.topic.records

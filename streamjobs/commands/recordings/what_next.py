@@ -81,11 +81,13 @@ def what_next(
 
 
 def _key_words(guessed: "Guess", sample: Path | None) -> list[str]:
-    """The column with the key of the rows: the key, or the first candidate; a recording without any is of one device.
+    """The column with the key of the rows, or a candidate for it; a recording without any is of one device.
 
     It has the recording's name, as with --key-from file.
     """
-    if (key := guessed.key or next(iter(guessed.candidates.get("key", ())), None)) is not None:
+    from streamjobs.recordings.guess.result import key_to_try
+
+    if (key := key_to_try(guessed)) is not None:
         return ["--key", key]
     if guessed.key_from is not None:
         return ["--key-from", guessed.key_from]

@@ -170,7 +170,8 @@ class Columns:
                 "records' own timestamps are used"
             )
             parts = any(value % 1 for value in flat(first.values))
-            return None, first.name, unit_of_name(first.name) or ("s" if parts else unit_of_uptime(first))
+            unit = self.chosen.time_unit or unit_of_name(first.name) or ("s" if parts else unit_of_uptime(first))
+            return None, first.name, unit
         texts = [column.name for column in named if column.kind != "empty"]
         rising = [column.name for column in self.columns if column.rises]
         if texts:
@@ -264,7 +265,9 @@ class Columns:
             )
         elif some:
             self._unsure(
-                "key", list(some), f"{why}; candidates: {quoted_names(some)}; or --key-is NAME, if all is of one device"
+                "key",
+                list(some),
+                f"{why}; candidates: {quoted_names(some)}; or replay --key-is NAME, if all is of one device",
             )
         else:
             of_states = (
@@ -372,7 +375,7 @@ class Columns:
     def _rate(self, key: str | None, time: str, unit: str | None, dated: bool) -> float | None:
         """Hz, rounded to two digits. dated: the time counts from 1970."""
         if unit is None:
-            self.choose["rate"] = f"the unit of {time!r} is not known; set time_unit, and [window] rate"
+            self.choose["rate"] = f"the unit of {time!r} is not known: --time-unit; or set time_unit, and [window] rate"
             return None
         rows: Sequence[dict[str, Any]] = self.rows
         owners = self.owners or [None if key is None else row.get(key) for row in rows]

@@ -17,6 +17,7 @@ class Chosen(NamedTuple):
     label: str | None = None
     fields: list[str] | None = None
     time_format: str | None = None
+    time_unit: str | None = None  # of a time that counts from a start
     fills: bool = False  # [source] missing gives numbers to rows without one
 
 
@@ -149,6 +150,16 @@ def cycle_of(guessed: Guess, watch: str | Sequence[str]) -> int | None:
     """The rows of a day, if innovations are watched, and compared with fewer rows without the setting."""
     rows = round(86_400 / guessed.pause) if guessed.pause and "innovations" in watch else 0
     return rows if COMPARED < rows <= MOST_CYCLE else None
+
+
+def key_to_try(guessed: Guess) -> str | None:
+    """The key, or a candidate that cannot be the label, or the first candidate; None if there is none.
+
+    >>> key_to_try(EXAMPLE._replace(candidates={"key": ["quality", "tool"], "label": ["quality"]}))
+    'tool'
+    """
+    labels = guessed.candidates.get("label", ())
+    return guessed.key or min(guessed.candidates.get("key", ()), key=lambda name: name in labels, default=None)
 
 
 def with_key_known(guessed: Guess) -> Guess:
