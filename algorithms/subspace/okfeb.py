@@ -12,10 +12,9 @@ the subspace misses altogether, and that lie together, it is seeded again from t
 victim's part to the others, and `projected_older` takes no victim among the newest two fifths of the budget.
 """
 
-from collections import namedtuple
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -35,6 +34,9 @@ PRESETS: dict[str | None, dict[str, Any]] = {
     "track": {"update": "parametric", "evict": "projected", "decay": 0.97, "censor": "off"},
     "head": {"update": "nonparametric", "evict": "decayed_norm", "decay": 1.0, "censor": "moving_average"},
 }
+
+
+STALE = -1.0  # first number of a solver that is to be computed; those computed are not negative
 
 
 class OkfebState(NamedTuple):
@@ -152,47 +154,22 @@ class Okfeb(Learner):
         if own.rows("age") == 0:  # a state made by hand: ages as after seeding
             own["age"][:held] = np.arange(held)[::-1] if self.decay_on == "admission" else 0
             own.set_rows("age", held)
-        self._derive(own.work, np.array([own.number]))
-        if self.coordinates == "support" and own.rows("factor") > 0:
-            gram = np.empty((held, held))
-            sub.fill_gram(self.kernel.code, own["support"], held, gram)
-            square_root(gram, held, own["root"])
+        own["solver"][0] = STALE
 
     def derive_slots(self, work: Any, slots: Array) -> Array:
         counts = work["counts"][slots]
         held, age, far = (counts[:, self.stored.index(field)] for field in ("support", "age", "far"))
         good: Array = (held <= self.budget) & (far < self.budget) & (age == held)
-        if self.coordinates == "support" or not good.all():
+        if not good.all():
             return Learner.derive_slots(self, work, slots)
-        self._derive(work, slots)
+        work["solver"][slots, 0] = STALE
         return good
-
-    def _derive(self, work: Any, slots: Array) -> None:
-        _derive(tuple(work), slots, self.kernel.code, float(self.ridge))
 
     def recent_error(self, state: OkfebState) -> tuple[float, str] | None:
         return (float(state.recent.mean()), f"the last {len(state.recent)} rows") if len(state.recent) else None
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(work.arrays, slots, X, learn, tuple(out), tuple(basis), self.kernel.code, tuple(self.rules))
-
-
-# A workspace's arrays by name.
-Work = cast(Any, namedtuple("Work", (*OkfebState._fields, "counts", "solver", "rotation", "inner", "root")))
-
-
-@compiled
-def _derive(work, slots, code, ridge):
-    at = Work(*work)
-    supports, factors, counts = at.support, at.factor, at.counts
-    solvers, rotations, inners = at.solver, at.rotation, at.inner
-    room, rank = factors.shape[1], factors.shape[2]
-    gram, image = np.empty((room, room)), np.empty((room, rank))
-    for key in slots:
-        count = counts[key, 0]
-        if counts[key, 1] > 0:
-            sub.fill_gram(code, supports[key], count, gram)
-            sub.refresh(gram, factors[key], count, ridge, image, inners[key], solvers[key], rotations[key])
 
 
 @compiled
@@ -242,6 +219,12 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
                     square_root(gram, count, roots[key])
             continue
 
+        if solver[0] == STALE:  # what follows from a stored state, when its first row comes: the update needs K and K A too
+            sub.fill_gram(code, support, count, gram)
+            sub.refresh(gram, factor, count, rules.ridge, image, inner, solver, rotation)
+            if rules.on_support:
+                square_root(gram, count, roots[key])
+            loaded = key
         # Alg. 4: project phi(x) on what earlier rows taught.
         ls_error = sub.project(factor, count, inner, solver, k, kxx, b, q)
         out.ls_error[n] = ls_error
@@ -273,8 +256,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             sub.fill_gram(code, support, count, gram)
             loaded = key
             sub.plant(gram, count, factor, rules.kpca, seeds[key], seen[key])
-            for field in range(3):
-                counts[key, field] = count
+            counts[key, :3] = count
             counts[key, 4] = 0
             curvature[key] = 0.0
             out.admitted[n], out.evicted[n] = 1, 1
@@ -314,11 +296,9 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             age[i] += rules.by_admission or leaver >= 0
         age[count] = 0 if rules.by_admission or leaver < 0 else 1
         if listens:  # else the old image is not looked at again
-            for c in range(rank):
-                image[count, c] = b[c]
+            put(image[count], b)
         for i in range(count + 1):
-            for c in range(rank):
-                factor[i, c] = trial[i, c]
+            put(factor[i], trial[i])
         count += 1
         out.admitted[n] = 1
         if leaver >= 0:
@@ -330,8 +310,6 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             remove_row_and_column(gram, leaver, count)
             count -= 1
             out.evicted[n] = 1
-        counts[key, 0] = count
-        counts[key, 1] = count
-        counts[key, 2] = count
+        counts[key, :3] = count
 
         steps.turn(basis, n, listens, gram, factor, count, rules, image, image, inner, solver, rotation, roots[key], turned)
