@@ -89,32 +89,27 @@ def admit(
         firsts = list(range(at, len(owner)))  # where each record begins
     else:
         firsts = [at, *(at + 1 + (owner[at + 1 :] != owner[at:-1]).nonzero()[0]).tolist()]
-    if at == 0:
-        rows = _as_a_whole(job, live, records, decoded, firsts)
-        if rows is not None:
-            return len(owner), rows, decoded.alone
-    else:
-        _enter_missing(live, [records[index] for index in owner[firsts].tolist()])
+    came = records if len(firsts) == len(records) else [records[index] for index in owner[firsts].tolist()]
+    keys = list(map(record_key, came))
+    different, end = list(dict.fromkeys(keys)), len(owner)
+    if not live.slot_of.keys() >= set(different):
+        if len(different) > live.most_keys:
+            fitting = keys.index(different[live.most_keys])
+            came, keys, different, end = came[:fitting], keys[:fitting], different[: live.most_keys], firsts[fitting]
+        # The states of keys that are not live come together: one by one costs far more.
+        live.touch([live.slot_of[key] for key in different if key in live.slot_of])
+        live.enter([key for key in different if key not in live.slot_of])
+    rows = _as_a_whole(job, live, came, keys, decoded, firsts[: len(came)], end)
+    if rows is not None:
+        return end, rows, None if decoded.alone is None else decoded.alone[at:end]
     return _one_by_one(job, live, records, decoded, firsts, letters, report)
 
 
-def _enter_missing(live: Live, records: Sequence[Record]) -> None:
-    """The states of keys that are not live come together, of as many keys as fit: one by one costs far more."""
-    keys = list(dict.fromkeys(map(record_key, records)))[: live.most_keys]
-    live.touch([live.slot_of[key] for key in keys if key in live.slot_of])
-    live.enter([key for key in keys if key not in live.slot_of])
-
-
-def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decoded, firsts: list[int]) -> Rows | None:
-    """All samples; None, with nothing changed, if a record must be admitted by itself."""
-    owner, n = decoded.owner, len(decoded.owner)
-    if len(firsts) < len(records):
-        records = [records[index] for index in owner[firsts].tolist()]
-    live_slots = list(map(live.slot_of.get, map(record_key, records)))  # type: ignore[arg-type]
-    if None in live_slots:
-        _enter_missing(live, records)
-        live_slots = list(map(live.slot_of.get, map(record_key, records)))  # type: ignore[arg-type]
-    offsets = list(map(_offset, records))
+def _as_a_whole(
+    job: Job, live: Live, records: Sequence[Record], keys: list[bytes], decoded: Decoded, firsts: list[int], end: int
+) -> Rows | None:
+    """All samples up to `end`; None, with nothing changed, if a record must be admitted by itself. keys: of the records."""
+    live_slots, offsets = list(map(live.slot_of.get, keys)), list(map(_offset, records))
     if None in live_slots or any(map(operator.ge, offsets, islice(offsets, 1, None))):
         return None
     slots: list[int] = live_slots  # type: ignore[assignment]
@@ -122,19 +117,20 @@ def _as_a_whole(job: Job, live: Live, records: Sequence[Record], decoded: Decode
     applied, last = live.offsets.of((records[0].topic, records[0].partition)), np.array(offsets, np.int64)
     if np.count_nonzero(last <= applied[of_records]):
         return None
-    keys, ttl = set(slots), Ttl.of(job, live)
-    if ttl is not None and ttl.may_expire(list(keys), decoded.times):
+    part, distinct, ttl = slice(firsts[0], end), set(slots), Ttl.of(job, live)
+    times, labels = decoded.times[part], decoded.labels[part]
+    if ttl is not None and ttl.may_expire(list(distinct), times):
         return None
-    if n > len(slots):
-        of_samples = np.repeat(of_records, list(map(operator.sub, [*firsts[1:], n], firsts)))
+    if len(times) > len(slots):
+        of_samples = np.repeat(of_records, list(map(operator.sub, [*firsts[1:], end], firsts)))
         slots = of_samples.tolist()
-    L = _all_codes(job, live, slots, keys, decoded.labels)
+    L = _all_codes(job, live, slots, distinct, labels)
     if L is None:
         return None
     applied[of_records] = last  # of each key the last one
-    live.dirty |= keys
+    live.dirty |= distinct
     live.touch(of_samples)
-    return Rows(of_samples, decoded.times, decoded.X, L, owner, np.zeros(n, np.int8))
+    return Rows(of_samples, times, decoded.X[part], L, decoded.owner[part], np.zeros(len(times), np.int8))
 
 
 def _all_codes(job: Job, live: Live, slots: list[int], keys: Iterable[int], labels: list[object]) -> Array | None:
