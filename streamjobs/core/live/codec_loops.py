@@ -21,9 +21,9 @@ def _begins_with(data, at, end, words, first, last):
     """Whether the bytes from `at` on begin with words[first:last]."""
     if at + last - first > end:
         return False
-    differs = np.uint8(0)
-    for i in range(last - first):
-        differs |= data[at + i] ^ words[first + i]
+    differs, mine, word = np.uint8(0), data[at : at + last - first], words[first:last]
+    for i in range(word.size):
+        differs |= mine[i] ^ word[i]
     return differs == 0
 
 
@@ -54,11 +54,17 @@ def match_heads(data, begins, ends, words, bounds, place, last, which):
 
 
 @compiled
+def _put(into, source, size):
+    """So many bytes; indices from 0 on let the compiler copy many at once."""
+    for b in range(size):
+        into[b] = source[b]
+
+
+@compiled
 def copy_words(data, places, words, bounds, which):
     for n in range(places.size):
-        at, first = places[n], bounds[which[n]]
-        for b in range(bounds[which[n] + 1] - first):
-            data[at + b] = words[first + b]
+        word = words[bounds[which[n]] : bounds[which[n] + 1]]
+        _put(data[places[n] :], word, word.size)
 
 
 @compiled
@@ -152,9 +158,7 @@ def scatter_triangle(data, places, slots, into, whole):
     for n in range(slots.size):
         at, slot = places[n], slots[n]
         for i in range(whole.shape[1]):
-            row = into[slot, i]
-            for b in range(8 * (i + 1)):
-                row[b] = data[at + b]
+            _put(into[slot, i], data[at:], 8 * (i + 1))
             at += 8 * (i + 1)
             for j in range(i):
                 whole[slot, j, i] = whole[slot, i, j]
@@ -165,7 +169,5 @@ def gather_triangle(data, places, slots, source):
     for n in range(slots.size):
         at = places[n]
         for i in range(source.shape[1]):
-            row = source[slots[n], i]
-            for b in range(8 * (i + 1)):
-                data[at + b] = row[b]
+            _put(data[at:], source[slots[n], i], 8 * (i + 1))
             at += 8 * (i + 1)
