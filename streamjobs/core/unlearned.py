@@ -27,7 +27,7 @@ REASONS = {  # of samples and windows that are skipped: what to do about them
     "crowded": "beyond 1.5 times the samples of a window, or the rate of a sensor; check the times, and rate",
     "unpaired": "at times at which another sensor had none; check the sensors, and [source.sensors] wait and gap",
     "other_sensor": "of sensors that [source.sensors] does not name",
-    "sparse": "windows with fewer than 80 % of their samples; check the times, and [window] rate",
+    "sparse": "windows with too few samples; check the times and [window] rate, or set [window] fewest",
     "gap": "windows that a pause longer than [window] gap cut short",
 }
 WANTED = ("other_sensor",)  # as the job states: no reason for a warning

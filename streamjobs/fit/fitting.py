@@ -140,6 +140,8 @@ def fit_job(
     for one in (evaluated, tested):
         if one is not None:
             say("\n" + report.as_text(one) + "\n")
+    if evaluated is not None and tested is not None and (line := report.compared(evaluated, tested)):
+        say(line + "\n")
     if judged is not None:
         say(rejection.as_text(judged) + "\n")
     if watched is not None:

@@ -141,9 +141,9 @@ class Replay:
                 f"nothing was learned: {tally.samples:,} samples still wait to be sorted by time; check [source] lateness."
             )
         return (
-            f"nothing was learned: {tally.samples:,} samples of {tally.keys:,} keys filled no window. A key needs 80 % of "
-            f"{windows.nominal} samples within {windows.length:g} s; check which column is the key and which the time, and "
-            "[window] length and rate."
+            f"nothing was learned: {tally.samples:,} samples of {tally.keys:,} keys filled no window. A key needs "
+            f"{windows.fewest:.0%} of {windows.nominal} samples within {windows.length:g} s; check which column is the key "
+            "and which the time, and [window] length and rate."
         )
 
     def check_learned(self) -> None:

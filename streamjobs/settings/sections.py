@@ -40,6 +40,12 @@ class WindowSection(Section):
     gap: Seconds | None = optional(
         "a longer pause between two samples starts a new window (duration, or seconds); absent: 10 sample periods"
     )
+    fewest: float = setting(
+        0.8,
+        "share of the samples that `rate` gives; a window with fewer has no row, one with fewer than 0.8 is interpolated",
+        gt=0,
+        le=0.8,
+    )
     statistics: Literal["simple", "rich", "gravity", "rich+gravity"] = setting(
         "simple",
         "numbers of a row: 48, 100, 89 or 189 for six fields; gravity fits any mounting, and needs acceleration in the "

@@ -5,8 +5,9 @@ pause longer than `gap`; a pause drops the unfinished window ("gap"). A window e
 a period after the newest, falls outside it (or within half a period of its end), so its row does not wait for it.
 
 Not every window becomes a row, nor every sample part of one; `skipped` counts them by reason:
-"sparse" windows with fewer than 80 % of their samples, "gap" windows cut short by a pause, "crowded" samples beyond
-1.5 times the declared number, "late" samples older than the newest one (ordering is the stage before).
+"sparse" windows with fewer than `fewest` of their samples, "gap" windows cut short by a pause, "crowded" samples beyond
+1.5 times the declared number, "late" samples older than the newest one (ordering is the stage before). A window with fewer
+than 80 % of its samples, but not fewer than `fewest`, has samples at `rate` that are interpolated between its own.
 
 A sample without a time in its record is never late. Where its record's timestamp is before the newest one, it counts at the
 newest; where it is before by more than `gap`, a new window starts there, as after a pause.
@@ -18,7 +19,7 @@ A row's label is the majority of its labelled samples (the lowest code at ties),
 import math
 from collections import namedtuple
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -29,10 +30,10 @@ from algorithms.common.protocol import LEARN, Array, reject, require, unknown
 from streamjobs.stages import statistics as features_of
 from streamjobs.stages.event_time import END_OF_TIME
 from streamjobs.stages.samples import joined, plain_columns
-from streamjobs.stages.stage import JobStage, Shape
+from streamjobs.stages.stage import JobStage, Shape, describe
 
 REASONS = ("sparse", "gap", "crowded", "late")
-FEWEST, MOST = 0.8, 1.5  # samples of a window that becomes a row, and that are kept, to the declared number
+FULL, MOST = 0.8, 1.5  # samples of a window that need no others between them, and that are kept, to the declared number
 MOST_SAMPLES = 100_000  # of one window
 MOST_BYTES = 1 << 24  # of windows copied out at a time
 
@@ -83,18 +84,24 @@ class Windows(JobStage):
     statistics: str = "simple"
     label: str = "majority"  # of class codes, or "mean" of numbers
     convolutions: int = 0  # numbers of random convolutions; above 0 a row has the samples, that they can be made of
+    fewest: float = FULL  # samples of a window that becomes a row, to the declared number
 
     def __post_init__(self) -> None:
         require(self, "rate", 0 < self.rate < np.inf, "above 0 Hz")
         require(self, "length", 4 <= self.length * self.rate <= MOST_SAMPLES, f"4 to {MOST_SAMPLES} sample periods")
         require(self, "hop", 1 <= self.hop * self.rate < np.inf, "at least a sample period")
         require(self, "gap", self.gap is None or self.gap * self.rate >= 1, "at least a sample period")
+        require(self, "fewest", 0 < self.fewest <= FULL, f"above 0 and at most {FULL:g}")
         require(self, "statistics", self.statistics in features_of.KINDS, "one of " + ", ".join(features_of.KINDS))
         if self.convolutions:
             least, most = features_of.CONVOLVED
             known = self.convolutions > 0 and least <= self.nominal <= most
             require(self, "convolutions", known, f"0, or windows of {least} to {most} samples")
         require(self, "label", self.label in ("majority", "mean"), "majority or mean")
+
+    def description(self) -> str:
+        """Without `fewest`, which may change while states and populations stay as they are."""
+        return describe(replace(self, fewest=FULL))
 
     @property
     def nominal(self) -> int:
@@ -164,7 +171,7 @@ class Windows(JobStage):
         skipped = np.zeros(len(REASONS), np.int64)
         gap = 10.0 / self.rate if self.gap is None else self.gap
         grid = (self.length, self.hop, 1.0 / self.rate, gap)
-        making = (FEWEST * self.nominal, self.label == "mean", skipped)
+        making = (self.fewest * self.nominal, FULL * self.nominal, self.nominal, self.label == "mean", skipped)
         parts, begin = [], 0
         while True:
             begin, k = _advance(work.arrays, samples, begin, out, grid, making)
@@ -211,7 +218,7 @@ def _advance(work, samples, begin, out, grid, making):
     slots, times, X, L, owner, untimed, learn = samples
     out_slots, out_times, out_X, out_L, out_owner, out_learn, out_count = out
     length, hop, period, gap = grid
-    fewest, mean, skipped = making
+    fewest, full, nominal, mean, skipped = making
     k = 0  # rows made
     for n in range(begin, times.size):
         key, time = slots[n], times[n]
@@ -268,6 +275,9 @@ def _advance(work, samples, begin, out, grid, making):
                     out_learn[k] &= held_learns[key, i]
                     for j in range(X.shape[1]):
                         out_X[k, i, j] = held_X[key, i, j]
+                if count < full:
+                    interpolate(held_times, held_X, key, count, start, period, out_X, k, nominal)
+                    out_count[k] = nominal
                 for j in range(L.shape[1]):
                     out_L[k, j] = mean_of(held_L, key, count, j) if mean else majority(held_L, key, count, j)
                 k += 1
@@ -295,6 +305,21 @@ def forget(work, key, count, start):
             for j in range(L.shape[2]):
                 L[key, i - gone, j] = L[key, i, j]
     return count - gone
+
+
+@compiled
+def interpolate(times, X, key, count, start, period, out, k, nominal):
+    """Samples at the declared rate into out[k]: on the line between two of the window's, at its ends the nearest one."""
+    after = 0  # first of the window's samples that is not before the one to make
+    for i in range(nominal):
+        time = start + i * period
+        while after < count and times[key, after] < time:
+            after += 1
+        one, other = max(after - 1, 0), min(after, count - 1)
+        apart = times[key, other] - times[key, one]
+        share = (time - times[key, one]) / apart if apart > 0 else 0.0
+        for j in range(X.shape[2]):
+            out[k, i, j] = X[key, one, j] + share * (X[key, other, j] - X[key, one, j])
 
 
 @compiled

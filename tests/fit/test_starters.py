@@ -33,10 +33,12 @@ def predicted(folder: Path) -> list[str]:
     return [json.loads(line)["value"]["predicted_class"] for line in lines]
 
 
-@pytest.mark.parametrize("label", [None, "activity"])
-def test_two_commands_recognise_a_person_nobody_has_labelled(tmp_path: Path, label: str | None, capsys: Any) -> None:
+@pytest.mark.parametrize(("label", "step"), [(None, 1), ("activity", 1), (None, 2)], ids=["alone", "labelled", "25 Hz"])
+def test_two_commands_recognise_a_person_nobody_has_labelled(
+    tmp_path: Path, label: str | None, step: int, capsys: Any
+) -> None:
     others: dict[str, Any] = {} if label is None else {label: lambda row: "standing" if row["ts"] % 2 < 1 else "sitting"}
-    sample, job = as_csv(tmp_path / "anna.csv", still(**others)), tmp_path / "job.toml"
+    sample, job = as_csv(tmp_path / "anna.csv", still(**others)[::step]), tmp_path / "job.toml"
     assert command("init", job, "--population", "phone", "--sample", sample, "--yes") == 0
     out, err = capsys.readouterr()
     assert "95.6% of the windows are right" in err and "it cannot know" in err
@@ -44,7 +46,7 @@ def test_two_commands_recognise_a_person_nobody_has_labelled(tmp_path: Path, lab
     score = "" if label is None else " --score"
     assert steps == [f"streamjobs check {job}", f"streamjobs replay {job} --input {sample} --key person{score}"]
     assert command("replay", job, "--input", sample, "--key", "person", "--output-dir", tmp_path / "out") == 0
-    assert len(found := predicted(tmp_path / "out")) == 9 and set(found) <= {"standing", "sitting"}
+    assert len(found := predicted(tmp_path / "out")) == 10 - step and set(found) <= {"standing", "sitting"}
     assert command("check", job) == 0
     assert "stay null" not in capsys.readouterr().err
 

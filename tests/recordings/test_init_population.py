@@ -136,14 +136,18 @@ def test_misspelt_labels_are_counted_and_named_by_init_fit_and_check(tmp_path, p
     assert sentence(first, "rows") in " ".join(shown.err.split()) and f"labels: {listed(first)}" in shown.out
 
 
-def test_people_at_another_rate_are_named_by_init_and_missed_by_fit(tmp_path, printed, capsys):
+def test_people_at_another_rate_are_named_by_init_and_their_samples_interpolated(tmp_path, printed, capsys):
     made = [row for i, row in enumerate(rows(people=5)) if row["person"] not in ("p11", "p12") or i % 2]
     found = printed(as_csv(tmp_path / "people.csv", made))
     assert found.says("keys have rates of their own: 'p10' a sample every 0.1 s, 'p12' every 0.2 s")
     assert command("fit", found.file, "--input", tmp_path / "people.csv", "--no-report") == 0
-    assert "% of the windows are skipped as sparse: windows with fewer than 80 %" in " ".join(
-        capsys.readouterr().err.split()
-    )
+    shown = capsys.readouterr()
+    assert "sparse" not in shown.err and "of 5 people in" in shown.out
+    lines = found.file.read_text(encoding="utf-8").replace("fewest = 0.4", "fewest = 0.8")
+    found.file.write_text(lines, encoding="utf-8")
+    assert command("fit", found.file, "--input", tmp_path / "people.csv", "--no-report", "--force") == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "windows are skipped as sparse: windows with too few samples" in said and "2 of 5 people gave no window" in said
 
 
 def test_people_with_numbers_and_texts_for_names_are_keys(tmp_path, printed):

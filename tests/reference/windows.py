@@ -5,7 +5,7 @@ import numpy as np
 LAGS = (0.08, 0.16, 0.5)
 
 
-def windows(times, X, L, learn, untimed=None, *, length, hop, rate, gap, label="majority"):
+def windows(times, X, L, learn, untimed=None, *, length, hop, rate, gap, label="majority", fewest=0.8):
     """Rows (end, statistics, labels, learn, number of the sample that ended it) and counts of what was skipped.
 
     untimed: whether a sample's time is only its record's timestamp, which may go back.
@@ -23,10 +23,13 @@ def windows(times, X, L, learn, untimed=None, *, length, hop, rate, gap, label="
         nonlocal number, kept
         start = origin + number * hop
         end = start + length
-        if len(kept) < 0.8 * nominal:
+        if len(kept) < fewest * nominal:
             count("sparse")
         else:
             inside = np.array([X[i] for i in kept])
+            if len(kept) < 0.8 * nominal:
+                own = np.array([times[i] for i in kept])
+                inside = np.array([between(own, inside, start + i * (1 / rate)) for i in range(nominal)])
             labels = np.array([L[i] for i in kept])
             bits = 3
             for i in kept:
@@ -57,6 +60,15 @@ def windows(times, X, L, learn, untimed=None, *, length, hop, rate, gap, label="
         if time + 1.5 / rate >= origin + number * hop + length:
             end_window(n)
     return rows, skipped
+
+
+def between(times, X, time):
+    """On the line between the last sample before a time and the first one that is not before; else the only one of both."""
+    before, after = np.flatnonzero(times < time), np.flatnonzero(times >= time)
+    if not len(before) or not len(after):
+        return X[before[-1] if len(before) else after[0]]
+    one, other = before[-1], after[0]
+    return X[one] + (time - times[one]) / (times[other] - times[one]) * (X[other] - X[one])
 
 
 def statistics(samples, rate):

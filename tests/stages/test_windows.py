@@ -42,15 +42,20 @@ def _some(data, n):
 
 
 @settings(derandomize=True, deadline=None, max_examples=examples(150))
-@given(steps=steps, grid=grids, label=st.sampled_from(["majority", "mean"]), data=st.data())
-def test_windows_are_those_of_the_definition(steps, grid, label, data):
+@given(
+    steps=steps,
+    grid=grids,
+    label=st.sampled_from(["majority", "mean"]),
+    fewest=st.sampled_from([0.8, 0.8, 0.4, 0.1]),
+    data=st.data(),
+)
+def test_windows_are_those_of_the_definition(steps, grid, label, fewest, data):
     length, hop, gap = grid
     times = EPOCH + np.cumsum(steps) * 0.5 / RATE + 1e-4
     samples = (*stream(times, labels=2), _some(data, len(steps)))
-    got, _ = drive(Windows(length=length, hop=hop, rate=RATE, gap=gap, label=label), samples, keys=1)
-    rows, skipped = reference.windows(
-        samples[1], samples[2], samples[3], samples[5], samples[6], length=length, hop=hop, rate=RATE, gap=gap, label=label
-    )
+    how = {"length": length, "hop": hop, "rate": RATE, "gap": gap, "label": label, "fewest": fewest}
+    got, _ = drive(Windows(**how), samples, keys=1)
+    rows, skipped = reference.windows(*samples[1:4], *samples[5:7], **how)
     assert {reason: int(count) for reason, count in got[6]} == skipped
     assert len(got[1]) == len(rows)
     for n, (end, features, labels, learn, owner) in enumerate(rows):

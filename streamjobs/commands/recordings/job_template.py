@@ -252,7 +252,9 @@ def _labels(guessed: "Guess") -> str:
 
 
 def _window_of(starter: "Starter") -> str:
-    lines = "[window]  # as in the population", 'length = "2s"', 'hop = "1s"', f"rate = {starter.rate:g}  # Hz"
+    from streamjobs.commands.recordings.population_template import FEWEST
+
+    lines = "[window]  # as in the population", 'length = "2s"', 'hop = "1s"', f"rate = {starter.rate:g}  # Hz{FEWEST}"
     return "\n".join([*lines, 'statistics = "gravity"  # for a sensor mounted any way round'])
 
 
@@ -286,7 +288,7 @@ def name_of(text: str) -> str:
 
 def _statistics(guessed: "Guess") -> str:
     """The line of [window] for a population; gravity is that of an accelerometer in the first three fields."""
-    from streamjobs.commands.recordings.population_template import convolutions
+    from streamjobs.commands.recordings.population_template import FEWEST, convolutions
 
     fields = guessed.fields or [guessed.x or ""]
     names = [one.rpartition(".")[2] if guessed.narrow is None else one for one in fields[:3]]  # ax, or acc.x
@@ -294,7 +296,7 @@ def _statistics(guessed: "Guess") -> str:
     kind = "rich+gravity" if accelerates else "rich"
     also = "; gravity: the first three are acceleration" if accelerates else ""
     line = f'\nstatistics = "{kind}"  # simple | rich | gravity | rich+gravity{also}'
-    return line + convolutions(guessed) + _mirror(guessed)
+    return FEWEST + line + convolutions(guessed) + _mirror(guessed)
 
 
 def _mirror(guessed: "Guess") -> str:

@@ -28,6 +28,7 @@ WEAK = 0.8  # accuracy of a person that asks for a look
 LEAST_PEOPLE = 3  # who show how far people differ
 OTHERS = 3  # people, of whom a mean is foretold
 NORMAL = 1.6449  # 95 % of a normal distribution are below
+WIDER = 1.25  # than Student's interval, because one person of many is far below the others
 WORTH_IT = 0.01  # of accuracy, that makes more people worth their recordings
 
 
@@ -49,15 +50,16 @@ class Confused(NamedTuple):
     share: float  # of the windows of `truth`
 
 
-def of_others(shares: Array, least: float = 0.0) -> tuple[float, float]:
-    """Between what the mean share of OTHERS other people lies in 9 of 10 cases, if they are drawn as these people were.
+def of_others(shares: Array, least: float = 0.0, others: int = OTHERS) -> tuple[float, float]:
+    """Between what the mean share of so many other people lies in 9 of 10 cases, if they are drawn as these people were.
 
-    Student's interval, its quantile to second order in 1 / degrees of freedom. least: -1 for a gain, which may be a loss.
+    Student's interval, its quantile to second order in 1 / degrees of freedom, and WIDER. least: -1 for a gain, which may
+    be a loss.
     """
     n, z = len(shares), NORMAL
     free = n - 1
     quantile = z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
-    off, mean = quantile * float(np.std(shares, ddof=1)) * np.sqrt(1 / n + 1 / OTHERS), float(np.mean(shares))
+    off, mean = WIDER * quantile * float(np.std(shares, ddof=1)) * np.sqrt(1 / n + 1 / others), float(np.mean(shares))
     return max(least, mean - off), min(1.0, mean + off)
 
 

@@ -146,8 +146,12 @@ def summary(evaluated: Evaluated) -> list[str]:
     if len(every) > 1:
         lines.append(f"People differ: about one new person in {len(every) + 1} is below the worst of these {len(every)}.")
     if len(every) >= findings.LEAST_PEOPLE:
-        low, high = findings.of_others(every)
-        lines[-1] += f" The mean of {findings.OTHERS} other people is probably (9 of 10 times) {low:.1%} to {high:.1%}."
+        ranges = [
+            "{:.1%} to {:.1%}".format(*findings.of_others(shares)) + when
+            for shares, when in ((every, ""), (half, " in the second half"), (fresh, " before a label of the recording"))
+            if np.isfinite(shares).all()
+        ]
+        lines[-1] += f" The mean of {findings.OTHERS} other people is probably (9 of 10 times) {', '.join(ranges)}."
     if (error := calibration(runs, job)) is not None:
         lines.append(f"The score is a probability; it is off by {error:.3f} on average (expected calibration error).")
     linear = next((name for name in ways[1:] if name == "linear, gated"), None)
@@ -162,6 +166,19 @@ def summary(evaluated: Evaluated) -> list[str]:
     lines += evaluated.more
     cold = evaluated.of(COLD) if COLD in ways else None
     return [*lines, findings.advice(every, still, last, evaluated.names, evaluated.curve, len(found), cold)]
+
+
+def compared(before: Evaluated, tested: Evaluated) -> str:
+    """Whether other people are recognised as well as leaving people out told; empty where that told no range."""
+    promised, got = before.of(before.job), tested.of(tested.job)
+    if len(promised) < findings.LEAST_PEOPLE:
+        return ""
+    low, high = findings.of_others(promised, others=len(got))
+    where = "within" if low <= got.mean() <= high else "below" if got.mean() < low else "above"
+    return (
+        f"Leaving people out estimated {promised.mean():.1%}, and for the mean of {len(got)} other people "
+        f"probably {low:.1%} to {high:.1%}. The people of --test are {where} this range, with {got.mean():.1%} right."
+    )
 
 
 def people_rows(evaluated: Evaluated) -> tuple[list[str], list[list[str | float | int]]]:

@@ -22,7 +22,7 @@ FIELDS = ("ax", "ay", "az", "wx", "wy", "wz")
 NUMBERS = "acceleration with gravity x, y, z in m/s^2, then turning rate x, y, z in rad/s"
 G = 9.80665  # m/s^2
 LOOK_AT = 50_000  # rows of a sample
-SAME_RATE = 0.1  # most difference, as a share
+RATES = 0.4, 1.1  # of a sample, as shares of the population's; slower samples are interpolated
 GRAVITY, IN_G, MOST_TURNING = (7.0, 13.0), (0.7, 1.3), 30.0  # usual length of acceleration; its unit g; rad/s
 
 
@@ -71,10 +71,11 @@ def require_fields(of: Starter, fields: Sequence[str]) -> None:
 
 def require_same_kind(of: Starter, fields: Sequence[str], rate: float | None, rows: Iterable[dict[str, Any]]) -> None:
     """Raises ConfigError where a sample's rate or units are not those of the population. rate: Hz, None unknown."""
-    if rate is not None and abs(rate / of.rate - 1.0) > SAME_RATE:
+    least, most = RATES
+    if rate is not None and not least <= rate / of.rate <= most:
         raise ConfigError(
             f"--population {of.name} was learned from {of.rate:g} samples a second; the sample has {rate:g}. Record at "
-            f"{of.rate:g} Hz, or label recordings of five people and run 'streamjobs fit'."
+            f"{least * of.rate:g} to {of.rate:g} Hz, or label recordings of five people and run 'streamjobs fit'."
         )
     paths = [column_path(field) for field in fields]
     found = [[path.find(row) for path in paths] for row in rows]
