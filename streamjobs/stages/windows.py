@@ -276,7 +276,7 @@ def _advance(work, samples, begin, out, grid, making):
                     for j in range(X.shape[1]):
                         out_X[k, i, j] = held_X[key, i, j]
                 if count < full:
-                    interpolate(held_times, held_X, key, count, start, period, out_X, k, nominal)
+                    interpolate(held_times, held_X, key, count, start, period, out_X[k, :nominal])
                     out_count[k] = nominal
                 for j in range(L.shape[1]):
                     out_L[k, j] = mean_of(held_L, key, count, j) if mean else majority(held_L, key, count, j)
@@ -308,10 +308,10 @@ def forget(work, key, count, start):
 
 
 @compiled
-def interpolate(times, X, key, count, start, period, out, k, nominal):
-    """Samples at the declared rate into out[k]: on the line between two of the window's, at its ends the nearest one."""
+def interpolate(times, X, key, count, start, period, out):
+    """Samples at the declared rate into out (n, dim): on the line between two samples, at the ends the nearest one."""
     after = 0  # first of the window's samples that is not before the one to make
-    for i in range(nominal):
+    for i in range(len(out)):
         time = start + i * period
         while after < count and times[key, after] < time:
             after += 1
@@ -319,7 +319,7 @@ def interpolate(times, X, key, count, start, period, out, k, nominal):
         apart = times[key, other] - times[key, one]
         share = (time - times[key, one]) / apart if apart > 0 else 0.0
         for j in range(X.shape[2]):
-            out[k, i, j] = X[key, one, j] + share * (X[key, other, j] - X[key, one, j])
+            out[i, j] = X[key, one, j] + share * (X[key, other, j] - X[key, one, j])
 
 
 @compiled

@@ -97,7 +97,7 @@ def pauses_apart(pauses: Mapping[Any, float | None], second: float, apart: float
     (fast, quick), (slow, lazy) = known[0], known[-1]
     return (
         f"{APART}: {quick!r} a sample every {fast:.3g} s, {lazy!r} every {slow:.3g} s; a [window] has "
-        "one rate, and keys with less of it than [window] fewest get no windows"
+        "one rate, and needs the share [window] fewest of its samples from each key"
     )
 
 
