@@ -17,6 +17,7 @@ from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Stage, State
 from streamjobs.errors import SnapshotError
 
+UNDESCRIBED = {"undescribed": True}  # metadata of a setting that may change while stored states stay
 MOST_COUNTED = 1 << 62  # rows a key may have had: a count may not come near where it wraps around
 
 
@@ -130,7 +131,7 @@ def describe(stage: Stage) -> str:
     shown = []
     for field in dataclasses.fields(stage):
         value = getattr(stage, field.name)
-        if value != field.default:
+        if value != field.default and not UNDESCRIBED.items() <= field.metadata.items():
             shown.append(f"{field.name}={_shown(value)}")
     return f"{stage.persisted_name}({', '.join(shown)})"
 

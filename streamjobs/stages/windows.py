@@ -19,7 +19,7 @@ A row's label is the majority of its labelled samples (the lowest code at ties),
 import math
 from collections import namedtuple
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -30,7 +30,7 @@ from algorithms.common.protocol import LEARN, Array, reject, require, unknown
 from streamjobs.stages import statistics as features_of
 from streamjobs.stages.event_time import END_OF_TIME
 from streamjobs.stages.samples import joined, plain_columns
-from streamjobs.stages.stage import JobStage, Shape, describe
+from streamjobs.stages.stage import UNDESCRIBED, JobStage, Shape
 
 REASONS = ("sparse", "gap", "crowded", "late")
 FULL, MOST = 0.8, 1.5  # samples of a window that need no others between them, and that are kept, to the declared number
@@ -84,7 +84,8 @@ class Windows(JobStage):
     statistics: str = "simple"
     label: str = "majority"  # of class codes, or "mean" of numbers
     convolutions: int = 0  # numbers of random convolutions; above 0 a row has the samples, that they can be made of
-    fewest: float = FULL  # samples of a window that becomes a row, to the declared number
+    # Samples of a window that becomes a row, to the declared number. It may change while states and populations stay.
+    fewest: float = field(default=FULL, metadata=UNDESCRIBED)
 
     def __post_init__(self) -> None:
         require(self, "rate", 0 < self.rate < np.inf, "above 0 Hz")
@@ -98,10 +99,6 @@ class Windows(JobStage):
             known = self.convolutions > 0 and least <= self.nominal <= most
             require(self, "convolutions", known, f"0, or windows of {least} to {most} samples")
         require(self, "label", self.label in ("majority", "mean"), "majority or mean")
-
-    def description(self) -> str:
-        """Without `fewest`, which may change while states and populations stay as they are."""
-        return describe(replace(self, fewest=FULL))
 
     @property
     def nominal(self) -> int:

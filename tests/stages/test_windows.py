@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from algorithms.common.protocol import SettingError
 from streamjobs.stages import statistics
 from streamjobs.stages.order import Order
+from streamjobs.stages.stage import describe
 from streamjobs.stages.windows import Windows
 from tests.core.driving import drive, fresh, same_bits
 from tests.reference import windows as reference
@@ -214,3 +215,7 @@ def test_every_feature_has_a_name():
 def test_a_setting_out_of_range_is_refused_by_name(wrong, setting):
     with pytest.raises(SettingError, match=setting):
         Windows(**{"length": 2.0, "hop": 1.0, "rate": 50.0, **wrong})
+
+
+def test_fewest_may_change_while_states_and_populations_stay():
+    assert describe(Windows(length=2.0, hop=1.0, rate=RATE, fewest=0.4)) == "Windows(length=2.0, hop=1.0, rate=50.0)"

@@ -26,6 +26,7 @@ from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
 from streamjobs.stages.smoothing import Smoothing, Transitions
+from streamjobs.stages.stage import describe
 from streamjobs.stages.statistics import names as statistic_names
 from streamjobs.stages.windows import Windows
 
@@ -371,7 +372,7 @@ def _alarms(alarms: AlarmsSection | None) -> dict[str, Any]:
 def _facts(settings: Settings, windows: Windows | None) -> dict[str, str]:
     source, mirror = settings.source, settings.window.mirror if settings.window else None
     facts = {"x": ",".join(source.learned_columns) or f"{source.dim} numbers"}
-    facts["windows"] = windows.description() if windows else "none"
+    facts["windows"] = describe(windows) if windows else "none"
     if settings.learner.input:
         facts["input"] = "rows and features"
     if settings.population is not None and settings.population.directions is not None:
