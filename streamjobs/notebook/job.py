@@ -237,6 +237,9 @@ def _to_warn(figures: Figures, summary: dict[str, Any]) -> Iterator[str]:
         yield nothing
     else:
         yield from figures.cautions(summary)
+        if figures.errors and not figures.tally.mostly_dead:
+            dead = figures.tally.dead_lettered.total()
+            yield f"{dead:,} of {summary['records']:,} records became dead letters. The first: {figures.errors[0]}"
         if "alarms" in summary and summary["alarms"]["keys_warming_up"]:
             yield f"{cannot_alarm_yet(summary)}."
 

@@ -204,6 +204,13 @@ def test_nothing_learned_is_a_warning_that_names_the_reason(tmp_path: Path) -> N
     assert set(replayed.dead_letters["reason"]) == {"bad_time"}
 
 
+def test_a_few_dead_letters_are_a_warning_with_their_number(tmp_path: Path) -> None:
+    made = table(n=60)
+    made[7] |= {"person": None}
+    with pytest.warns(ReplayWarning, match="1 of 60 records became dead letters. The first: .* expected a key, got none"):
+        Job(job_file(tmp_path)).replay(made, key="person")
+
+
 def test_a_table_without_rows_is_a_warning(tmp_path: Path) -> None:
     with pytest.warns(ReplayWarning, match="the table has no rows"):
         Job(job_file(tmp_path)).replay(pandas.DataFrame(table(n=3)).iloc[:0], key="person")
