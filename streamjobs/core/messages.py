@@ -106,6 +106,13 @@ class Failure(NamedTuple):
     place: str  # file and line
 
 
+BACK = {  # what cannot be done with a state; what to do, before the key's dead letters are sent back
+    "read": "'streamjobs state reset JOB KEY' or 'streamjobs state restore JOB KEY' brings back the key",
+    "written": "correct the learner that left it ('streamjobs check-learner'), and start the workers again: the key "
+    "continues with its last stored state",
+}
+
+
 class SetAside(NamedTuple):
     """A key that was set aside; see `core.live.aside`."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from streamjobs.core.messages import Report, SetAside
+from streamjobs.core.messages import BACK, Report, SetAside
 from streamjobs.core.unlearned import Taken
 from streamjobs.kafka.topic_id import settings_of
 
@@ -181,7 +181,7 @@ class Notices:
                 state=f"cannot be {one.what}",
                 reason=one.why,
                 records="become dead letters with reason 'state', which name the key",
-                command="streamjobs state verify JOB; then state reset JOB KEY, or state restore JOB KEY",
+                action=f"{BACK[one.what]}; see StreamjobsKeysSetAside in deploy/runbook.md",
             )
 
     def _due(self, kind: str, records: int) -> int:

@@ -67,6 +67,10 @@ def test_keys_that_are_set_aside_are_errors_in_the_log_ten_a_minute_without_thei
     assert [line["key_hash"] for line in lines] == [one.key_hash for one in [*keys[:MOST_LINES], keys[13]]]
     assert {line["event"] for line in lines} == {"key set aside"} and lines[0]["log_level"] == "error"
     assert lines[0]["partition"] == 2 and lines[0]["state"] == "cannot be read"
+    assert "state reset JOB KEY" in lines[0]["action"]
+    with structlog.testing.capture_logs() as lines:
+        Notices(2, lambda: now[0]).take(Report(set_aside=[SetAside("0", "written", "expected finite numbers, got [nan].")]))
+    assert "correct the learner" in lines[0]["action"] and "reset" not in lines[0]["action"]  # there may be none to reset
 
 
 def test_records_that_take_long_are_a_warning_at_most_once_a_minute() -> None:

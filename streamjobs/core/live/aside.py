@@ -9,12 +9,12 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from streamjobs.core.live.log import Log
-from streamjobs.core.messages import ASIDE, Advanced, Record, Report, SetAside, add_letter
+from streamjobs.core.messages import ASIDE, BACK, Advanced, Record, Report, SetAside, add_letter
 from streamjobs.core.state.snapshot import Offsets
 from streamjobs.errors import RecordError
 
 MOST = 10_000  # keys that are remembered; the state of any other key is read again with its next record
-READ, WRITTEN = "read", "written"
+READ, WRITTEN = BACK
 SHOWN = 100  # characters of a key in a message
 
 
@@ -115,8 +115,7 @@ def _error(record: Record, verdict: Verdict) -> RecordError:
     return RecordError(
         ASIDE,
         f"topic {record.topic}[{record.partition}] offset {record.offset}: expected a state of key {key} that can be "
-        f"{verdict.what}, got a state that cannot ({verdict.why.rstrip('.')}); 'streamjobs state reset JOB KEY' or "
-        "'streamjobs state restore JOB KEY' brings back the key, then 'streamjobs dlq redrive JOB --reason state' its "
-        "records.",
+        f"{verdict.what}, got a state that cannot ({verdict.why.rstrip('.')}); {BACK[verdict.what]}. Then 'streamjobs dlq "
+        "redrive JOB --reason state' sends its records again.",
         ASIDE,
     )
