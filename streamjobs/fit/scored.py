@@ -3,7 +3,8 @@
 A recording of a key is a part with one label and without a long pause, as in `fit` without a column of recordings. An alarm
 in its first WITHIN seconds, or in as many before it that have no label, is a true change where the label before was another
 one. Neither true nor false is an alarm in the first WITHIN seconds of any other recording, because something else did begin
-there, and where labels are missing between recordings. All others are false.
+there, and where labels are missing between recordings. All others are false. A change after more than APART seconds
+without a label does not count, because its time is not known.
 """
 
 import itertools
@@ -27,6 +28,7 @@ from streamjobs.recordings.places import natural
 from streamjobs.replay.scoring import Row, controls, with_late
 
 WITHIN = 10.0  # seconds
+APART = 60.0  # seconds
 JOB = "this job"
 
 
@@ -37,6 +39,7 @@ class Alarmed(NamedTuple):
     found: int  # of these, with an alarm within WITHIN seconds
     false: int
     hours: float  # with labels
+    unknown: int  # changes at a time that is not known
 
 
 class Scores:
@@ -119,13 +122,15 @@ class Scores:
 
     def alarmed(self) -> Alarmed:
         """Of all keys with labels."""
-        changes = found = false = 0
+        changes = found = false = unknown = 0
         hours = 0.0
         for key, rows in self.rows.items():
             at, begins = sorted(self.alarms.get(key, [])), np.flatnonzero(self._begins(rows)).tolist()
             hours += len(rows) * self.hop / 3600.0
             for row in begins[1:]:
-                if rows[row].label != rows[row - 1].label:
+                if rows[row].label != rows[row - 1].label and rows[row].time - rows[row - 1].time > APART:
+                    unknown += 1
+                elif rows[row].label != rows[row - 1].label:
                     since = max(rows[row - 1].time, rows[row].time - WITHIN)  # what comes between has no label
                     first = bisect_right(at, since)
                     changes += 1
@@ -133,7 +138,7 @@ class Scores:
             parts = itertools.pairwise([*begins, len(rows)])
             known = [(rows[first].time + WITHIN, rows[last - 1].time) for first, last in parts]
             false += sum(any(since < alarm <= until for since, until in known) for alarm in at)
-        return Alarmed(changes, found, false, hours)
+        return Alarmed(changes, found, false, hours, unknown)
 
     def _sentences(self) -> list[str]:
         lines = []
@@ -152,8 +157,9 @@ class Scores:
             )
         if self.alarms:
             one = self.alarmed()
+            also = f" ({one.unknown} more after {APART:g} s without a label are not counted)" if one.unknown else ""
             lines.append(
-                f"Alarms: {one.found} of {one.changes} changes of the label within {WITHIN:g} s; {one.false} false, "
+                f"Alarms: {one.found} of {one.changes} changes of the label within {WITHIN:g} s{also}; {one.false} false, "
                 f"{one.false / max(one.hours, 1e-9):.1f} an hour of a key."
             )
         return lines

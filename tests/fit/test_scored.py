@@ -74,6 +74,18 @@ def test_alarms_where_labels_are_missing_are_not_false():
     assert scores.alarmed()[:3] == (1, 1, 2), "true: at 50 s, false: at 25 and 90 s"
 
 
+def test_changes_after_a_long_time_without_labels_are_not_counted():
+    """Rows with a label in a hundred: the change may be anywhere between two of them."""
+    scores = Scores(0.0)
+    _take(scores, "a", ("s" + "." * 99 + "w" + "." * 99) * 3 + "s" * 30 + "w" * 30, "s" * 660, alarms=(150.0, 631.0))
+    said = " ".join(scores.evaluated().more)
+    assert scores.alarmed()[:3] == (1, 1, 0) and scores.alarmed().unknown == 6
+    assert (
+        "Alarms: 1 of 1 changes of the label within 10 s (6 more after 60 s without a label are not counted); 0 false"
+        in said
+    )
+
+
 def test_the_command_reports_what_the_rows_say_and_writes_the_page(tmp_path, capsys):
     recordings, path = as_csv(tmp_path / "in.csv", list(rows())), job_file(tmp_path)
     assert command("fit", path, "--input", recordings, "--no-report") == 0
