@@ -289,7 +289,8 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
     if "sample" in result:
         sample = result["sample"]
         say(
-            f"  sample     {many(sample['records'], 'record')} of {many(sample['keys'], 'key')}: "
+            f"  sample     {'the first ' * (sample['records'] == SAMPLED)}{many(sample['records'], 'record')} "
+            f"of {many(sample['keys'], 'key')}: "
             f"{many(sample['samples'], 'sample')}, "
             f"{sample['labelled']:,} labelled, {many(sum(sample['dead_letters'].values()), 'dead letter')}"
         )
@@ -311,7 +312,8 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
 
             needed = in_words(sample["rows_to_alarm"], sample["days_to_alarm"])
             have = f"{sample['rows'] / sample['keys']:,.0f} on average here"
-            fewer = f"{sample['keys_warming_up']:,} of {many(sample['keys'], 'key')} of the sample have fewer"
+            have_fewer = "has fewer" if sample["keys"] == 1 else "have fewer"
+            fewer = f"{sample['keys_warming_up']:,} of {many(sample['keys'], 'key')} of the sample {have_fewer}"
             say(f"             a key can alarm after {needed} at least, and has {have}; {fewer}")
     if "online" in result:
         say(f"  online     {result['online']}")

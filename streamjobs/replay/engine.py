@@ -8,8 +8,10 @@ from typing import Any
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.live.aside import WRITTEN
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.live_stats import together
+from streamjobs.core.live.writable import unwritable
 from streamjobs.core.messages import LateLabel, Output, Record, Report
 from streamjobs.core.unlearned import Taken
 from streamjobs.errors import NothingLearned
@@ -100,6 +102,13 @@ class Replay:
         if self.pooled or self.job.settings.source.key is not None:
             return []
         return sorted({key.decode("utf-8", "backslashreplace") for key in self.met} - set(self.last))
+
+    def unwritable(self) -> dict[str, str]:
+        """Changed keys in memory with states that a worker could not write, and why; those before them were set aside."""
+        lives = [] if self.pooled else list(self.partitions.values())
+        found = {live.text_of[slot]: why for live in lives for slot, why in unwritable(live, sorted(live.dirty)).items()}
+        aside = ((key.decode(errors="backslashreplace"), one) for live in lives for key, one in live.aside.verdicts.items())
+        return {key: one.why for key, one in aside if one.what == WRITTEN} | found
 
     @property
     def hours(self) -> float:

@@ -107,6 +107,12 @@ class Figures:
         if tally.rows and (without := self.run.without_rows):
             named = printable(listed(without, MOST_NAMED))
             yield f"{len(without):,} of {many(len(self.run.met), 'key')} gave no row: {named}."
+        if wrong := self.run.unwritable():
+            named = printable(listed(list(wrong), MOST_NAMED))
+            yield (
+                f"a worker sets {len(wrong):,} of {many(len(self.run.met), 'key')} aside, because states cannot be written: "
+                f"{named} ({next(iter(wrong.values())).rstrip('.')}). Correct the learner."
+            )
         if tally.rows:
             yield from (one.sentence for one in tally.much_skipped())
         if tally.keys == tally.samples >= KEYS_OF_ONE and tally.rows:

@@ -4,12 +4,16 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from confluent_kafka import Producer
 
 from streamjobs.demo.mock import PARTITIONS, MockBroker
 from streamjobs.job_files import job_of
 from streamjobs.kafka.topics import changelog
+from streamjobs.recordings.files import records_of
+from streamjobs.replay.engine import Replay
+from streamjobs.replay.summary import Figures
 from tests.commands.jobs import JOB, SESSION, as_csv, command, job_file, jsonl, rows
 
 WITHIN = 150  # seconds; a cold compile cache on a busy machine included
@@ -33,6 +37,23 @@ def test_keys_without_a_row_are_named(tmp_path, capsys):
     short = [{**row, "person": "short"} for row in rows(300)][:3]
     assert replay(job_file(tmp_path), as_csv(tmp_path / "a.csv", [*rows(300), *short])) == 0
     assert "warning: 1 of 4 keys gave no row: short." in capsys.readouterr().err
+
+
+def test_keys_that_a_worker_would_set_aside_are_named(tmp_path):
+    job = job_of(job_file(tmp_path))
+    run = Replay(job)
+    figures = Figures(run)
+    records = records_of(as_csv(tmp_path / "a.csv", [*rows(300)]), job.settings.source, "person")
+    run.run(records, figures.take, lambda tally: None)
+    assert not any("aside" in sentence for sentence in figures.cautions(figures.summary()))
+    (live,) = run.partitions.values()
+    live.work["order"]["newest"][0] = np.nan  # as a learner of one's own may leave it
+    (sentence,) = [one for one in figures.cautions(figures.summary()) if "aside" in one]
+    key = live.text_of[0]
+    assert sentence.startswith(f"a worker sets 1 of {len(run.met)} keys aside, because states cannot be written: {key} (")
+    assert "order.newest" in sentence
+    list(run.snapshots())
+    assert run.unwritable().keys() == {key}
 
 
 def test_where_every_record_is_a_dead_letter_a_replay_fails_with_the_first_reason(tmp_path, capsys):
