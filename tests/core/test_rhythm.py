@@ -193,13 +193,65 @@ def test_weekends_are_compared_with_weekends_and_a_rise_at_work_is_found() -> No
     assert min(one["start"] for one in alarms) >= MONDAY + PAUSE * tuesday
 
 
-def test_the_days_after_a_holiday_are_normal() -> None:
+def with_holiday(until: int = OF_DAY) -> tuple[Array, slice]:
+    """Weeks with a Wednesday that is a Saturday up to this row of the day."""
     power, wednesday = rests(35), slice(30 * OF_DAY, 31 * OF_DAY)
-    power[wednesday] = rests(35)[5 * OF_DAY : 6 * OF_DAY]
-    z, _, _ = deviations(power, "wwwwwss")
-    at_work = z[wednesday.start + 90 : wednesday.start + 200]
-    assert at_work.max() < -5.0
+    power[wednesday.start : wednesday.start + until] = rests(35)[5 * OF_DAY : 5 * OF_DAY + until]
+    return power, wednesday
+
+
+def test_a_holiday_is_compared_with_days_of_rest_after_one_alarm() -> None:
+    power, wednesday = with_holiday()
+    z, centre, unit = deviations(power, "wwwwwss")
+    at_seven = wednesday.start + 84
+    assert z[at_seven] < -20.0, "the machine did not start"
+    assert np.abs(z[at_seven + 1 : wednesday.stop]).max() < 10.0
+    assert centre[at_seven + 1 : wednesday.stop].max() < 0.5
     assert np.abs(z[wednesday.stop :]).max() < 10.0
+    assert unit[wednesday.stop + 90 : wednesday.stop + 200].max() < 0.6, "a day of work is not wider after it"
+    (alarm,) = raised(power, week="wwwwwss")
+    assert (alarm["watch"], alarm["start"]) == ("rows", MONDAY + PAUSE * at_seven)
+    assert alarm["columns"][0]["before"] == pytest.approx(8.0, abs=0.5)
+
+
+def test_a_machine_that_stops_at_noon_is_compared_with_work() -> None:
+    power, wednesday = rests(35), slice(30 * OF_DAY, 31 * OF_DAY)
+    stopped = slice(wednesday.start + 144, wednesday.start + 204)
+    power[stopped] = 0.4
+    z, centre, _ = deviations(power, "wwwwwss")
+    assert z[stopped].max() < -5.0
+    assert centre[stopped].min() > 7.5
+    assert {one["watch"] for one in raised(power, week="wwwwwss")} >= {"rows", "columns"}
+
+
+def test_a_day_that_begins_late_returns_to_its_kind_without_another_alarm() -> None:
+    power, wednesday = with_holiday(108)  # works from nine
+    z, centre, _ = deviations(power, "wwwwwss")
+    assert z[wednesday.start + 84] < -20.0
+    assert np.abs(z[wednesday.start + 85 : wednesday.stop]).max() < 10.0
+    assert centre[wednesday.start + 108 : wednesday.start + 200].min() > 7.5
+
+
+def test_parts_of_a_holiday_end_and_go_on_after_a_restart() -> None:
+    power, _ = with_holiday(108)
+    stage, n = Rhythm(week="wwwwwss"), len(power)
+    state, found = stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0), []
+    times = MONDAY + PAUSE * np.arange(float(n))
+    for at in range(0, n, 43):
+        work, part = stage.holding(state), slice(at, at + 43)
+        slots = np.zeros(len(times[part]), np.int64)
+        found.append(stage.advance(work, slots, times[part], power[part, None], np.ones(len(slots), np.bool_))[:, :, 0])
+        assert all(one.good.all() for one in stage.demands(work, np.zeros(1, np.int64)))
+        state = stage.save(work, 0, state)
+    assert np.array_equal(np.hstack(found), deviations(power, "wwwwwss"), equal_nan=True)
+
+
+def test_a_state_with_a_kind_of_day_that_the_job_lacks_is_refused() -> None:
+    for week, kind, valid in (("wwwwwss", 2, True), ("wwwwwss", 3, False), ("", 1, True), ("", 2, False)):
+        stage = Rhythm(week=week)
+        fresh = stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0)
+        work = stage.holding(fresh._replace(part=1000.0 + kind / 8))
+        assert all(one.good.all() for one in stage.demands(work, np.zeros(1, np.int64))) == valid
 
 
 @pytest.mark.parametrize(("zone", "farthest"), [("Asia/Tokyo", 15), (None, 50)])

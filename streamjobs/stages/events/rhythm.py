@@ -5,7 +5,10 @@ the mean over these days, of this part and the two next to it, of sqrt(variance 
 A median, because a fault of one day would else be missed at the same time on the next days, when the stream is normal again.
 A day that is off by FAR units as a whole, in every part to one side, is a new level, to which the days before move.
 A part says nothing before its third day. Days are those of UTC, moved by the summer time of `zone`.
-With `week` a day is compared with the latest DAYS days of its kind, such as Sundays. Days are then those of `zone`.
+With `week` a day is compared with the latest DAYS days of its kind, such as Sundays. Days are then those of `zone`. A day
+that resembles another kind from its first rows on, such as a holiday, goes on as a day of that kind: z^2, cut at
+MOST_EVIDENCE, summed over its parts and the present row, is smaller there by ENOUGH. The row with which it changes keeps its
+z, because the machine may have failed to start. The day returns to its own kind by the present row alone.
 State: 8 BINS DAYS + 40 bytes a column, 8 BINS bytes a key; with kinds of days, 8 BINS DAYS and 8 BINS for each of them.
 """
 
@@ -28,6 +31,9 @@ DAY, BINS, DAYS, KNOWN = 86_400.0, 96, 5, 2  # seconds; parts of a day; days tha
 FAR = 2.0  # units by which a whole day is off, for the days before to move to its level
 LEAST_UNIT = 0.05  # of the column's mean unit, where a part of the day hardly varies
 MOST, FARTHEST = 50.0, 1e30  # largest |z| and |x|
+UNUSUAL = 2.0  # |z| from which other kinds of days are tried
+APART = 0.25  # of the largest distance of two kinds of days, by which they differ at least in a part that counts
+MOST_EVIDENCE, ENOUGH = 100.0, 25.0
 
 
 class RhythmState(NamedTuple):
@@ -37,7 +43,7 @@ class RhythmState(NamedTuple):
     level: Array  # (width,) of the first row
     usual: Array  # (width, 2) c and s of the present part of the day; s is 0 where they are not known
     sums: Array  # (width, 2) mean of its rows, and sum of their squared deviations
-    part: float  # its number since 1970; -inf: none yet
+    part: float  # its number since 1970; -inf: none yet; and (1 + kind) / 8, if the day goes on as one of another kind
     rows: int  # that it had
 
 
@@ -80,7 +86,9 @@ class Rhythm(JobStage):
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
         days, part = work["days"][slots], work["part"][slots]
         yield Demand("days", "counts from 0", every(days >= 0))
-        yield Demand("part", "a number, or -inf", np.asarray(np.isfinite(part) | np.isneginf(part)))
+        kinds = 8 * np.where(np.isfinite(part), part - np.floor(part), 0)
+        known = (kinds == np.floor(kinds)) & (kinds <= days.shape[1] // BINS)
+        yield Demand("part", "a number with a kind of day, or -inf", (np.isfinite(part) | np.isneginf(part)) & known)
 
     def advance(self, work: Any, slots: Array, times: Array, X: Array, learn: Array) -> Array:
         """(3, n, width): z, c and s of rows X (n, width) at times (n,); NaN where they are not known, s is 0 before any is.
@@ -112,14 +120,17 @@ def _forward(part: float, zone: tzinfo, whole: bool) -> float:
 @compiled
 def _loop(work, slots, times, X, learn, kinds, found):
     all_means, all_spreads, all_days, all_level, all_usual, all_sums, parts, rows, _ = work
+    several, others = kinds.max() > 0, np.empty((X.shape[1], 2))
     for n in range(len(X)):
         key, x = slots[n], X[n]
         if missing(x):
             continue
         means, spreads, days, level = all_means[key], all_spreads[key], all_days[key], all_level[key]
         usual, sums, part = all_usual[key], all_sums[key], np.floor(times[n] * (BINS / DAY))
-        if part != parts[key] and learn[n]:
-            if parts[key] == -np.inf:
+        before = np.floor(parts[key])
+        if part != before and learn[n]:
+            as_other = 0.0
+            if before == -np.inf:
                 for i in range(x.size):
                     level[i] = _near(x[i])
             else:
@@ -127,17 +138,25 @@ def _loop(work, slots, times, X, learn, kinds, found):
                 _end(means, spreads, days, sums, rows[key], at)
                 for i in range(x.size):
                     _move(means[i], spreads[i], days, at)
-            _begin(means, spreads, days, _place(part, kinds), usual)
-            parts[key], rows[key] = part, 0
-        if days[_place(part, kinds)] >= KNOWN and part == parts[key]:
-            for i in range(x.size):
-                centre = level[i] + usual[i, 0]
-                unit = max(usual[i, 1], NO_SPREAD, NO_SPREAD_RELATIVE * abs(centre))
-                found[0, n, i] = min(max((_near(x[i]) - centre) / unit, -MOST), MOST)
-                found[1, n, i], found[2, n, i] = centre, unit
+                if part // BINS == before // BINS:
+                    as_other = parts[key] - before
+            before, parts[key], rows[key] = part, part + as_other, 0
+            _begin(means, spreads, days, _place(parts[key], kinds), usual)
+        at, farthest = _place(parts[key] if part == before else part, kinds), 0.0
+        if days[at] >= KNOWN and part == before:
+            farthest = _compare(x, level, usual, found[:, n])
         elif days.max() <= KNOWN:
             found[2, n] = 0.0
         if learn[n]:
+            kind = -1
+            if several and farthest > UNUSUAL:
+                kind = _other_kind((means, spreads, days, level, usual), x, found[0, n], part, at, kinds, others)
+            if kind >= 0:
+                usual[:] = others
+                parts[key] = part + (1 + kind) / 8
+                if kind == _place(part, kinds) // BINS:
+                    parts[key] = part
+                    _compare(x, level, usual, found[:, n])
             rows[key] += 1
             for i in range(x.size):
                 gap = _near(x[i]) - level[i] - sums[i, 0]
@@ -151,7 +170,81 @@ def _loop(work, slots, times, X, learn, kinds, found):
 @compiled
 def _place(part, kinds):
     """Of a part since 1970, which began with a Thursday: its kind of day, and the part of the day."""
-    return kinds[int((part // BINS + 3) % 7)] * BINS + int(part % BINS)
+    whole = np.floor(part)
+    kind = kinds[int((whole // BINS + 3) % 7)] if part == whole else int(8 * (part - whole)) - 1
+    return kind * BINS + int(whole % BINS)
+
+
+@compiled
+def _compare(x, level, usual, found):
+    """z, c and s of a row; gives the largest |z|."""
+    farthest = 0.0
+    for i in range(x.size):
+        centre = level[i] + usual[i, 0]
+        unit = max(usual[i, 1], NO_SPREAD, NO_SPREAD_RELATIVE * abs(centre))
+        found[0, i] = min(max((_near(x[i]) - centre) / unit, -MOST), MOST)
+        found[1, i], found[2, i] = centre, unit
+        farthest = max(farthest, abs(found[0, i]))
+    return farthest
+
+
+@compiled
+def _other_kind(own_state, x, z, part, at, kinds, others):
+    """The kind of day that this one resembles rather than that of `at`, or -1; its c and s of this part are in others."""
+    means, spreads, days, level, usual = own_state
+    own, first, width = _place(part, kinds), at // BINS * BINS, x.size
+    ours, theirs, least = np.empty((width, 2)), np.empty((width, 2)), np.empty(width)
+    for kind in range(len(days) // BINS):
+        shift = kind * BINS - first
+        if shift == 0 or days[at + shift] < KNOWN:
+            continue
+        nearer = False
+        for i in range(width):
+            value = _near(x[i]) - level[i]
+            gap = abs(value - _centre(means, days, i, at + shift))
+            nearer |= abs(z[i]) > UNUSUAL and gap < abs(value - usual[i, 0])
+        if not nearer:
+            continue
+        _begin(means, spreads, days, at + shift, others)
+        evidence = 0.0
+        for i in range(width):
+            evidence += _evidence(_near(x[i]) - level[i], usual[i], others[i], 0.0)
+        if not evidence > 0.0:
+            continue
+        for i in range(width):
+            least[i] = 0.0
+            for b in range(first, first + BINS):
+                if days[b] > 0 and days[b + shift] > 0:
+                    least[i] = max(least[i], APART * abs(_centre(means, days, i, b) - _centre(means, days, i, b + shift)))
+        evidence = 0.0
+        for i in range(width):
+            evidence += _evidence(_near(x[i]) - level[i], usual[i], others[i], least[i])
+        if kind != own // BINS:  # also the parts of the day so far
+            for b in range(own // BINS * BINS, own):
+                there = kind * BINS + b % BINS
+                if days[b] < KNOWN or days[there] < KNOWN:
+                    continue
+                _begin(means, spreads, days, b, ours)
+                _begin(means, spreads, days, there, theirs)
+                for i in range(width):
+                    evidence += _evidence(means[i, b, (days[b] - 1) % DAYS], ours[i], theirs[i], least[i])
+        if evidence >= ENOUGH:
+            return kind
+    return -1
+
+
+@compiled
+def _centre(means, days, i, at):
+    return _median(means[i, at, : min(days[at], DAYS)])
+
+
+@compiled
+def _evidence(value, usual, other, least):
+    """By how much z^2 is smaller for the other kind of days, if kinds differ in this part of the day."""
+    if not abs(usual[0] - other[0]) > max(usual[1] + other[1], least):
+        return 0.0
+    z, z_of_other = (value - usual[0]) / max(usual[1], NO_SPREAD), (value - other[0]) / max(other[1], NO_SPREAD)
+    return min(z * z, MOST_EVIDENCE) - min(z_of_other * z_of_other, MOST_EVIDENCE)
 
 
 @compiled
