@@ -93,9 +93,6 @@ class AutoBandwidth(Around):
     (0.36, 20)
     """
 
-    name: ClassVar[str] = "auto_bandwidth"
-    persisted_name: ClassVar[str] = "AutoBandwidth"
-
     learner: Learner  # one with a gaussian or laplacian kernel without a bandwidth
     rows: int = ROWS  # of a key, from which the width is chosen
 

@@ -80,8 +80,6 @@ class Chain(Around):
     ([[0.0, 0.0], [0.0, 0.0], [0.0, -0.6], [-1.22, -0.93]], (4, 1))
     """
 
-    name: ClassVar[str] = "chain"
-    persisted_name: ClassVar[str] = "Chain"
     first: ClassVar[str] = "extractor"
     last: ClassVar[str] = "head"
 

@@ -71,8 +71,6 @@ class OneVsRest(Composite, Learner):
     ((3, 3), array([0, 1, 0]))
     """
 
-    name: ClassVar[str] = "one_vs_rest"
-    persisted_name: ClassVar[str] = "OneVsRest"
     kind: ClassVar[str] = "classification"
 
     learner: Learner  # binary, one that classifies

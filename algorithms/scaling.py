@@ -8,7 +8,7 @@ constant column - scales to 0; spread below 10^-10 of the column's mean is round
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -32,9 +32,6 @@ class Scaling(Learner):
     >>> out.features.ravel(), state.mean.round(3)
     (array([0., 0., 2.]), array([2.667]))
     """
-
-    name: ClassVar[str] = "scaling"
-    persisted_name: ClassVar[str] = "Scaling"
 
     method: Literal["standard", "none"] = "standard"  # none: only clip and unit_norm
     unit_norm: bool = False  # bring every scaled x to length 1; a zero stays zero

@@ -64,8 +64,6 @@ class Exkrls(Learner):
     (array([0., 1., 0.]), array([0.667, 0.667, 1.   ]))
     """
 
-    name: ClassVar[str] = "exkrls"
-    persisted_name: ClassVar[str] = "Exkrls"
     kind: ClassVar[str] = "regression"
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"), ("Q",))
     triangles: ClassVar[Mapping[str, str]] = {"Q": "dictionary"}

@@ -10,7 +10,7 @@ which is the same function. Without a budget (0) nothing leaves and the state gr
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from algorithms.adaptive.expansion import KernelFilter, klms_loop
 from algorithms.common.kernels import Kernel
@@ -26,9 +26,6 @@ class Klms(KernelFilter):
     >>> out.prediction.ravel(), state.weights.ravel()
     (array([0., 1., 0.]), array([1. , 0.5, 1. ]))
     """
-
-    name: ClassVar[str] = "klms"
-    persisted_name: ClassVar[str] = "Klms"
 
     kernel: Kernel = field(default_factory=Kernel)
     step_size: Annotated[float, "above 0"] = 0.2  # share of the error that a step closes at x itself, where kappa(x, x) = 1

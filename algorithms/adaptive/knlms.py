@@ -34,8 +34,6 @@ class Knlms(KernelFilter):
     (array([1, 0, 1], dtype=int8), array([1.505, 1.   ]))
     """
 
-    name: ClassVar[str] = "knlms"
-    persisted_name: ClassVar[str] = "Knlms"
     binary_targets: ClassVar[bool] = True  # with loss = "hinge", several targets are binary problems on one dictionary
 
     kernel: Kernel = field(default_factory=Kernel)

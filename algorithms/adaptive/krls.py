@@ -56,8 +56,6 @@ class Krls(Learner):
     (array([1., 1., 0.]), array([3., 5.]))
     """
 
-    name: ClassVar[str] = "krls"
-    persisted_name: ClassVar[str] = "Krls"
     kind: ClassVar[str] = "regression"
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"), ("P",))
     triangles: ClassVar[Mapping[str, str]] = {"P": "dictionary"}

@@ -9,7 +9,7 @@ Without a budget (0) nothing leaves: inputs that keep moving on grow the state, 
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from algorithms.adaptive.expansion import KernelFilter, klms_loop
 from algorithms.common.kernels import Kernel
@@ -26,9 +26,6 @@ class Qklms(KernelFilter):
     >>> out.prediction.ravel().round(3), state.weights.ravel().round(3)
     (array([0., 0., 1.]), array([1.5, 1. ]))
     """
-
-    name: ClassVar[str] = "qklms"
-    persisted_name: ClassVar[str] = "Qklms"
 
     kernel: Kernel = field(default_factory=Kernel)
     step_size: Annotated[float, "above 0"] = 0.2  # share of the error that a step closes at x itself, where kappa(x, x) = 1

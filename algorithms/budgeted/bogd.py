@@ -13,7 +13,7 @@ paper.
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from algorithms.budgeted.family import ANY, Rule, SeededState, SupportLearner, gradient_loop, state_arrays
 from algorithms.common.kernels import Kernel
@@ -30,9 +30,6 @@ class Bogd(SupportLearner):
     >>> out.evicted, abs(state.weights.ravel())  # what stays makes up for what left
     (array([0, 0, 1], dtype=int8), array([1. , 0.5]))
     """
-
-    name: ClassVar[str] = "bogd"
-    persisted_name: ClassVar[str] = "Bogd"
 
     kernel: Kernel = field(default_factory=Kernel)
     step_size: float = 0.2  # above 0

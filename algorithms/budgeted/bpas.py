@@ -10,7 +10,7 @@ which is the best weight. Ties: the oldest. Of several targets the costs are add
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -31,9 +31,6 @@ class Bpas(SupportLearner):
     >>> state.support.ravel(), state.weights.ravel().round(3)  # 0.5 takes over from 0.0, with its share of the weight
     (array([5. , 0.5]), array([-1.,  1.]))
     """
-
-    name: ClassVar[str] = "bpas"
-    persisted_name: ClassVar[str] = "Bpas"
 
     kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 or more"] = 100  # most stored samples

@@ -14,7 +14,7 @@ above 1 and makes the weights grow (151-fold once on svmguide3, where both err o
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -45,9 +45,6 @@ class Forgetron(SupportLearner):
     >>> out.evicted, state.support.ravel(), state.weights.ravel().round(3), state.spent.round(3)
     (array([0, 0, 1], dtype=int8), array([5., 9.]), array([-1.,  1.]), array([1.]))
     """
-
-    name: ClassVar[str] = "forgetron"
-    persisted_name: ClassVar[str] = "Forgetron"
 
     kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 or more"] = 100  # most stored samples

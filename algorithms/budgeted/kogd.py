@@ -11,7 +11,7 @@ it.
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from algorithms.budgeted.family import GradientLearner
 from algorithms.common.kernels import Kernel
@@ -26,9 +26,6 @@ class Kogd(GradientLearner):
     >>> out.prediction.ravel(), state.weights.ravel()
     (array([0. , 0.5, 1. ]), array([0.5, 0.5]))
     """
-
-    name: ClassVar[str] = "kogd"
-    persisted_name: ClassVar[str] = "Kogd"
 
     kernel: Kernel = field(default_factory=Kernel)
     step_size: float = 0.2  # above 0

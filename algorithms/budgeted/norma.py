@@ -10,7 +10,7 @@ kappa(x, x) < 2. Without max_terms (0) the state grows with the stream: jobs ref
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from algorithms.budgeted.family import GradientLearner
 from algorithms.common.kernels import Kernel
@@ -25,9 +25,6 @@ class Norma(GradientLearner):
     >>> out.prediction.ravel(), state.weights.ravel()
     (array([0.  , 0.5 , 0.75]), array([0.125, 0.25 , 0.5  ]))
     """
-
-    name: ClassVar[str] = "norma"
-    persisted_name: ClassVar[str] = "Norma"
 
     kernel: Kernel = field(default_factory=Kernel)
     step_size: float = 0.2  # above 0

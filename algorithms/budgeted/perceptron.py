@@ -11,7 +11,7 @@ it.
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from algorithms.budgeted.family import OLDEST, Rule, SupportLearner, gradient_loop
 from algorithms.common.kernels import Kernel
@@ -28,9 +28,6 @@ class Perceptron(SupportLearner):
     >>> out.prediction.ravel().round(3), state.weights.ravel()
     (array([0.   , 0.995, 0.   ]), array([ 1., -1.]))
     """
-
-    name: ClassVar[str] = "perceptron"
-    persisted_name: ClassVar[str] = "Perceptron"
 
     kernel: Kernel = field(default_factory=Kernel)
     max_terms: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse

@@ -12,7 +12,7 @@ hinge loss, steps go by mistakes alone.
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from algorithms.budgeted.projection_learner import ProjectionLearner
 from algorithms.common.kernels import Kernel
@@ -27,9 +27,6 @@ class Projectron(ProjectionLearner):
     >>> state.support.ravel(), state.weights.ravel().round(3)  # 1 - exp(-1/2)
     (array([0.]), array([0.393]))
     """
-
-    name: ClassVar[str] = "projectron"
-    persisted_name: ClassVar[str] = "Projectron"
 
     kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 or more"] = 100  # most stored samples

@@ -12,7 +12,7 @@ k'd* - 2 U sqrt(delta)) >= 0, also while there is room; such a row is never stor
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from algorithms.budgeted.projection_learner import ProjectionLearner
 from algorithms.common.kernels import Kernel
@@ -27,9 +27,6 @@ class ProjectronPp(ProjectionLearner):
     >>> out.prediction.ravel().round(3), state.weights.ravel().round(3)  # the third is right, but too close
     (array([0.   , 0.607, 0.393]), array([1.]))
     """
-
-    name: ClassVar[str] = "projectron_pp"
-    persisted_name: ClassVar[str] = "ProjectronPp"
 
     kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 or more"] = 100  # most stored samples

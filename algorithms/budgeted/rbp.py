@@ -8,7 +8,7 @@ stored; the draw is a function of (seed, seen), so a replay repeats it. `loss` i
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from algorithms.budgeted.family import ANY, Rule, SeededState, SupportLearner, gradient_loop, state_arrays
 from algorithms.common.kernels import Kernel
@@ -25,9 +25,6 @@ class Rbp(SupportLearner):
     >>> out.evicted, state.weights.ravel().size
     (array([0, 0, 1], dtype=int8), 2)
     """
-
-    name: ClassVar[str] = "rbp"
-    persisted_name: ClassVar[str] = "Rbp"
 
     kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 or more"] = 100  # most stored samples

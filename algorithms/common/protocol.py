@@ -248,10 +248,10 @@ class Stage:
 class Learner(Stage, abstract=True):
     """A learner's settings. Subclasses are frozen dataclasses and leaves: nothing inherits from a learner.
 
-    A learner defines `name`, `persisted_name`, `init` and `loop`; `width` where it gives features, `room` of its stored
-    fields, and `dim` and `targets` where its state's first field and `weights` do not show them. The shared check-suite
-    holds the rest. What a family shares may stand in a base class between this one and its learners, which has no settings
-    and is not a learner itself (`abstract=True`).
+    A learner defines `init` and `loop`; `width` where it gives features, `room` of its stored fields, and `dim` and
+    `targets` where its state's first field and `weights` do not show them. The shared check-suite holds the rest. What a
+    family shares may stand in a base class between this one and its learners, which has no settings and is not a learner
+    itself (`abstract=True`).
     """
 
     __slots__ = ()
@@ -262,6 +262,14 @@ class Learner(Stage, abstract=True):
     falls_back: ClassVar[bool] = False  # meant to say the last label while a row has no scores
     foresees: ClassVar[bool] = False  # its features are errors of forecasts of x, in deviations, then the forecasts
     label_taught: ClassVar[bool] = False  # alone, a row without a label changes `seen` and nothing else; `seen` comes last
+
+    def __init_subclass__(cls, abstract: bool = False) -> None:
+        """The names are those of the class, OneVsRest and one_vs_rest; a class that is renamed states the former ones."""
+        if not abstract:
+            words = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in cls.__name__)
+            cls.name = cls.__dict__.get("name", words.removeprefix("_"))
+            cls.persisted_name = cls.__dict__.get("persisted_name", cls.__name__)
+        super().__init_subclass__(abstract)
 
     def __post_init__(self) -> None:
         for setting, expected in out_of_range(self):

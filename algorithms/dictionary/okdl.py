@@ -14,7 +14,7 @@ none did, makes the shortest atom start over: else atoms that the stream has lef
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from algorithms.common.kernels import Kernel
 from algorithms.dictionary.family import DictionaryLearner
@@ -31,9 +31,6 @@ class Okdl(DictionaryLearner):
     (array([[0.99, 0.  ],
            [0.  , 0.99]]), array([0.005, 0.01 ]), (4, 2))
     """
-
-    name: ClassVar[str] = "okdl"
-    persisted_name: ClassVar[str] = "Okdl"
 
     kernel: Kernel = field(default_factory=Kernel)
     atoms: Annotated[int, "1 or more"] = 20  # 1 to budget

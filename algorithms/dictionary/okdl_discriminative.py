@@ -30,8 +30,6 @@ class OkdlDiscriminative(DictionaryLearner):
            [-0.99]])
     """
 
-    name: ClassVar[str] = "okdl_discriminative"
-    persisted_name: ClassVar[str] = "OkdlDiscriminative"
     kind: ClassVar[str] = "classification"
 
     kernel: Kernel = field(default_factory=Kernel)

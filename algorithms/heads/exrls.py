@@ -11,7 +11,7 @@ trace of P would exceed 10^4 times that of its start; a turning basis takes P to
 """
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from algorithms.heads.covariance_head import LeastSquares, Model
 
@@ -25,9 +25,6 @@ class Exrls(LeastSquares):
     >>> out.prediction.ravel(), state.weights.ravel()  # gains 1/2, then 1.5 / 2.5
     (array([0., 1.]), array([1.6]))
     """
-
-    name: ClassVar[str] = "exrls"
-    persisted_name: ClassVar[str] = "Exrls"
 
     transition: Annotated[float, "in (0, 1]"] = 1.0  # the weights fade by this factor a row
     forgetting: Annotated[float, "in (0, 1]"] = 1.0  # weight of a row after n more rows is forgetting^n

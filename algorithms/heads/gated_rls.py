@@ -68,8 +68,6 @@ class GatedRls(CovarianceHead):
     (array([0.5, 0.5, 0.5]), array([0.67, 0.03, 0.06]), array([0., 1.]))
     """
 
-    name: ClassVar[str] = "gated_rls"
-    persisted_name: ClassVar[str] = "GatedRls"
     kind: ClassVar[str] = "classification"
     carries: ClassVar[bool] = True  # its weights follow a turning basis
     label_taught: ClassVar[bool] = True

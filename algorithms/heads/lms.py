@@ -23,8 +23,6 @@ class Lms(LinearHead):
     (array([0., 1.]), array([1.5]))
     """
 
-    name: ClassVar[str] = "lms"
-    persisted_name: ClassVar[str] = "Lms"
     kind: ClassVar[str] = "regression"
 
     step_size: Annotated[float, "above 0"] = 0.005  # mu, of a step along the gradient

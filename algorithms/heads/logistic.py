@@ -24,8 +24,6 @@ class Logistic(LinearHead):
     (array([0.693, 0.313]), array([ 0.769, -0.769]))
     """
 
-    name: ClassVar[str] = "logistic"
-    persisted_name: ClassVar[str] = "Logistic"
     kind: ClassVar[str] = "classification"
 
     step_size: Annotated[float, "above 0"] = 0.05  # mu, of a step along the gradient

@@ -22,8 +22,6 @@ class Nlms(LinearHead):
     (array([ 0., 10.]), array([1.5]))
     """
 
-    name: ClassVar[str] = "nlms"
-    persisted_name: ClassVar[str] = "Nlms"
     kind: ClassVar[str] = "regression"
 
     step_size: Annotated[float, "in (0, 2)"] = 0.1  # mu; with 1 and ridge 0 the new weights fit the row

@@ -23,8 +23,6 @@ class Pa(LinearHead):
     (array([0., 1.]), array([1., 0.]), array([0.5]))
     """
 
-    name: ClassVar[str] = "pa"
-    persisted_name: ClassVar[str] = "Pa"
     kind: ClassVar[str] = "classification"
     binary_targets: ClassVar[bool] = True  # several targets are binary problems side by side
 

@@ -33,8 +33,6 @@ class Pegasos(LinearHead):
     (array([ 0., -1.]), array([1.]))
     """
 
-    name: ClassVar[str] = "pegasos"
-    persisted_name: ClassVar[str] = "Pegasos"
     kind: ClassVar[str] = "classification"
     binary_targets: ClassVar[bool] = True  # several targets are binary problems side by side
 

@@ -11,7 +11,7 @@ indefinite. When the basis of the features turns by T, P becomes T P T' + delta 
 """
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from algorithms.heads.covariance_head import CovarianceState, LeastSquares, Model
 
@@ -27,9 +27,6 @@ class Rls(LeastSquares):
     >>> out.prediction.ravel(), state.weights.round(3).ravel()  # of 2 rows and a ridge of 1: 4 / (2 + 1)
     (array([0., 1.]), array([1.333]))
     """
-
-    name: ClassVar[str] = "rls"
-    persisted_name: ClassVar[str] = "Rls"
 
     forgetting: Annotated[float, "in (0, 1]"] = 1.0  # weight of a row after n more rows is forgetting^n
     delta: Annotated[float, "above 0, at most 1e12"] = 100.0  # above 0; start of P, 1 / ridge

@@ -12,7 +12,7 @@ On paper 002's inputs (d 7, D 330) that has .029 of kernel error (root mean squa
 
 import functools
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -34,9 +34,6 @@ class GaussQuadrature(FixedMap):
     >>> abs(a @ b - np.exp(-0.5)) < 0.02
     np.True_
     """
-
-    name: ClassVar[str] = "gauss_quadrature"
-    persisted_name: ClassVar[str] = "GaussQuadrature"
 
     kernel: Kernel = field(default_factory=Kernel)  # gaussian
     features: int = 330  # features of a row, even

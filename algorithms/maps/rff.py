@@ -12,7 +12,7 @@ the kernel's space, they only approximate its products, to about 1 / sqrt(D).
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -34,9 +34,6 @@ class Rff(FixedMap):
     >>> abs(a @ b - np.exp(-0.5)) < 0.05
     np.True_
     """
-
-    name: ClassVar[str] = "rff"
-    persisted_name: ClassVar[str] = "Rff"
 
     kernel: Kernel = field(default_factory=Kernel)  # gaussian or laplacian
     features: int = 330  # features of a row, 1 or more; even for pair

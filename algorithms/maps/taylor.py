@@ -11,7 +11,7 @@ kernel by at most ((|x| |x'|) / sigma^2)^(g+1) / (g+1)!: inputs should lie withi
 import functools
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -31,9 +31,6 @@ class Taylor(FixedMap):
     >>> len(a), f"{a @ b:.4f} {np.exp(-0.5):.4f}"
     (5, '0.6065 0.6065')
     """
-
-    name: ClassVar[str] = "taylor"
-    persisted_name: ClassVar[str] = "Taylor"
 
     kernel: Kernel = field(default_factory=Kernel)  # gaussian
     degree: Annotated[int, "1 to 20"] = 4  # highest degree of a monomial

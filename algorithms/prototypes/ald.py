@@ -38,8 +38,6 @@ class Ald(Learner):
     (array([1, 0, 1], dtype=int8), array([1.   , 0.01 , 0.982]), array([1, 3]))
     """
 
-    name: ClassVar[str] = "ald"
-    persisted_name: ClassVar[str] = "Ald"
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("prototypes", "arrival"),)
 
     kernel: Kernel = field(default_factory=Kernel)

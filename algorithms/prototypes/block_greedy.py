@@ -56,8 +56,6 @@ class BlockGreedy(PrototypeRule):
     (array([0. , 3. , 7. , 7.1]), array([0, 0, 1, 1]), 2.488)
     """
 
-    name: ClassVar[str] = "block_greedy"
-    persisted_name: ClassVar[str] = "BlockGreedy"
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("prototypes", "arrival", "labels", "block"),
         ("replaced", "replaced_slot", "replaced_arrival"),

@@ -26,8 +26,6 @@ class Coherence(PrototypeRule):
     (array([1, 0, 1, 0], dtype=int8), array([1, 3]))
     """
 
-    name: ClassVar[str] = "coherence"
-    persisted_name: ClassVar[str] = "Coherence"
     judges: ClassVar[bool] = False
 
     kernel: Kernel = field(default_factory=Kernel)

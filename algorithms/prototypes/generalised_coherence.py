@@ -51,8 +51,6 @@ class GeneralisedCoherence(Learner):
     (array([0. , 3.1]), array([0, 0, 0, 0, 1, 0, 0], dtype=int8))
     """
 
-    name: ClassVar[str] = "generalised_coherence"
-    persisted_name: ClassVar[str] = "GeneralisedCoherence"
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("prototypes", "arrival"), ("reference",))
     moves: ClassVar[bool] = True
 

@@ -30,8 +30,6 @@ class OnlineGreedy(PrototypeRule):
     (array([0., 5.]), array([1, 4]), 1.386)
     """
 
-    name: ClassVar[str] = "online_greedy"
-    persisted_name: ClassVar[str] = "OnlineGreedy"
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)

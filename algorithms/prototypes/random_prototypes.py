@@ -44,8 +44,6 @@ class RandomPrototypes(Learner):
     (array([1., 1., 0., 1.]), 4, 3)
     """
 
-    name: ClassVar[str] = "random_prototypes"
-    persisted_name: ClassVar[str] = "RandomPrototypes"
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("prototypes", "arrival"),)
     moves: ClassVar[bool] = True
 

@@ -51,8 +51,6 @@ class SieveStreaming(Learner):
     (array([0., 5.]), array([1, 3]))
     """
 
-    name: ClassVar[str] = "sieve_streaming"
-    persisted_name: ClassVar[str] = "SieveStreaming"
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("prototypes", "arrival"),
         ("members", "member_arrival", "member_level"),

@@ -26,8 +26,6 @@ class StreamGreedy(PrototypeRule):
     (array([0., 3.]), array([1, 1, 0, 0, 0], dtype=int8))
     """
 
-    name: ClassVar[str] = "stream_greedy"
-    persisted_name: ClassVar[str] = "StreamGreedy"
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)

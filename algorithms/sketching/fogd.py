@@ -44,8 +44,6 @@ class Fogd(Learner):
     ((4, 100), array([ True, False,  True, False]))
     """
 
-    name: ClassVar[str] = "fogd"
-    persisted_name: ClassVar[str] = "Fogd"
     binary_targets: ClassVar[bool] = True  # several targets are binary problems on the same features
 
     kernel: Kernel = field(default_factory=Kernel)  # gaussian

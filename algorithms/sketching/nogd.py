@@ -48,8 +48,6 @@ class Nogd(Learner):
     (array([1, 1, 0, 0], dtype=int8), array([False,  True,  True, False]))
     """
 
-    name: ClassVar[str] = "nogd"
-    persisted_name: ClassVar[str] = "Nogd"
     binary_targets: ClassVar[bool] = True  # several targets are binary problems on one buffer and one map
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "weights"), ("map",), ("w",))
 

@@ -71,8 +71,6 @@ class ProsNKons(Learner):
     (10, array([ True, False]))
     """
 
-    name: ClassVar[str] = "pros_n_kons"
-    persisted_name: ClassVar[str] = "ProsNKons"
     binary_targets: ClassVar[bool] = True  # several targets are binary problems on one dictionary
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "chances", "w"), ("inverse",))
     triangles: ClassVar[Mapping[str, str]] = {"inverse": "dictionary"}

@@ -89,8 +89,6 @@ class Skegd(Learner):
     (4, array([ True, False]))
     """
 
-    name: ClassVar[str] = "skegd"
-    persisted_name: ClassVar[str] = "Skegd"
     kind: ClassVar[str] = "classification"
     binary_targets: ClassVar[bool] = True  # several targets are binary problems on one buffer and one map
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (

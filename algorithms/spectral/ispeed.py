@@ -16,7 +16,6 @@ repeats are never stored. As the extractor of a chain the map follows after the 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from algorithms.spectral.family import MovingMap
 
@@ -31,8 +30,5 @@ class Ispeed(MovingMap):
     >>> out.admitted, out.evicted, state.dictionary.ravel()
     (array([1, 1, 1, 1, 1, 1], dtype=int8), array([0, 0, 0, 0, 1, 1], dtype=int8), array([1. , 2. , 2.5, 0.5]))
     """
-
-    name: ClassVar[str] = "ispeed"
-    persisted_name: ClassVar[str] = "Ispeed"
 
     novelty: float = 0.0

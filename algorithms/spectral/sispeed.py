@@ -10,7 +10,6 @@ Departs from the source: as `ispeed`.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from algorithms.spectral.family import MovingMap
 
@@ -25,8 +24,5 @@ class Sispeed(MovingMap):
     >>> out.admitted, state.dictionary.ravel()
     (array([1, 0, 1, 0, 1], dtype=int8), array([0., 2., 1.]))
     """
-
-    name: ClassVar[str] = "sispeed"
-    persisted_name: ClassVar[str] = "Sispeed"
 
     novelty: float = 0.06

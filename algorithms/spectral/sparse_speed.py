@@ -8,7 +8,6 @@ Departs from the source: as `speed`. The head learns all the first rows, also th
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from algorithms.spectral.family import FixedMap
 
@@ -23,8 +22,5 @@ class SparseSpeed(FixedMap):
     >>> out.admitted, state.dictionary.ravel()
     (array([1, 0, 1, 0, 0], dtype=int8), array([0., 2.]))
     """
-
-    name: ClassVar[str] = "sparse_speed"
-    persisted_name: ClassVar[str] = "SparseSpeed"
 
     novelty: float = 0.06  # 0 or more; squared distance to those before from which a row enters the dictionary

@@ -10,7 +10,6 @@ last has come, the head learns them in order. P is kept finite as in `rls`.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from algorithms.spectral.family import FixedMap
 
@@ -25,8 +24,5 @@ class Speed(FixedMap):
     >>> out.prediction.round(2).ravel(), state.dictionary.shape, state.values.shape
     (array([ nan,  nan,  nan,  nan, 1.87, 1.93]), (4, 1), (4, 1))
     """
-
-    name: ClassVar[str] = "speed"
-    persisted_name: ClassVar[str] = "Speed"
 
     novelty: float = 0.0  # 0 or more; squared distance to those before from which a row counts for the map; repeats never do

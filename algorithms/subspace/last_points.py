@@ -36,8 +36,6 @@ class LastPoints(Learner):
     array([nan,  0.,  1.])
     """
 
-    name: ClassVar[str] = "last_points"
-    persisted_name: ClassVar[str] = "LastPoints"
     stored: ClassVar[tuple[str, ...]] = ("points",)
     moves: ClassVar[bool] = True
 

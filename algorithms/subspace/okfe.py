@@ -48,8 +48,6 @@ class Okfe(Learner):
     ((100, 3), (100, 2), (100, 2))
     """
 
-    name: ClassVar[str] = "okfe"
-    persisted_name: ClassVar[str] = "Okfe"
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "factor", "image", "age"), ("recent",))
     may_be_empty: ClassVar[tuple[str, ...]] = ("factor", "image", "age")
     moves: ClassVar[bool] = True

@@ -64,8 +64,6 @@ class Okfeb(Learner):
     ((4, 3), (4, 2), (300, 2))
     """
 
-    name: ClassVar[str] = "okfeb"
-    persisted_name: ClassVar[str] = "Okfeb"
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "factor", "age"), ("recent",), ("far",))
     may_be_empty: ClassVar[tuple[str, ...]] = ("factor", "age")
     moves: ClassVar[bool] = True

@@ -8,7 +8,7 @@ and so suits the same detectors as any other LS error. It gives no features.
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -33,9 +33,6 @@ class RunningMean(Learner):
     >>> out.ls_error.round(3), state.mean.round(3)
     (array([  nan, 0.   , 9.   , 1.653]), array([2.4]))
     """
-
-    name: ClassVar[str] = "running_mean"
-    persisted_name: ClassVar[str] = "RunningMean"
 
     kernel: Kernel = field(default_factory=Kernel)
     decay: Annotated[float, "above 0, at most 1"] = 0.9  # weight of a row relative to the next one; 1: the mean of all rows

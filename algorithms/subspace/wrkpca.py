@@ -164,8 +164,6 @@ class Wrkpca(Learner):
     ((4, 3), (10,), (300, 2))
     """
 
-    name: ClassVar[str] = "wrkpca"
-    persisted_name: ClassVar[str] = "Wrkpca"
     stored: ClassVar[tuple[str, ...]] = ("support", "spread", "age", "recent")
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "age"),)
     triangles: ClassVar[Mapping[str, str]] = {"spread": "support"}
