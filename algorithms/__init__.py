@@ -12,15 +12,7 @@ import importlib
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
-from algorithms.common.protocol import (
-    Array,
-    Basis,
-    Learner,
-    NumericsError,
-    Outputs,
-    SettingError,
-    Stage,
-)
+from algorithms.common.protocol import Array, Basis, Learner, NumericsError, Outputs, SettingError, Stage
 from algorithms.common.settings import build, suggestion
 from algorithms.common.workspace import Workspace
 

@@ -66,8 +66,7 @@ def _loop(work, slots, X, learn, features, standard, unit_norm, freeze_after, cl
         if unit_norm:
             _to_unit_length(scaled)
         if missing(scaled):  # x is so far out that its distance is NaN
-            for i in range(x.size):
-                scaled[i] = np.nan
+            scaled[: x.size] = np.nan
 
         # Learn, unless the scale is frozen or would leave the finite numbers.
         if (

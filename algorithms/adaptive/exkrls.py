@@ -24,17 +24,8 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.adaptive.expansion import take_over
+from algorithms.common import gram_factor as gram
 from algorithms.common.compiled import compiled
-from algorithms.common.gram_factor import (
-    extend,
-    factor,
-    heirs,
-    most_redundant,
-    remove_from_triangle,
-    triangle_product,
-    unwhiten,
-    whiten,
-)
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, put, remove_row
 from algorithms.common.losses import evaluate
@@ -92,11 +83,11 @@ class Exkrls(Learner):
         held = own.rows_within(self, "dictionary", self.budget)
         if own.rows("Q") == 0:
             U = np.zeros((len(dictionary), len(dictionary)))
-            factor(code, dictionary, 0, held, float(self.ridge), U)
+            gram.factor(code, dictionary, 0, held, float(self.ridge), U)
             _invert(U, held, own["Q"])
             own.set_rows("Q", held * (held + 1) // 2)
         if self.budget:
-            factor(code, dictionary, 0, held, JITTER, own["gram_factor"])
+            gram.factor(code, dictionary, 0, held, JITTER, own["gram_factor"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         start = self.forgetting * float(self.ridge)
@@ -131,7 +122,7 @@ def _loop(work, slots, X, Y, learn, out, code, model, budget):
             continue
 
         # The innovation and its variance.
-        triangle_product(Q, count, k, z)
+        gram.triangle_product(Q, count, k, z)
         r = s + max(kxx - dot(k[:count], z[:count]), 0.0)
         for t in range(y.size):
             along[t] = (y[t] - prediction[t]) / r
@@ -155,19 +146,19 @@ def _loop(work, slots, X, Y, learn, out, code, model, budget):
         if budget > 0:
             put(z, k[:count])
             U = factors[key]
-            whiten(U, count, z)
-            extend(U, count, z, kxx, JITTER)
+            gram.whiten(U, count, z)
+            gram.extend(U, count, z, kxx, JITTER)
         count += 1
         if budget > 0 and count > budget:
-            leaving, _ = most_redundant(U, weights, count, z)
-            heirs(U, leaving, count, z)
+            leaving, _ = gram.most_redundant(U, weights, count, z)
+            gram.heirs(U, leaving, count, z)
             take_over(weights, leaving, count, z)
             _project(Q, leaving, count, z)
             remove_row(dictionary, leaving, count)
             remove_row(weights, leaving, count)
-            remove_from_triangle(Q, leaving, count)
+            gram.remove_from_triangle(Q, leaving, count)
             count -= 1
-            factor(code, dictionary, leaving, count, JITTER, U)
+            gram.factor(code, dictionary, leaving, count, JITTER, U)
             out.evicted[n] = 1
         counts[key, 0], counts[key, 1], counts[key, 2] = count, count, count * (count + 1) // 2
 
@@ -210,8 +201,8 @@ def _invert(U, count, triangle):
     for i in range(count):
         for j in range(count):
             column[j] = 1.0 if j == i else 0.0
-        whiten(U, count, column)
-        unwhiten(U, count, column)
+        gram.whiten(U, count, column)
+        gram.unwhiten(U, count, column)
         at = i * (i + 1) // 2
         for j in range(i + 1):
             triangle[at + j] = column[j]

@@ -19,17 +19,8 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.adaptive.expansion import take_over
+from algorithms.common import gram_factor as gram
 from algorithms.common.compiled import compiled
-from algorithms.common.gram_factor import (
-    extend,
-    factor,
-    heirs,
-    most_redundant,
-    remove_from_triangle,
-    triangle_product,
-    unwhiten,
-    whiten,
-)
 from algorithms.common.kernels import Kernel, fill_row, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, norm2, put, remove_row
 from algorithms.common.losses import evaluate
@@ -81,7 +72,7 @@ class Krls(Learner):
         if own.rows("P") == 0:
             _identity(own["P"], held)
             own.set_rows("P", held * (held + 1) // 2)
-        factor(self.kernel.code, own["dictionary"], 0, held, 0.0, own["gram_factor"])
+        gram.factor(self.kernel.code, own["dictionary"], 0, held, 0.0, own["gram_factor"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         above, forgetting = float(self.ald_above), float(self.forgetting)
@@ -105,7 +96,7 @@ def _loop(work, slots, X, Y, learn, out, code, above, forgetting, budget):
         fill_row(code, dictionary, count, x, k)
         within = evaluate(k, weights, count, prediction)
         put(z, k[:count])
-        whiten(U, count, z)
+        gram.whiten(U, count, z)
         delta = max(kxx - norm2(z[:count]), 0.0)
         out.ls_error[n] = delta if np.isfinite(delta) else np.nan
         if not missing(y):
@@ -121,23 +112,23 @@ def _loop(work, slots, X, Y, learn, out, code, above, forgetting, budget):
         # Over budget the most redundant leaves, if x is worth more.
         leaving = -1
         if budget > 0 and count >= budget and delta > above:
-            leaving, loss = most_redundant(U, weights, count, a)
+            leaving, loss = gram.most_redundant(U, weights, count, a)
             if not delta * norm2(along) / (1.0 + delta) ** 2 > loss:
                 leaving = count
         put(a, z[:count])
-        unwhiten(U, count, a)
+        gram.unwhiten(U, count, a)
 
         # What the dictionary spans, or x is not worth a place: a step of least squares.
         if delta <= above or leaving == count:
-            triangle_product(P, count, a, u)
+            gram.triangle_product(P, count, a, u)
             total = forgetting + dot(a[:count], u[:count])
             if not total >= forgetting:  # rounding left P indefinite
                 _identity(P, count)
-                triangle_product(P, count, a, u)
+                gram.triangle_product(P, count, a, u)
                 total = forgetting + dot(a[:count], u[:count])
             put(a, u[:count])
-            whiten(U, count, a)
-            unwhiten(U, count, a)
+            gram.whiten(U, count, a)
+            gram.unwhiten(U, count, a)
             if largest(along) * max(largest(a[:count]), 1.0) < LARGEST_STEP * total and total < LARGEST_STEP:
                 for i in range(count):
                     for t in range(y.size):
@@ -160,18 +151,18 @@ def _loop(work, slots, X, Y, learn, out, code, above, forgetting, budget):
         for j in range(count):
             P[at + j] = 0.0
         P[at + count] = 1.0
-        extend(U, count, z, kxx, 0.0)
+        gram.extend(U, count, z, kxx, 0.0)
         count += 1
         out.admitted[n] = 1
 
         if leaving >= 0:
-            heirs(U, leaving, count, a)
+            gram.heirs(U, leaving, count, a)
             take_over(weights, leaving, count, a)
             remove_row(dictionary, leaving, count)
             remove_row(weights, leaving, count)
-            remove_from_triangle(P, leaving, count)
+            gram.remove_from_triangle(P, leaving, count)
             count -= 1
-            factor(code, dictionary, leaving, count, 0.0, U)
+            gram.factor(code, dictionary, leaving, count, 0.0, U)
             out.evicted[n] = 1
         counts[key, 0], counts[key, 1], counts[key, 2] = count, count, count * (count + 1) // 2
 

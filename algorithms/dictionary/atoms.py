@@ -15,9 +15,7 @@ def inner_products(code: Code, samples: Array, weights: Array, count: int, H: Ar
     """H = D'D from the samples, O(count^2 (dim + atoms))."""
     atoms = H.shape[0]
     row, product = np.empty(len(samples)), np.empty(atoms)
-    for k in range(atoms):
-        for j in range(atoms):
-            H[k, j] = 0.0
+    H[:atoms, :atoms] = 0.0
     for i in range(count):  # H += w_i (K_i,<i D_<i)' + its transpose + w_i w_i' K_ii
         fill_row(code, samples, i + 1, samples[i], row)
         row[i] *= 0.5
@@ -28,8 +26,7 @@ def inner_products(code: Code, samples: Array, weights: Array, count: int, H: Ar
 @compiled
 def against(weights: Array, k: Array, count: int, c: Array) -> None:
     """c = D'phi(x) from the kernel row k of x."""
-    for j in range(c.size):
-        c[j] = 0.0
+    c[:] = 0.0
     for i in range(count):
         row, value = weights[i], k[i]
         for j in range(c.size):
@@ -48,8 +45,7 @@ def rank_two(H: Array, keep: float, a: Array, p: Array) -> None:
 @compiled
 def image(H: Array, a: Array, active: Array, size: int, out: Array) -> None:
     """out = H a for an a that is 0 but at the first `size` indices in `active`."""
-    for j in range(out.size):
-        out[j] = 0.0
+    out[:] = 0.0
     for i in range(size):
         row, value = H[active[i]], a[active[i]]
         for j in range(out.size):
@@ -102,8 +98,7 @@ def resembles_an_unused_sample(code: Code, samples: Array, weights: Array, count
 def plant(weights: Array, H: Array, count: int, atom: int, row: int, c: Array, kxx: float) -> None:
     """The atom becomes phi(x) / |phi(x)|, x being the stored sample `row`; c = D'phi(x)."""
     scale = 1.0 / np.sqrt(kxx)
-    for i in range(count):
-        weights[i, atom] = 0.0
+    weights[:count, atom] = 0.0
     weights[row, atom] = scale
     for j in range(c.size):
         H[atom, j] = c[j] * scale

@@ -50,8 +50,7 @@ def rows_through(work, slots, X, Y, learn, out, code, rules):
         if count < size and H[count, count] == 0.0:
             if learns and kxx > 1.0 / OUT_OF_RANGE and atom.repeat_of(samples, count, x) < 0:
                 put(samples[count], x)
-                for j in range(size):
-                    weights[count, j] = 0.0
+                weights[count, :size] = 0.0
                 atom.plant(weights, H, count + 1, count, count, c, kxx)
                 counts[key, 0], counts[key, 1] = count + 1, count + 1
                 out.admitted[n] = 1
@@ -62,8 +61,7 @@ def rows_through(work, slots, X, Y, learn, out, code, rules):
         atom.image(H, a, active, used, Ha)
         ls_error = kxx - 2.0 * dot(a, c) + dot(a, Ha)
         if not -TOLERANCE * kxx <= ls_error <= (1.0 + TOLERANCE) * kxx:
-            for j in range(size):
-                a[j] = np.nan
+            a[:size] = np.nan
             if learns:
                 atom.inner_products(code, samples, weights, count, H)
             continue

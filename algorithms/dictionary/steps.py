@@ -84,8 +84,7 @@ def discriminative(rules, rho, H, weights, count, c, a, Ha, kxx, w, error, activ
 @compiled
 def _beta(l2, H, w, error, active, used, M, L, scratch, beta):
     """(33), (34), summed over the targets: beta = (H + l2 I)^-1 grad c on the active atoms, 0 elsewhere."""
-    for j in range(beta.size):
-        beta[j] = 0.0
+    beta[:] = 0.0
     for i in range(used):
         scratch[i] = 0.0
         for t in range(error.size):

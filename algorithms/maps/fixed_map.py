@@ -29,8 +29,7 @@ def waves_loop(work, slots, X, learn, out, frequencies, phases, amplitude):
                 features[i] = amplitude * np.cos(angle)
                 features[count + i] = amplitude * np.sin(angle)
         if missing(features):  # x is so far out that w'x is NaN
-            for i in range(features.size):
-                features[i] = np.nan
+            features[:] = np.nan
 
 
 LARGEST_WIDTH = 20_000  # most features of a row

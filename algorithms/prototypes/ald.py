@@ -90,6 +90,5 @@ def _loop(work, slots, X, learn, out, code, above, ridge):
             put(prototypes[count], x)
             all_arrival[key, count] = seen[key]
             maps.extend(U, count, features, kxx, ridge)
-            counts[key, 0] = count + 1
-            counts[key, 1] = count + 1
+            counts[key, :2] = count + 1
             out.admitted[n] = 1

@@ -107,8 +107,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
                 regression.label_weights(label_Q, labels, count + 1, weights)
             k[count] = kxx
             count += 1
-            for field in range(4):
-                counts[key, field] = count
+            counts[key, :4] = count
             added[key] += 1
         elif slot >= 0:
             out.admitted[n], out.evicted[n] = 1, 1
@@ -151,8 +150,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, ridge, min_gain, relative, 
                 if form == LABELS:
                     regression.label_weights(label_Q, labels, count, weights)
                 left = -1
-            for field in range(4, 7):
-                counts[key, field] = left + 1 if most else 0
+            counts[key, 4:7] = left + 1 if most else 0
             added[key] += 1
 
         # Alg. 2: new blocks after as many newcomers as there are prototypes.
@@ -203,8 +201,7 @@ def cheapest_other(loss, own):
 @compiled
 def put_coefficients(u, members, size, count, E, near, c):
     """c'k_S is about the kernel of x: the projection of phi(x) on the nearest block, 0 for other prototypes."""
-    for i in range(count):
-        c[i] = 0.0
+    c[:count] = 0.0
     blocks.border(E, members, size, near, 0.0, u)
     for a in range(size):
         c[members[a]] = u[a]

@@ -156,9 +156,7 @@ def _loop(work, slots, X, learn, out, basis, code, ridge, min_gain):
 def span(code, prototypes, reference, rows, ridge, Q, W, T):
     """Q, kernel rows W of the reference rows and T = W Q, from the prototypes and the reference rows alone."""
     count = len(prototypes)
-    for i in range(count):
-        for j in range(count):
-            Q[i, j] = 0.0
+    Q[:count, :count] = 0.0
     inverse.invert(code, prototypes, count, ridge, Q)
     for r in range(rows):
         fill_row(code, prototypes, count, reference[r], W[r])

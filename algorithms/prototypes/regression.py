@@ -26,8 +26,7 @@ LONGEST = 1e10  # of |v|^2 / eta: a longer row counts as one of this length, or 
 @compiled
 def predict(form: int, weights: Array, z: Array, k: Array, count: int, y: Array, prediction: Array) -> float:
     """The prediction of a row with features z and kernel row k; gives its squared loss, NaN without a label."""
-    for t in range(prediction.size):
-        prediction[t] = 0.0
+    prediction[:] = 0.0
     for i in range(count):
         value = z[i] if form == NYSTROM else k[i]
         for t in range(prediction.size):
@@ -49,9 +48,7 @@ def labelled(form: int, learn: int, y: Array) -> bool:
 @compiled
 def reset(weights: Array, P: Array, ridge: float) -> None:
     """As before the first label."""
-    for i in range(len(weights)):
-        for t in range(weights.shape[1]):
-            weights[i, t] = 0.0
+    weights[:] = 0.0
     for i in range(len(P)):
         for j in range(len(P)):
             P[i, j] = 1.0 / ridge if i == j else 0.0
@@ -61,8 +58,7 @@ def reset(weights: Array, P: Array, ridge: float) -> None:
 def label_weights(Q: Array, labels: Array, count: int, weights: Array) -> None:
     """w = Q y of the first `count` prototypes."""
     for i in range(count):
-        for t in range(weights.shape[1]):
-            weights[i, t] = 0.0
+        weights[i] = 0.0
         row = Q[i]
         for j in range(count):
             for t in range(weights.shape[1]):
@@ -195,8 +191,7 @@ def outgrow(form, code, prototypes, count, before, weights, P, ridge):
 @compiled
 def learn(form, code, prototypes, weights, P, z, k, count, y, ridge, v, c, u, gain, along):
     """A step of recursive least squares on z or k, by the set as it is now; v, c, u, gain (budget,), along are scratch."""
-    for i in range(v.size):
-        v[i] = 0.0
+    v[:] = 0.0
     put(v, z[:count] if form == NYSTROM else k[:count])
     predict(form, weights, z, k, count, y, along)
     error, length2 = y - along, max(norm2(v), longest(form, code, prototypes, count))

@@ -85,8 +85,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, rule, ridge, limit, relativ
                 regression.label_weights(label_Q, labels, count + 1, weights)
             k[count] = kxx
             count += 1
-            for field in range(3):
-                counts[key, field] = count
+            counts[key, :3] = count
         elif slot >= 0:
             out.admitted[n], out.evicted[n] = 1, 1
             estimates[key] += gained
@@ -118,8 +117,7 @@ def rows(work, slots, X, Y, learn, out, basis, code, rule, ridge, limit, relativ
                 if form == LABELS:
                     regression.label_weights(label_Q, labels, count, weights)
                 left = -1
-            for field in range(3, 6):
-                counts[key, field] = left + 1
+            counts[key, 3:6] = left + 1
 
         # Regression learns by the set as it is now.
         if slot >= 0:

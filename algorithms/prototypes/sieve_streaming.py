@@ -183,8 +183,7 @@ def _loop(work, slots, X, learn, out, basis, code, ridge, step):
                     stored += 1
             if best < 0 or values[i] > values[best]:
                 best = i
-        for which in range(2, 5):
-            counts[key, which] = stored
+        counts[key, 2:5] = stored
 
         # The best set there ever was gives the map.
         if best < 0 or not values[best] > all_value[key, 0]:

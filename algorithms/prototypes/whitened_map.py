@@ -46,9 +46,7 @@ def enter(code: Code, prototypes: Array, place: int, x: Array, count: int, ridge
 @compiled
 def change_of_set(code: Code, old: Array, before: Array, new: Array, size: int, U: Array, T: Array) -> bool:
     """T = U'^-1 K(new, old) U_old^-1, z' = T z for what the old set spans; False where that is out of range."""
-    for i in range(len(T)):
-        for j in range(len(T)):
-            T[i, j] = 0.0
+    T[:] = 0.0
     for i in range(size):
         fill_row(code, old, len(old), new[i], T[i])
         whiten(before, len(old), T[i])

@@ -72,8 +72,7 @@ def rows_until(begin, fields, slots, X, Y, learn, out, code, rules):
                 fields.wanted[key, count, t] = y[t] if labelled else 0.0
             marks[count] = NOVEL * novel + LABELLED * labelled
             out.admitted[n] = novel
-            for field in range(3, 6):
-                counts[key, field] = count + 1
+            counts[key, 3:6] = count + 1
             if count + 1 == rules.first:
                 return n
             continue
@@ -82,8 +81,7 @@ def rows_until(begin, fields, slots, X, Y, learn, out, code, rules):
         rows, weights = maps[key], all_weights[key]
         fill_row_and_distances(code, dictionaries[key], m, x, k, gaps2)
         length2 = 0.0
-        for c in range(rank):
-            z[c] = 0.0
+        z[:rank] = 0.0
         for i in range(m):
             weight, row = k[i], rows[i]
             for c in range(rank):
@@ -94,8 +92,7 @@ def rows_until(begin, fields, slots, X, Y, learn, out, code, rules):
             continue
         put(out.features[n], z)
         out.ls_error[n] = max(kxx - length2, 0.0)
-        for t in range(targets):
-            prediction[t] = 0.0
+        prediction[:targets] = 0.0
         for c in range(rank):
             for t in range(targets):
                 prediction[t] += z[c] * weights[c, t]

@@ -65,8 +65,7 @@ def on_support(root, factor, count, q, mixed, features):
         for c in range(q.size):
             total += factor[i, c] * q[c]
         mixed[i] = total
-    for i in range(features.size):
-        features[i] = 0.0
+    features[:] = 0.0
     for i in range(count):
         for j in range(count):
             features[i] += root[i, j] * mixed[j]

@@ -155,8 +155,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
                 sub.plant(gram, count + 1, factor, rules.kpca, seeds[key], seen[key])
                 sub.fill_image(code, support, count + 1, factor, image)
                 sub.settle(factor, count + 1, rules.ridge, image, inner, solver, rotation)
-                counts[key, 1] = count + 1
-                counts[key, 2] = count + 1
+                counts[key, 1:3] = count + 1
             continue
 
         # Project phi(x) on what earlier rows taught, (11b).
@@ -191,8 +190,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         for i in range(count + 1):
             put(factor[i], trial[i])
             put(image[i], moved[i])
-        counts[key, 1] = count + 1
-        counts[key, 2] = count + 1
+        counts[key, 1:3] = count + 1
         out.admitted[n] = 1
         sub.settle(factor, count + 1, rules.ridge, image, inner, solver, rotation)
         if listens and sub.enter_basis(rotation, turned):

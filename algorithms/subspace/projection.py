@@ -156,8 +156,7 @@ def project(factor, count, inner, solver, k, kxx, b, q):
 @compiled
 def coordinates(rotation, q, features):
     """u = R q."""
-    for a in range(q.size):
-        features[a] = 0.0
+    features[: q.size] = 0.0
     start = 0
     for c in range(q.size):
         row = rotation[start : start + c + 1]
@@ -181,8 +180,7 @@ def plant(gram, count, factor, kpca, seed, draw):
         return
     values, vectors = symmetric(gram, count)
     for c in range(rank):
-        for i in range(count):
-            factor[i, c] = 0.0
+        factor[:count, c] = 0.0
         if c < count and values[c] > NO_DIRECTION * values[0]:
             for i in range(count):
                 factor[i, c] = vectors[i, c] / np.sqrt(values[c])
@@ -218,8 +216,7 @@ def enter_basis(rotation, turned):
     for i in range(rank):
         pivot = rotation[i * (i + 1) // 2 + i]
         if pivot == 0.0:
-            for c in range(rank):
-                turned[i, c] = 0.0
+            turned[i, :rank] = 0.0
             continue
         for c in range(rank):
             turned[i, c] /= pivot
