@@ -190,18 +190,20 @@ def _tried(file: Path, sample: "Sample", guessed: "Guess", written: "Written", m
 
 def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", most_rows: int) -> "Guess":
     """Write the job file again, with what its learner and [drift] do on the sample. Gives the guess of what it has."""
-    from streamjobs.commands.recordings.drift_trial import LEAST, is_tried, tried_on
-    from streamjobs.commands.recordings.job_template import job_file_text, learning
-    from streamjobs.commands.recordings.population_trial import keys_alike
-    from streamjobs.commands.recordings.trial import worth_leaving_out
-    from streamjobs.recordings.profile import left_out_of, may_leave_out
-    from streamjobs.recordings.survey import teaches
+    from streamjobs.commands.recordings.trial import is_tried, worth_leaving_out
 
     if not is_tried(guessed):
         return guessed
+    from streamjobs.commands.recordings.drift_trial import LEAST, tried_on
+    from streamjobs.commands.recordings.job_template import job_file_text, learning
+    from streamjobs.recordings.profile import left_out_of, may_leave_out
+    from streamjobs.recordings.survey import teaches
+
     if "time_zone" in guessed.choose:
         note("the times have no zone; the job is tried with UTC, until you set time_zone")
     if teaches(guessed):
+        from streamjobs.commands.recordings.population_trial import keys_alike  # which loads `fit`
+
         population, written = job_file_text(guessed, file, written), written._replace(own=True)
         _write(file, job_file_text(guessed, file, written))
         guessed = keys_alike(file, population, sample, guessed)

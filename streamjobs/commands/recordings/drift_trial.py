@@ -5,25 +5,27 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from streamjobs.commands.console import compile_loops, note
 from streamjobs.commands.recordings.trial import FAULTY, MOST_NAMED, SOON, Trial, Tried
 from streamjobs.commands.recordings.trial_sample import KEYS, RECORDS, Sample, environment, records_to_try
+from streamjobs.core.job import Job
+from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError
+from streamjobs.job_files import job_from, read_job
+from streamjobs.recordings.clocks import Pauses
+from streamjobs.recordings.guess.result import Guess, cycle_of
+from streamjobs.recordings.profile import may_leave_out
+from streamjobs.replay import alarm_rates
+from streamjobs.replay.alarm_rates import Way
+from streamjobs.replay.warm_up import rows_to_alarm
+from streamjobs.settings.composition import composition_of
 from streamjobs.settings.events import AlarmsSection, DriftSection
 from streamjobs.settings.false_alarms import WITHOUT_RHYTHM
 from streamjobs.settings.sections import Settings, SinksSection
 from streamjobs.settings.types import many, printable, reference
-
-if TYPE_CHECKING:
-    from streamjobs.core.job import Job
-    from streamjobs.core.messages import Output, Stored
-    from streamjobs.recordings.clocks import Pauses
-    from streamjobs.recordings.guess.result import Guess
-    from streamjobs.replay.alarm_rates import Way
 
 LEAST = 500  # rows of a key; a list of watches needs about 460
 ENOUGH = 1.5  # times the samples that a key's windows need before they can alarm
@@ -39,26 +41,11 @@ MEANS = {
 JUDGES = 0.25  # of the rows that another way judges, at least: else alarms are rare because hardly a row is judged
 
 
-def is_tried(guessed: "Guess") -> bool:
-    """Whether the job that `init` writes can be tried on its sample, and has a [drift]."""
-    from streamjobs.recordings.guess.result import windowed
-    from streamjobs.recordings.survey import teaches
-
-    return not {"fields", "time_format"} & set(guessed.choose) and not (windowed(guessed.rate) and teaches(guessed))
-
-
-def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again: str = "") -> Trial:
+def tried_on(file: Path, sample: Sample, guessed: Guess, most_rows: int, again: str = "") -> Trial:
     """The file's own [drift] first; where it alarms too often, without its loudest watch, then others.
 
     again: what differs from the trial before.
     """
-    from streamjobs.job_files import job_from, read_job
-    from streamjobs.recordings.clocks import Pauses
-    from streamjobs.recordings.profile import may_leave_out
-    from streamjobs.replay import alarm_rates
-    from streamjobs.replay.warm_up import rows_to_alarm
-    from streamjobs.settings.composition import composition_of
-
     sinks = SinksSection(features="", predictions="", drift="rows", alarms="alarms")
     try:
         own = job_from(read_job(file, environment(guessed)), str(file))
@@ -117,10 +104,8 @@ def tried_on(file: Path, sample: Sample, guessed: "Guess", most_rows: int, again
     return Trial(found, None, sensors, off, own_way)
 
 
-def _samples_to_alarm(job: "Job") -> tuple[int, int]:
+def _samples_to_alarm(job: Job) -> tuple[int, int]:
     """Samples of a key before a list of watches, and before the job's own can alarm, with windows; 0 without windows."""
-    from streamjobs.replay.warm_up import rows_to_alarm
-
     window = job.settings.window
     if window is None:
         return 0, 0
@@ -129,10 +114,8 @@ def _samples_to_alarm(job: "Job") -> tuple[int, int]:
     return math.ceil(min(rows, LEAST) * hop), math.ceil(rows * hop)
 
 
-def _of_list(drift: "DriftSection", watch: str | Sequence[str], guessed: "Guess") -> dict[str, int | bool | None]:
+def _of_list(drift: DriftSection, watch: str | Sequence[str], guessed: Guess) -> dict[str, int | bool | None]:
     """Settings that [drift] has with some watches only. drift: of the file; without its `daily`, a day is a cycle."""
-    from streamjobs.recordings.guess.result import cycle_of
-
     learn = None if isinstance(watch, str) else drift.learn
     return {
         "learn": learn,
@@ -141,7 +124,7 @@ def _of_list(drift: "DriftSection", watch: str | Sequence[str], guessed: "Guess"
     }
 
 
-def _watches(drift: "DriftSection", tried: Sequence[Tried], several: bool) -> Iterator[tuple[str | Sequence[str], bool]]:
+def _watches(drift: DriftSection, tried: Sequence[Tried], several: bool) -> Iterator[tuple[str | Sequence[str], bool]]:
     """What to try in turn, and whether by the time of day: the file's own, then others without it."""
     yield drift.watch, drift.daily
     if drift.daily:
@@ -164,7 +147,7 @@ def _other_watches(own: str | Sequence[str], tried: Sequence[Tried], several: bo
 
 
 def _sensors(
-    settings: "Settings", records: list["Stored"], guessed: "Guess", best: Tried, of_keys: "Pauses"
+    settings: Settings, records: list[Stored], guessed: Guess, best: Tried, of_keys: Pauses
 ) -> tuple[list[str], list[str]]:
     """The lines of [alarms], those that many keys raise as comments; and what to print of what raised any."""
     keys = len({record.key for record in records})
@@ -210,12 +193,10 @@ def _sensors(
 
 
 def _raised(
-    settings: "Settings", records: list["Stored"], asked: dict[str, object], best: Tried, guessed: "Guess"
+    settings: Settings, records: list[Stored], asked: dict[str, object], best: Tried, guessed: Guess
 ) -> dict[str, list[str]]:
     """Keys of the alarms, by what raised them."""
-    from streamjobs.job_files import job_from
-    from streamjobs.replay.engine import Replay
-    from streamjobs.settings.composition import composition_of
+    from streamjobs.replay.engine import Replay  # which a short sample does not need
 
     assert settings.drift is not None
     own = best.watch == settings.drift.watch
@@ -227,7 +208,7 @@ def _raised(
     changed = settings.model_copy(update={"drift": drift, "alarms": AlarmsSection.model_validate(asked)})
     raised: dict[str, list[str]] = {name: [] for name in MEANS}
 
-    def take(output: "Output") -> None:
+    def take(output: Output) -> None:
         if output.sink == "alarms" and output.value is not None:
             alarm = msgspec.json.decode(output.value)
             if alarm["open"] and alarm["watch"] in raised:
@@ -237,9 +218,8 @@ def _raised(
     return raised
 
 
-def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
-    from streamjobs.replay import alarm_rates
-    from streamjobs.replay.engine import Replay
+def _tried(job: Job, way: Way, records: list[Stored]) -> Tried:
+    from streamjobs.replay.engine import Replay  # which a short sample does not need
 
     ready, seen = dict[str, set[str]](), Counter[str]()  # watches of a key that can alarm; rows of a key
     raised = list[tuple[str, int, str]]()  # key, row of the key, and watch of each alarm
@@ -247,7 +227,7 @@ def _tried(job: "Job", way: "Way", records: list["Stored"]) -> Tried:
     fields = dict(job.settings.source.columns)
     rows, watched, warming, opened, idle = 0, 0, 0, 0, 0
 
-    def take(output: "Output") -> None:
+    def take(output: Output) -> None:
         nonlocal rows, watched, warming, opened, idle
         if output.sink == "alarms" and output.value is not None:
             alarm = msgspec.json.decode(output.value)

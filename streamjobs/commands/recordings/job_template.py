@@ -6,14 +6,25 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from streamjobs.commands.recordings.population_template import (
+    DRIFT_OF_POPULATION,
+    FEWEST,
+    OF_STARTER,
+    convolutions,
+    of_population,
+)
 from streamjobs.commands.recordings.source_template import lines_of_source, one_line, quoted
+from streamjobs.recordings import survey
+from streamjobs.recordings.guess import result
+from streamjobs.recordings.guess.result import Guess, windowed
+from streamjobs.settings.rules.forecast import USUAL_SEASON
+from streamjobs.settings.sections import MOST_WAITING
 from streamjobs.settings.toml import toml
 
 if TYPE_CHECKING:
     from streamjobs.commands.recordings.learner_trial import Best
     from streamjobs.commands.recordings.trial import Trial
     from streamjobs.fit.starters import Starter
-    from streamjobs.recordings.guess.result import Guess
 
 USUAL_NAME = "job"  # of a job file, which says nothing about the job
 USUAL_CLASSES = 16  # [head] max_classes without the setting
@@ -144,13 +155,9 @@ AHEAD = """
 
 
 def job_file_text(
-    guessed: "Guess", file: Path, written: Written, trial: "Trial | None" = None, starter: "Starter | None" = None
+    guessed: Guess, file: Path, written: Written, trial: "Trial | None" = None, starter: "Starter | None" = None
 ) -> str:
     """The template, filled with what was guessed from a sample, or with `result.EXAMPLE`."""
-    from streamjobs.commands.recordings.population_template import DRIFT_OF_POPULATION, OF_STARTER, of_population
-    from streamjobs.recordings import survey
-    from streamjobs.recordings.guess import result
-
     dim, source = lines_of_source(guessed, written.partitions, written.time_zone, written.missing)
     windowed = result.windowed(guessed.rate)
     width = 8 * dim if windowed else dim
@@ -221,10 +228,8 @@ def _rhythm(written: Written, daily: bool = True) -> str:
     return DAILY + week if daily and (written.daily or week) else ""
 
 
-def learning(guessed: "Guess", written: Written) -> tuple[str, str]:
+def learning(guessed: Guess, written: Written) -> tuple[str, str]:
     """The setting of the rows that a list of watches learns from, and why it is so."""
-    from streamjobs.recordings.guess.result import windowed
-
     rows, pause = LEARN + BLOCKS, 1.0 if windowed(guessed.rate) else guessed.pause  # a window a second
     when = f"row {rows + 1} of a key" + (f", {_span(rows * pause)}" if pause else "")
     if written.few:
@@ -233,13 +238,10 @@ def learning(guessed: "Guess", written: Written) -> tuple[str, str]:
     return f"learn = {LEARN}", f"{LEARN} rows teach what is normal; no new level is found before {when}; {FEWER}"
 
 
-def _labels(guessed: "Guess") -> str:
+def _labels(guessed: Guess) -> str:
     """The section for labels that come in records of their own; a quarter more than the sample needs."""
     if guessed.wait is None:
         return ""
-    from streamjobs.recordings.guess.result import windowed
-    from streamjobs.settings.sections import MOST_WAITING
-
     came = f"in the sample, labels came up to {_span(guessed.wait)} later" if guessed.wait else "how late labels may come"
     came = f"choose: {guessed.choose['wait']}" if "wait" in guessed.choose else came
     lines = [
@@ -258,7 +260,7 @@ def _window_of(starter: "Starter") -> str:
     return "\n".join([*lines, 'statistics = "gravity"  # for a sensor mounted any way round'])
 
 
-def _sensors(guessed: "Guess", trial: "Trial | None") -> str:
+def _sensors(guessed: Guess, trial: "Trial | None") -> str:
     """The lines of [alarms]: as tried on the sample, or as comments."""
     if trial is not None and trial.tried:
         return "".join(f"\n{one_line(line)}" for line in trial.sensors)
@@ -269,7 +271,7 @@ def _sensors(guessed: "Guess", trial: "Trial | None") -> str:
     return "\n".join(lines)
 
 
-def _alone(guessed: "Guess") -> int:
+def _alone(guessed: Guess) -> int:
     """Rows from one false alarm of the only key to the next: people want to see more of one machine than of each of many."""
     if not guessed.pause:
         return USUAL_LIMIT
@@ -286,10 +288,8 @@ def name_of(text: str) -> str:
     return "".join(letters)[:100].strip(".") or USUAL_NAME
 
 
-def _statistics(guessed: "Guess") -> str:
+def _statistics(guessed: Guess) -> str:
     """The line of [window] for a population; gravity is that of an accelerometer in the first three fields."""
-    from streamjobs.commands.recordings.population_template import FEWEST, convolutions
-
     fields = guessed.fields or [guessed.x or ""]
     names = [one.rpartition(".")[2] if guessed.narrow is None else one for one in fields[:3]]  # ax, or acc.x
     accelerates = len(guessed.fields) >= 3 and all(name.lower().startswith("a") for name in names)
@@ -299,7 +299,7 @@ def _statistics(guessed: "Guess") -> str:
     return FEWEST + line + convolutions(guessed) + _mirror(guessed)
 
 
-def _mirror(guessed: "Guess") -> str:
+def _mirror(guessed: Guess) -> str:
     """The line of [window] for a sensor that is worn on either side of the body."""
     if (mirror := guessed.mirror) is None:
         return ""
@@ -307,7 +307,7 @@ def _mirror(guessed: "Guess") -> str:
     return f"\n{table.splitlines()[1]}  # a sensor on the {one_line(mirror.when)}, as if on the {one_line(mirror.other)}"
 
 
-def _window(rate: float, windowed: bool, guessed: "Guess") -> str:
+def _window(rate: float, windowed: bool, guessed: Guess) -> str:
     lines = ["[window]  # statistics of raw signals; without it every sample is a row of its own"]
     why = f"; choose: {one_line(guessed.choose['rate'])}" if "rate" in guessed.choose else ""
     if "rate" in guessed.because:
@@ -330,9 +330,7 @@ def _span(seconds: float, to_whole: Callable[[float], int] = round) -> str:
     return f"{to_whole(seconds / of_unit)}{unit}"
 
 
-def _ahead(guessed: "Guess", week: str) -> str:
-    from streamjobs.settings.rules.forecast import USUAL_SEASON
-
+def _ahead(guessed: Guess, week: str) -> str:
     lines = ""
     if guessed.pause is not None and guessed.pause >= 1.0:
         every = f'every = "{guessed.pause:.10g}s"'
@@ -344,7 +342,7 @@ def _ahead(guessed: "Guess", week: str) -> str:
     return AHEAD.format(every=lines)
 
 
-def _head(guessed: "Guess") -> str:
+def _head(guessed: Guess) -> str:
     lines = ["[head]", 'name = "rls"', f'task = "{guessed.task}"  # classification | regression']
     if guessed.classes > USUAL_CLASSES:
         lines.append(f"max_classes = {guessed.classes}  # as many as in the sample")

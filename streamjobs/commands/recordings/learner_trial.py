@@ -4,14 +4,15 @@ import math
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from streamjobs.commands.console import note
 from streamjobs.commands.recordings.trial_sample import Sample, environment, records_to_try
 from streamjobs.errors import ConfigError
-
-if TYPE_CHECKING:
-    from streamjobs.recordings.guess.result import Guess
+from streamjobs.job_files import composing, read_table
+from streamjobs.recordings.guess.result import Guess, key_to_try
+from streamjobs.recordings.guess.x import quoted_names
+from streamjobs.replay.comparing import OWN, compare
 
 SLOWLY, FAST = 0.998, 0.98  # forgetting: a weight of 1/e after 500 and 50 rows; chosen on streams of seed 3
 CANDIDATES: Mapping[str, Mapping[str, Any]] = {
@@ -36,16 +37,11 @@ class Best(NamedTuple):
     error: float
 
 
-def best_learner(file: Path, sample: Sample, guessed: "Guess") -> Best | None:
+def best_learner(file: Path, sample: Sample, guessed: Guess) -> Best | None:
     """The job file's or one of CANDIDATES; None where none could be tried. Each label is predicted before it is learned.
 
     The second half of each key's labels counts. In windows labels are known LATE windows later.
     """
-    from streamjobs.job_files import composing, read_table
-    from streamjobs.recordings.guess.result import key_to_try
-    from streamjobs.recordings.guess.x import quoted_names
-    from streamjobs.replay.comparing import OWN, compare
-
     table, made, late = read_table(file), composing(file, environment(guessed)), ""
     own = table["head"] if "head" in table else table["learner"]
     task = {name: own[name] for name in ("task", "max_classes") if name in own}
@@ -72,7 +68,8 @@ def best_learner(file: Path, sample: Sample, guessed: "Guess") -> Best | None:
         note(f"trying learners on the sample{of if 'key' in guessed.choose else ''} ...")
         for name, one in tables.items():
             done = compare(one, made, records, (OWN,), lambda name: None)
-            errors[name if name in CANDIDATES else done.learners[0].model] = _or_infinite(done.learners[0].half)
+            mine = done.learners[0]
+            errors[name if name in CANDIDATES else mine.model] = math.inf if mine.half is None else mine.half
     except ConfigError as error:
         note(f"learners were not tried: {error}")
         return None
@@ -92,7 +89,3 @@ def best_learner(file: Path, sample: Sample, guessed: "Guess") -> Best | None:
         best = next(name for name in cheapest if WORTH * errors[name] <= errors[best])
     note(line)
     return Best({**CANDIDATES[best], **task} if best in CANDIDATES else None, line, errors[best])
-
-
-def _or_infinite(error: float | None) -> float:
-    return math.inf if error is None else error

@@ -3,12 +3,9 @@
 What they set was measured in `python -m papers activity_choice`, and on the same sets with 200 directions.
 """
 
-from typing import TYPE_CHECKING
-
+from streamjobs.recordings import survey
+from streamjobs.recordings.guess.result import Guess, windowed
 from streamjobs.stages.statistics import CONVOLVED
-
-if TYPE_CHECKING:
-    from streamjobs.recordings.guess.result import Guess
 
 LENGTH = 2.0  # seconds of a window
 OF_POPULATION = """\
@@ -60,11 +57,8 @@ FEWEST = "\nfewest = 0.4  # share of a window's samples that it needs: those of 
 CONVOLUTIONS = "\nconvolutions = 200  # further numbers of a window, which 'fit' learns to make of its samples; 0: none"
 
 
-def of_population(guessed: "Guess") -> str:
+def of_population(guessed: Guess) -> str:
     """[population], [scaling], and [learner] with [head]."""
-    from streamjobs.recordings import survey
-    from streamjobs.recordings.guess.result import windowed
-
     few = 200 if convolutions(guessed) else 128 if not windowed(guessed.rate) else 0
     return OF_POPULATION.format(
         count=guessed.people,
@@ -76,7 +70,7 @@ def of_population(guessed: "Guess") -> str:
     )
 
 
-def convolutions(guessed: "Guess") -> str:
+def convolutions(guessed: Guess) -> str:
     """The line of [window] for windows that convolutions can be made of."""
     least, most = CONVOLVED
     return CONVOLUTIONS if least <= LENGTH * (guessed.rate or 0.0) <= most else ""

@@ -1,35 +1,30 @@
 """Whether a key is recognised better by what other keys teach than by its own labels: `init` proposes a population by it."""
 
+import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from streamjobs.commands.console import note
 from streamjobs.commands.recordings.trial_sample import Sample, environment, records_to_try
 from streamjobs.errors import ConfigError
-
-if TYPE_CHECKING:
-    from streamjobs.recordings.guess.result import Guess
+from streamjobs.fit.evaluation import by_person, leave_one_out
+from streamjobs.fit.fitting import recipe_of, refuse_too_little
+from streamjobs.fit.learning import Way
+from streamjobs.fit.reading import read
+from streamjobs.fit.recordings import LATE, PAUSE
+from streamjobs.fit.reports.report import LAST
+from streamjobs.job_files import composing, read_table
+from streamjobs.recordings.guess.result import Guess
 
 LEFT_OUT = 10  # keys, at most
 
 
-def keys_alike(file: Path, population: str, sample: Sample, guessed: "Guess") -> "Guess":
+def keys_alike(file: Path, population: str, sample: Sample, guessed: Guess) -> Guess:
     """The guess, with `alone` where other keys teach less.
 
     file: the job in which each key learns alone; population: text of the other. Each key is left out in turn, with a linear
     head and labels that are known LATE rows later.
     """
-    import tomllib
-
-    from streamjobs.fit.evaluation import by_person, leave_one_out
-    from streamjobs.fit.fitting import recipe_of, refuse_too_little
-    from streamjobs.fit.learning import Way
-    from streamjobs.fit.reading import read
-    from streamjobs.fit.recordings import LATE, PAUSE
-    from streamjobs.fit.reports.report import LAST
-    from streamjobs.job_files import composing, read_table
-
     made = composing(file, environment(guessed))
     try:
         settings = made(read_table(file)).settings

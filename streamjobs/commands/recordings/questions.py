@@ -2,12 +2,10 @@
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import typer
 
-if TYPE_CHECKING:
-    from streamjobs.recordings.guess.result import Chosen, Guess
+from streamjobs.recordings.guess.result import Chosen, Guess
 
 FILL = "hold", "mean"
 POLICIES = ("dlq", "skip", *FILL)
@@ -20,7 +18,7 @@ def at_a_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def asked(guess_with: "Callable[[Chosen], Guess]", chosen: "Chosen") -> "Guess":
+def asked(guess_with: Callable[[Chosen], Guess], chosen: Chosen) -> Guess:
     """The guess after the user has chosen among candidates, one question after the other."""
     guessed = guess_with(chosen)
     for what, none in (("key", ""), ("time", None), ("time_format", None), ("label", "")):
@@ -39,7 +37,7 @@ def zone_asked(why: str) -> str | None:
     return answer.strip() or None
 
 
-def proposed(guessed: "Guess") -> str:
+def proposed(guessed: Guess) -> str:
     """[source] missing: `LACKING`, or hold where that costs too many rows: a wide table, sensors that take turns."""
     if guessed.turns:
         return "hold"
@@ -47,7 +45,7 @@ def proposed(guessed: "Guess") -> str:
     return "hold" if gaps.lacking > (MOST_SKIPPED if wide else MOST_OF_FEW) * gaps.rows else LACKING
 
 
-def missing_asked(guessed: "Guess") -> str:
+def missing_asked(guessed: Guess) -> str:
     """What [source] missing should be."""
     question = (
         f"{guessed.gaps.lacking:,} of {guessed.gaps.rows:,} rows lack a number of x\n  dlq: dead letter, skip: leave the "

@@ -2,8 +2,9 @@
 
 import json
 import math
-from typing import TYPE_CHECKING
 
+from streamjobs.recordings.guess.result import Guess, windowed
+from streamjobs.recordings.guess.rows import STEADY_APART
 from streamjobs.settings.presets import preset_of
 from streamjobs.settings.sensors import PERIODS
 from streamjobs.settings.source import MOST_USUAL
@@ -11,15 +12,12 @@ from streamjobs.settings.times import example_of
 from streamjobs.settings.toml import toml
 from streamjobs.settings.types import UNIT_NAMES
 
-if TYPE_CHECKING:
-    from streamjobs.recordings.guess.result import Guess
-
 MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are not part of x
 SLOW = 1.0  # seconds between two samples of a key
 _NO_CONTROLS = {code: "?" for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}  # of a text that stays in one line
 
 
-def lines_of_source(guessed: "Guess", partitions: int, zone: str | None, missing: str | None) -> tuple[int, dict[str, str]]:
+def lines_of_source(guessed: Guess, partitions: int, zone: str | None, missing: str | None) -> tuple[int, dict[str, str]]:
     """How many numbers x has, and the lines by their places in the template.
 
     partitions: of a topic with records without keys, else 0. zone, missing: the settings, None where they are not known.
@@ -44,12 +42,12 @@ def lines_of_source(guessed: "Guess", partitions: int, zone: str | None, missing
     }
 
 
-def _why(guessed: "Guess", what: str) -> str:
+def _why(guessed: Guess, what: str) -> str:
     """Why it was guessed, after a colon; empty for the example."""
     return f": {one_line(guessed.because[what])}" if what in guessed.because else ""
 
 
-def _key(guessed: "Guess", partitions: int) -> str:
+def _key(guessed: Guess, partitions: int) -> str:
     """The lines after the topic. partitions: of a topic with records without keys, else 0."""
     if partitions and guessed.key is not None:
         why = f"the topic's records have no keys; {one_line(guessed.because['key'])}"
@@ -64,14 +62,14 @@ def _key(guessed: "Guess", partitions: int) -> str:
     return f"\n# key: choose the column to send as the key of records: {one_line(guessed.choose['key'])}"
 
 
-def _preset(guessed: "Guess") -> str:
+def _preset(guessed: Guess) -> str:
     if guessed.preset is None:
         return ""
     notes = "".join(f"# {one_line(note)}\n" for note in guessed.preset.notes)
     return f"preset = {quoted(guessed.preset.name)}  # {guessed.preset.tool}\n{notes}"
 
 
-def _x(guessed: "Guess") -> tuple[int, str]:
+def _x(guessed: Guess) -> tuple[int, str]:
     """Numbers of x, and the lines that name them; commented out where the user has to choose."""
     fields = [*guessed.fields, *guessed.categories]
     listed = "fields = [" + ", ".join(map(quoted, fields)) + "]"
@@ -97,13 +95,10 @@ def _x(guessed: "Guess") -> tuple[int, str]:
     return len(guessed.fields) + len(guessed.angles) + sum(map(len, guessed.categories.values())), lines
 
 
-def _sensors(guessed: "Guess") -> str:
+def _sensors(guessed: Guess) -> str:
     """The section of sensors, for records that have one sample of one of them."""
     if guessed.narrow is None:
         return ""
-    from streamjobs.recordings.guess.result import windowed
-    from streamjobs.recordings.guess.rows import STEADY_APART
-
     narrow, kept = guessed.narrow, guessed.narrow.kept(guessed.fields)
     pauses = {name: narrow.pauses[name] for name in kept}
     in_windows = windowed(guessed.rate)
@@ -122,7 +117,7 @@ def _sensors(guessed: "Guess") -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def _time(guessed: "Guess", zone: str | None) -> str:
+def _time(guessed: Guess, zone: str | None) -> str:
     why = _why(guessed, "time")
     if guessed.preset is not None and guessed.time == guessed.preset.source["time"]:
         return f"# time = {quoted(guessed.time or '')}  # event time, as the preset sets it"
@@ -145,13 +140,13 @@ def _time(guessed: "Guess", zone: str | None) -> str:
     return line
 
 
-def _label(guessed: "Guess") -> str:
+def _label(guessed: Guess) -> str:
     if guessed.label is not None:
         return f"label = {quoted(guessed.label)}  # may be absent or null in a record{_why(guessed, 'label')}"
     return f'# label = "activity"  # needed by a [head]; choose: {one_line(guessed.choose["label"])}'
 
 
-def _missing(guessed: "Guess", policy: str | None) -> str:
+def _missing(guessed: Guess, policy: str | None) -> str:
     if policy is None:
         return ""
     gaps = guessed.gaps
@@ -159,7 +154,7 @@ def _missing(guessed: "Guess", policy: str | None) -> str:
     return f'missing = "{policy}"  # dlq | skip | hold | mean{why}\n'
 
 
-def _duplicates(guessed: "Guess") -> str:
+def _duplicates(guessed: Guess) -> str:
     """A line where records of a key with one time have numbers of their own, such as of different sensors."""
     if guessed.repeats:
         return 'duplicates = "learn"  # many rows of a key have one time, and numbers of their own\n'
@@ -168,7 +163,7 @@ def _duplicates(guessed: "Guess") -> str:
     return 'duplicates = "learn"  # records of one key and time have the numbers of different sensors\n'
 
 
-def _counters(guessed: "Guess") -> str:
+def _counters(guessed: Guess) -> str:
     """A line where fields only rise, or start over."""
     if not guessed.counters:
         return ""
@@ -176,7 +171,7 @@ def _counters(guessed: "Guess") -> str:
     return f"counters = [{names}]  # readings that only rise, or start over: x has what they rose by, a second\n"
 
 
-def _angles(guessed: "Guess") -> str:
+def _angles(guessed: Guess) -> str:
     """A line where fields are angles."""
     if not guessed.angles:
         return ""
@@ -184,7 +179,7 @@ def _angles(guessed: "Guess") -> str:
     return f"angles = {{ {turns} }}  # a whole turn: x has their cosine and sine\n"
 
 
-def _codes(guessed: "Guess") -> str:
+def _codes(guessed: Guess) -> str:
     """A line where fields that are left have numbers which stand for a missing one."""
     codes = {name: found for name, found in guessed.codes.items() if name in guessed.fields}
     if not codes:
@@ -196,14 +191,14 @@ def _codes(guessed: "Guess") -> str:
     return f"missing_values = {value}  # numbers that stand for a missing one\n"
 
 
-def _lenient(guessed: "Guess") -> str:
+def _lenient(guessed: Guess) -> str:
     if not guessed.lenient:
         return ""
     names = one_line(", ".join(map(quoted, guessed.lenient)))
     return f'numbers = "lenient"  # texts such as "21.5" are numbers too, here in {names}\n'
 
 
-def _most(guessed: "Guess") -> str:
+def _most(guessed: Guess) -> str:
     """A line where the sample has numbers beyond the usual limit, which would make dead letters."""
     if not guessed.largest > MOST_USUAL:
         return ""
@@ -211,7 +206,7 @@ def _most(guessed: "Guess") -> str:
     return f"max_abs = {limit:g}  # numbers beyond it are errors; the sample has some up to {guessed.largest:.3g}\n"
 
 
-def _linger(guessed: "Guess") -> str:
+def _linger(guessed: Guess) -> str:
     """A line where keys are so slow that a tenth of a second is nothing to them."""
     if guessed.key is None or guessed.pause is None or guessed.pause < SLOW:
         return ""
@@ -219,7 +214,7 @@ def _linger(guessed: "Guess") -> str:
     return f'linger = "100ms"  # {why}\n'
 
 
-def _left_out(guessed: "Guess") -> str:
+def _left_out(guessed: Guess) -> str:
     """Comments with the columns that are not part of x, and what else should be known."""
     lines = [one_line(remark) for remark in guessed.remarks]
     if guessed.left_out:

@@ -3,20 +3,18 @@
 import itertools
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from streamjobs.errors import ConfigError
 from streamjobs.fit import starters
 from streamjobs.fit.starters import Starter
-
-if TYPE_CHECKING:
-    from streamjobs.recordings.guess.result import Guess
-    from streamjobs.settings.presets import Preset
+from streamjobs.recordings.guess.result import EXAMPLE, Guess
+from streamjobs.settings.presets import Preset
 
 LINEAR, TOTAL = "accelerometer", "totalacceleration"  # of Sensor Logger: without gravity and with it
 
 
-def begun(of: Starter, guessed: "Guess | None", rows: Iterable[dict[str, Any]]) -> "Guess":
+def begun(of: Starter, guessed: Guess | None, rows: Iterable[dict[str, Any]]) -> Guess:
     """The guess with fields that the population can use; without a guess, the usual names.
 
     Raises ConfigError where fields, rate or units are not those of the population.
@@ -30,7 +28,7 @@ def begun(of: Starter, guessed: "Guess | None", rows: Iterable[dict[str, Any]]) 
     return guessed._replace(rate=of.rate, people=0)  # it is not to teach
 
 
-def write_population(of: Starter, guessed: "Guess", job: Path, force: bool) -> Path:
+def write_population(of: Starter, guessed: Guess, job: Path, force: bool) -> Path:
     """Raises ConfigError for a file that exists, or cannot be written."""
     path = job.parent / f"{of.name}.state"
     if path.exists() and not force:
@@ -42,14 +40,12 @@ def write_population(of: Starter, guessed: "Guess", job: Path, force: bool) -> P
     return path
 
 
-def _usual(of: Starter) -> "Guess":
-    from streamjobs.recordings.guess.result import EXAMPLE
-
+def _usual(of: Starter) -> Guess:
     because = {"fields": starters.NUMBERS, "time": "as in your records", "label": "as in your records"}
     return EXAMPLE._replace(fields=list(starters.FIELDS), rate=of.rate, because=because)
 
 
-def _with_gravity(guessed: "Guess", rate: float) -> "Guess":
+def _with_gravity(guessed: Guess, rate: float) -> Guess:
     """With Sensor Logger's total acceleration in the place of that without gravity, where there is one."""
     preset = guessed.preset
     if preset is None or not guessed.fields or not guessed.fields[0].startswith(LINEAR):
@@ -67,7 +63,7 @@ def _with_gravity(guessed: "Guess", rate: float) -> "Guess":
     return guessed._replace(fields=fields, left_out=left_out, because=because)
 
 
-def _pushed(preset: "Preset", rate: float) -> "Preset":
+def _pushed(preset: Preset, rate: float) -> Preset:
     sensors = preset.source["sensors"]
     each = {name.replace(LINEAR, TOTAL, 1): one | {"rate": rate} for name, one in sensors["each"].items()}
     return preset._replace(source={**preset.source, "sensors": sensors | {"each": each}})

@@ -1,18 +1,16 @@
 """What `check --online` prints of the newest records of a job's input."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from streamjobs.commands.console import moment
+from streamjobs.core.job import Job
 from streamjobs.settings.types import many
-
-if TYPE_CHECKING:
-    from streamjobs.core.job import Job
 
 FAR = 86_400.0  # seconds between event times and timestamps that are named
 
 
-def lines(job: "Job", found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def lines(job: Job, found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """A word and a sentence each. found: of `newest_records.look`."""
     if not found["records"]:
         yield "records", "the input topic is empty"

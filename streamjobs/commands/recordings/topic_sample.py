@@ -10,6 +10,7 @@ import msgspec
 from streamjobs.core.decoding.with_schema.wire_format import ID, ID_END
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
+from streamjobs.job_files import with_schemas
 from streamjobs.kafka.reader import newest
 from streamjobs.kafka.topics import connect
 from streamjobs.recordings.columns import LISTS
@@ -97,8 +98,6 @@ def order_of(records: Sequence[Stored], times: Sequence[float]) -> list[int]:
 
 def _with_schemas(broker: BrokerSection, topic: str, found: list[Stored], whole: bool) -> TopicSample:
     """With the schemas of a registry. Raises ConfigError where the registry is not known, or most values cannot be read."""
-    from streamjobs.job_files import with_schemas
-
     if (read := with_schemas(found)) is None:
         raise ConfigError(
             f"topic {topic}: most of {len(found):,} values begin as those with a schema id do; set "

@@ -4,13 +4,12 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from streamjobs.recordings.guess.result import Guess, windowed
+from streamjobs.recordings.survey import teaches
 from streamjobs.settings.false_alarms import WITHOUT_RHYTHM
 from streamjobs.settings.types import many
-
-if TYPE_CHECKING:
-    from streamjobs.recordings.guess.result import Guess
 
 MOST_NAMED = 3  # columns, or keys, in alarms that are printed
 FAULTY = 4  # of so many parts of the sample one may have faults
@@ -20,6 +19,11 @@ OPEN = 0.2  # of the rows, at most, a watch may have an open alarm: of a level t
 SOON = 0.1  # of a key's rows after its reference
 RARER = 0.5  # of the alarms of a column, at most, once others are left out
 TOO_MANY, MORE = 2.0, 2  # alarms are too many beyond so many times the stated number, and so many more
+
+
+def is_tried(guessed: Guess) -> bool:
+    """Whether the job that `init` writes can be tried on its sample, and has a [drift]."""
+    return not {"fields", "time_format"} & set(guessed.choose) and not (windowed(guessed.rate) and teaches(guessed))
 
 
 class Tried(NamedTuple):
@@ -151,7 +155,7 @@ class Trial(NamedTuple):
             )
 
 
-def worth_leaving_out(ways: Sequence[tuple["Guess", Trial]]) -> int:
+def worth_leaving_out(ways: Sequence[tuple[Guess, Trial]]) -> int:
     """How many of the columns that were left out in turn make alarms rarer, by more than in proportion to their number.
 
     ways: with all columns first, then without one after the other. Faults are in the alarms of all columns: each column less

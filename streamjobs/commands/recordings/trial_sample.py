@@ -9,15 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streamjobs.commands.console import counted
+from streamjobs.commands.recordings.options import with_rate
+from streamjobs.core.decoding.keys import key_bytes
+from streamjobs.core.messages import Stored
+from streamjobs.recordings.clocks import Pauses
+from streamjobs.recordings.files import records_of, records_of_rows, rows_of
+from streamjobs.recordings.guess.result import Guess, key_to_try
+from streamjobs.recordings.places import Place
+from streamjobs.recordings.profile import moments_of
+from streamjobs.recordings.tables import How, untold
 from streamjobs.settings.paths import column_path
+from streamjobs.settings.sections import Settings
 
 if TYPE_CHECKING:
     from streamjobs.commands.recordings.topic_sample import TopicSample
-    from streamjobs.core.messages import Stored
-    from streamjobs.recordings.clocks import Pauses
-    from streamjobs.recordings.guess.result import Guess
-    from streamjobs.recordings.tables import How
-    from streamjobs.settings.sections import Settings
 
 KEYS, RECORDS = 20, 100_000  # keys of the sample that are tried, if they have many rows, and most of their records
 LOOK_AT = 1_000_000  # records of the sample
@@ -29,32 +34,25 @@ class Sample(NamedTuple):
     """What a job is tried on: a file, or records of a topic."""
 
     path: Path | None
-    how: "How"
+    how: How
     topic: "TopicSample | None" = None
 
 
-def environment(guessed: "Guess") -> Mapping[str, str]:
+def environment(guessed: Guess) -> Mapping[str, str]:
     """Settings for a trial: times without a known zone are read in UTC, in which the pauses between them are the same."""
     return {**({IN_UTC: "UTC"} if "time_zone" in guessed.choose else {}), **os.environ}
 
 
 def records_to_try(
-    settings: "Settings",
+    settings: Settings,
     sample: Sample,
-    guessed: "Guess",
-    pauses: "Pauses | None" = None,
+    guessed: Guess,
+    pauses: Pauses | None = None,
     most: int = KEYS,
     each: int | None = None,
-) -> Iterator["Stored"]:
+) -> Iterator[Stored]:
     """Of the sample's first keys, `most` of them. pauses: gets those of all keys. each: records of a key, anywhere."""
-    from streamjobs.commands.recordings.options import with_rate
-    from streamjobs.commands.recordings.topic_sample import order_of
-    from streamjobs.core.decoding.keys import key_bytes
-    from streamjobs.recordings.files import records_of, records_of_rows, rows_of
-    from streamjobs.recordings.guess.result import key_to_try
-    from streamjobs.recordings.places import Place
-    from streamjobs.recordings.profile import moments_of
-    from streamjobs.recordings.tables import untold
+    from streamjobs.commands.recordings.topic_sample import order_of  # which loads the client of Kafka
 
     key = key_to_try(guessed)
     key_of = (lambda row: None) if key is None else column_path(key).find
@@ -91,10 +89,8 @@ def records_to_try(
     yield from records_of_rows(tried, settings.source, key, start_time, settings.side, how)
 
 
-def _measured(triples: Iterable["Triple"], guessed: "Guess", pauses: "Pauses | None") -> Iterator["Triple"]:
+def _measured(triples: Iterable[Triple], guessed: Guess, pauses: Pauses | None) -> Iterator[Triple]:
     """The triples; the pauses of their keys are added to `pauses`."""
-    from streamjobs.recordings.profile import moments_of
-
     seconds = moments_of(guessed)
     for key, row, one in triples:
         if pauses is not None and guessed.time is not None and isinstance(key, Hashable):
@@ -102,7 +98,7 @@ def _measured(triples: Iterable["Triple"], guessed: "Guess", pauses: "Pauses | N
         yield key, row, one
 
 
-def _of_first_keys(triples: Iterable["Triple"], most: int, each: int | None) -> Iterator[Any]:
+def _of_first_keys(triples: Iterable[Triple], most: int, each: int | None) -> Iterator[Any]:
     """The last of each triple of the first keys, `most` of them."""
     counts, left = Counter[Hashable](), RECORDS if each is None else most * each
     for number, (key, _, one) in enumerate(triples):

@@ -3,13 +3,10 @@
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from streamjobs.recordings import survey
+from streamjobs.recordings.guess.result import Guess
 from streamjobs.recordings.places import Place
-
-if TYPE_CHECKING:
-    from streamjobs.recordings.guess.result import Guess
-
 
 NEEDED = {  # what a job cannot do without, if it was not guessed
     "fields": "[source] still needs fields, or x and dim",
@@ -20,7 +17,7 @@ NEEDED = {  # what a job cannot do without, if it was not guessed
 
 
 def what_next(
-    guessed: "Guess",
+    guessed: Guess,
     file: Path,
     sample: Path | None,
     from_topic: bool,
@@ -33,8 +30,6 @@ def what_next(
     from_topic: the sample is of a topic; copied: 'rekey' comes first; starter: the job has a population already, with
     which `replay` scores labels.
     """
-    from streamjobs.recordings import survey
-
     if guessed.preset is not None and "sensors" in guessed.preset.source:
         name = shlex.quote(str(file))
         return f"wrote {file}. Next: streamjobs check {name}; streamjobs topics create {name}; streamjobs run {name}"
@@ -80,7 +75,7 @@ def what_next(
     return f"{said}\n{broker}: streamjobs topics create {name}; {produce}; streamjobs run {name}"
 
 
-def _key_words(guessed: "Guess", sample: Path | None) -> list[str]:
+def _key_words(guessed: Guess, sample: Path | None) -> list[str]:
     """The column with the key of the rows, or a candidate for it; a recording without any is of one device.
 
     It has the recording's name, as with --key-from file.
