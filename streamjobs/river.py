@@ -32,15 +32,7 @@ except ImportError as missing:
 from algorithms.common.protocol import Array, Learner
 from algorithms.drift.report import ALARM
 from algorithms.online import Online
-from streamjobs.estimators.catalogue import (
-    Entry,
-    Extra,
-    detectors,
-    entries,
-    make_class,
-    make_learner,
-    probabilities,
-)
+from streamjobs.estimators.catalogue import Entry, Extra, detectors, entries, make_class, make_learner, probabilities
 from streamjobs.learner_reference import settings
 from streamjobs.stages.class_counts import targets_of
 

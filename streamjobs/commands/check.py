@@ -169,9 +169,6 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
     first = first_rows(job, records, SHOWN) if len(decoded.owner) else None
     needed, keys = rows_to_alarm(job), len({record.key for record in records})
     ready = sum(rows >= needed for rows in first.watched) if first is not None and needed else 0
-    reasons: dict[str, int] = {}
-    for _, error in decoded.errors:
-        reasons[error.reason] = reasons.get(error.reason, 0) + 1
     return {
         "records": len(records),
         "samples": len(decoded.owner),
@@ -179,7 +176,7 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
         "labelled": sum(label is not None for label in decoded.labels),
         "labels": _names(decoded.labels) if job.most_names is not None else {},
         "time_unit": getattr(job.decode, "unit", None),  # that time_unit = "auto" is decided for
-        "dead_letters": reasons,
+        "dead_letters": Counter(error.reason for _, error in decoded.errors),
         "first_error": str(decoded.errors[0][1]) if decoded.errors else None,
         "rows": first.rows if first is not None else 0,
         "rows_to_alarm": needed,

@@ -265,8 +265,10 @@ def diff(
         }
         if as_json:
             show(keys)
-        else:
-            _print_keys(keys)
+            return
+        if rows := [(kind, name, number) for kind in ("new", "gone", "changed") for name, number in keys[kind]]:
+            table(("what", "key", "partition"), rows, left=("what", "key"))
+        say(", ".join(f"{len(places):,} {kind}" for kind, places in keys.items()))
         return
     fields = _fields(job, before, after, key)
     if as_json:
@@ -285,13 +287,6 @@ def _fields(job: "Job", before: "Copy", after: "Copy", key: str) -> "dict[int, l
             f"key {key!r}: expected it in the same partitions, got {sorted(old)} before and {sorted(new)} now."
         )
     return {partition: changes(job, entry, new[partition]) for partition, entry in old.items()}
-
-
-def _print_keys(keys: dict[str, list[tuple[str, int]]]) -> None:
-    rows = [(kind, key, number) for kind in ("new", "gone", "changed") for key, number in keys[kind]]
-    if rows:
-        table(("what", "key", "partition"), rows, left=("what", "key"))
-    say(", ".join(f"{len(places):,} {kind}" for kind, places in keys.items()))
 
 
 def _print_fields(key: str, fields: "dict[int, list[Change]]") -> None:

@@ -113,7 +113,9 @@ def _narrowed(job: Job, sink: str, record: type[msgspec.Struct]) -> JsonSchema:
         if name in fields:
             fields[name] = {**fields[name], "description": comment}
             fields[name].pop("default", None)
-    body["required"] = [name for name in fields if name in body.get("required", ()) or name in _optional(record)]
+    # Fields that are absent in some jobs: where a job has them, every record of it does.
+    optional = {one.name for one in msgspec.structs.fields(record) if one.default is msgspec.UNSET}
+    body["required"] = [name for name in fields if name in body.get("required", ()) or name in optional]
     for name in ("predicted_values", "true_values"):
         if name in fields:
             fields[name]["anyOf"][0] |= _length(job.composition.targets)
@@ -125,11 +127,6 @@ def _narrowed(job: Job, sink: str, record: type[msgspec.Struct]) -> JsonSchema:
     for one in definitions.values():
         one["additionalProperties"] = False
     return {**body, "additionalProperties": False, **({"$defs": definitions} if definitions else {})}
-
-
-def _optional(record: type[msgspec.Struct]) -> set[str]:
-    """Fields that are absent in some jobs; where a job has them, every record of it does."""
-    return {one.name for one in msgspec.structs.fields(record) if one.default is msgspec.UNSET}
 
 
 def _absent(job: Job, sink: str) -> Iterator[str]:
