@@ -52,7 +52,7 @@ class Pace:
     """Tells when the next line of progress is due: not more often than every few seconds."""
 
     def __init__(self, seconds: float, *, at_once: bool = False) -> None:
-        """at_once: the first line is due at the first question."""
+        """at_once: the first call of `due` gives True."""
         self.seconds, self.last = seconds, -math.inf if at_once else time.monotonic()
 
     def due(self) -> bool:

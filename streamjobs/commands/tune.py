@@ -224,7 +224,7 @@ def drift_tune(
         alarms = {one.way.name: one.alarms for one in found}
         draw(lambda: pictures.alarm_times(alarms, until / 1000.0), drawn, "--picture")
     if as_json:
-        show({"quiet_until": until / 1000.0, "ways": [_told_of(one) for one in found]})
+        show({"quiet_until": until / 1000.0, "ways": [_json_of(one) for one in found]})
         return
     heads = ("watch", "false alarms", "promised", "a key and hour", "promised", "keys found", "delay, s")
     table(heads, [_row_of(one) for one in found], left=("watch",))
@@ -239,7 +239,7 @@ def _row_of(result: "Judged") -> tuple[Any, ...]:
     return result.way.name, result.false_alarms, most, rate, promise, f"{result.found} of {result.keys}", delay
 
 
-def _told_of(result: "Judged") -> dict[str, Any]:
+def _json_of(result: "Judged") -> dict[str, Any]:
     figures = result._asdict()
     del figures["way"]
     return {"watch": result.way.name, "drift": result.way.drift.model_dump(exclude_defaults=True), **figures}
@@ -257,7 +257,7 @@ def _progress() -> "Callable[[int, str], None]":
 
 
 def _print(tuned: "Tuned", best: "Trial", snippet: str, candidates: int) -> None:
-    from streamjobs.replay.tuning import LINEAR, settings_told
+    from streamjobs.replay.tuning import LINEAR, settings_text
 
     linear, own = tuned.best(LINEAR), tuned.trials[0]
     measure = "root mean square error" if tuned.task == "regression" else "error rate"
@@ -265,7 +265,7 @@ def _print(tuned: "Tuned", best: "Trial", snippet: str, candidates: int) -> None
     rows: list[tuple[Any, ...]] = []
     for trial in trials:
         mark = "chosen" if trial is best else "best of its kind" if trial is linear else ""
-        rows.append((NAMES[trial.whose], settings_told(trial.changed), *trial.errors, mark))
+        rows.append((NAMES[trial.whose], settings_text(trial.changed), *trial.errors, mark))
     rows += [("baseline", name, *errors, "") for name, errors in tuned.baselines.items()]
     table(("what", "settings", "first part", "rest", ""), rows, left=("what", "settings", ""))
     say(f"{measure}, each row predicted before it was learned: {tuned.labels[0]:,} labels chose, {tuned.labels[1]:,} score")
@@ -281,7 +281,7 @@ def _print(tuned: "Tuned", best: "Trial", snippet: str, candidates: int) -> None
         say()
         better = "less than the job's" if (linear.errors.first or 0.0) < (best.errors.first or 0.0) else "not less"
         compared = f"on the first part {_number(linear.errors.first)}, {better}; on the rest {_number(linear.errors.rest)}"
-        say(f"# a linear head, {settings_told(linear.changed)}: {compared}")
+        say(f"# a linear head, {settings_text(linear.changed)}: {compared}")
 
 
 def _number(error: float | None) -> str:

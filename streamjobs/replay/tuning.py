@@ -123,7 +123,7 @@ class _Tuner:
 
     def attempt(self, whose: str, table: dict[str, Any], changed: dict[str, Any], *, always: bool = False) -> Trial | None:
         """A trial; None where the settings are refused, or the time is up. always: it is neither."""
-        self.tell(len(self.trials) + 1, f"{whose} {settings_told(changed)}")
+        self.tell(len(self.trials) + 1, f"{whose} {settings_text(changed)}")
         try:
             job = Job.from_composition(self.made(table))
         except (ConfigError, SettingError, ValueError):
@@ -209,7 +209,7 @@ def _linear(table: Mapping[str, Any], job: Composition) -> dict[str, Any] | None
     return others | {"learner": {"name": "rls", "intercept": True, "forgetting": 1.0, **task}}
 
 
-def settings_told(changed: Mapping[str, Any]) -> str:
+def settings_text(changed: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in changed.items()) or "as it is"
 
 
