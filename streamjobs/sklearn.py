@@ -63,6 +63,16 @@ class StreamEstimator(BaseEstimator):  # type: ignore[misc]
 
     _entry: catalogue.Entry
 
+    def set_params(self, **params: Any) -> Self:
+        """As of every estimator. Raises ValueError for a part of a table, such as kernel__bandwidth."""
+        for name, _, part in (one.partition("__") for one in params):
+            if part and hasattr(self, name) and not hasattr(getattr(self, name), "set_params"):
+                raise ValueError(
+                    f"{type(self).__name__}: {name}__{part} cannot be set alone; expected {name} as a whole, such as "
+                    f"{name} = {{.., {part!r}: ..}}, also among the values of a grid."
+                )
+        return super().set_params(**params)  # type: ignore[no-any-return]
+
     def _learner(self) -> Learner:
         return catalogue.make_learner(self._entry, self.get_params(deep=False))
 

@@ -132,6 +132,11 @@ def _transform_unfitted() -> Any:
         (lambda: BPAS().partial_fit(np.eye(2), [0, 1]), ValueError, "classes must be passed"),
         (lambda: RLSClassifier().partial_fit(np.eye(2), [0, 3], classes=[0, 1]), ValueError, "none of the classes"),
         (lambda: ours.OKFEC, AttributeError, "has no estimator 'OKFEC'"),
+        (
+            lambda: OKFEB().set_params(kernel__bandwidth=2.0),
+            ValueError,
+            "kernel__bandwidth cannot be set alone",
+        ),
     ],
 )
 def test_what_cannot_be_is_reported(call: Callable[[], Any], error: type[Exception], sentence: str) -> None:
