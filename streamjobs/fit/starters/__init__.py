@@ -43,7 +43,8 @@ class Starter(NamedTuple):
             f"the population {self.name!r} was learned from {self.made_from}",
             f"it knows {', '.join(self.activities)}; {self.worth}",
             f"it cannot know {self.unknown}",
-            f"it needs {NUMBERS}, {self.rate:g} samples a second; the sensor may be mounted in any direction",
+            f"it needs {NUMBERS}, {RATES[0] * self.rate:g} to {self.rate:g} samples a second; the sensor may be mounted in "
+            "any direction",
         ]
 
     def file(self, fields: Sequence[str]) -> bytes:
