@@ -259,7 +259,7 @@ class _Records:
         lines = isinstance(of, Place) and of.kind in LINES and source.format == "json" and how.start is None
         lines = lines and not recording.named
         if lines and isinstance(of, Place):
-            self.rows: Iterator[tuple[bytes | None, Row]] = lines_of_file(of)
+            self.rows: Iterator[tuple[bytes | None, Row]] = lines_of_file(of, how)
         else:
             rows = recording.rows(how, wanted)
             if (start := how.start) is not None:

@@ -66,13 +66,13 @@ def rows_of_file(place: Place, how: How = HOW) -> Iterator[Row]:
     Raises ConfigError where it is damaged, is not what its ending says, or could be read in two ways.
     """
     if place.kind in LINES:
-        return (row for _, row in lines_of_file(place))
+        return (row for _, row in lines_of_file(place, how))
     return _or_config_error(place, lambda: _READERS[place.kind](place, how))
 
 
-def lines_of_file(place: Place) -> Iterator[tuple[bytes, Row]]:
+def lines_of_file(place: Place, how: How = HOW) -> Iterator[tuple[bytes, Row]]:
     """The lines of a file with a JSON object a line, as they are and as rows. A line of something else has an empty row."""
-    return _or_config_error(place, lambda: _lines(place))
+    return _or_config_error(place, lambda: _lines(place, how))
 
 
 def dialect_of_file(place: Place, how: How = HOW) -> Dialect:
@@ -110,10 +110,10 @@ def _damaged(place: Place) -> ConfigError:
     return ConfigError(f"{place}: expected {KINDS[place.kind]}; it is damaged, or something else.")
 
 
-def _lines(place: Place) -> Iterator[tuple[bytes, Row]]:
+def _lines(place: Place, how: How) -> Iterator[tuple[bytes, Row]]:
     most = COLUMNS.value
     with place.open() as file:
-        for line in file:
+        for number, line in enumerate(file):
             text = line.strip()
             if not text:
                 continue
@@ -121,6 +121,9 @@ def _lines(place: Place) -> Iterator[tuple[bytes, Row]]:
                 row = _object(text)
             except (msgspec.DecodeError, ValueError, RecursionError):  # also bytes that are not UTF-8
                 row = None
+                if number and not line.endswith(b"\n"):  # the file is still being written
+                    how.tell(str(place), "its last line breaks off, and is left out")
+                    return
             if not isinstance(row, dict):
                 row = {}  # not skipped: a broken line, or a list, is a broken record, and becomes a dead letter
             if len(row) > most:

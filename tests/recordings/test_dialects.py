@@ -106,6 +106,12 @@ def test_a_last_line_that_is_still_being_written_is_left_out_and_reported(tmp_pa
     assert found == PLAIN and said == ["its last line breaks off after 2 of 3 cells, and is left out"]
     short, said = read(written(tmp_path / "c.csv", whole + end + "3.5,2" + end))
     assert short == [*PLAIN, {"t": 3.5, "a": 2, "who": None}] and not said
+    rows, part = '{"t": 1, "a": 2}' + end + '{"t": 2, "a": 3}', end + '{"t": 3, "a"'
+    assert read(written(tmp_path / "d.jsonl", rows)) == ([{"t": 1, "a": 2}, {"t": 2, "a": 3}], [])
+    found, said = read(written(tmp_path / "e.jsonl", rows + part))
+    assert len(found) == 2 and said == ["its last line breaks off, and is left out"]
+    found, said = read(written(tmp_path / "f.jsonl", rows + part + end))
+    assert found[2] == {} and not said, "a line with an end is complete: it becomes a dead letter"
 
 
 def test_quoted_cells_hold_separators_quotes_and_line_ends(tmp_path):
