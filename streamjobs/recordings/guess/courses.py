@@ -23,8 +23,8 @@ WRAPS, MOST_MOVE, ONE_WAY = 5, 0.25, 0.9  # of an angle: least; most of a turn o
 SEAM, NAMED_SEAM = 95, 99  # percentile of the other steps that wraps do not exceed; of a column with an angle's name
 WAYS = "rises", "falls", "rises and starts over", "falls and starts over"
 DAY, DAYS, OF_DAY = 86_400.0, 3, 0.25  # least whole days of a daily cycle; least share of a day's variance
-WEEK, WEEKS = 7, 4  # days; least weeks of a weekly rhythm
-ALIKE, OF_WEEK = 3.0, 0.2  # of the usual deviation of days alike: farthest two of them; of that of all days, at most
+WEEK, WEEKS = 7, 3  # days; least weeks of a weekly rhythm
+ALIKE, OF_WEEK = 4.0, 0.2  # of the usual deviation of days alike: farthest two of them; of that of all days, at most
 FEW_DAYS = 14  # in more, no random walk of 400 repeated a day's wave by chance
 STANDS_OUT = 8.0  # a day's power over that of the periods around it; chosen on random walks and noisy days of seed 1
 
