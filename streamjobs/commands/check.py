@@ -158,15 +158,17 @@ def _reference(job: "Job") -> str | None:
 
 def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "How") -> dict[str, Any]:
     from streamjobs.recordings.files import records_of
-    from streamjobs.replay.first_rows import first_rows
+    from streamjobs.replay.first_rows import decoded_with_labels, first_rows
     from streamjobs.replay.warm_up import days_to_alarm, rows_to_alarm
 
     how, settings = options.with_rate(how, job.settings), job.settings
     records = list(islice(records_of(path, settings.source, key, time, settings.side, how=how), SAMPLED))
     if not records:
         raise ConfigError(f"{path}: expected records to decode; got none.")
-    decoded = job.decode(records)
-    first = first_rows(job, records, SHOWN) if len(decoded.owner) else None
+    decoded = decoded_with_labels(job, records)
+    refused = {index for index, _ in decoded.errors}
+    usable = [record for index, record in enumerate(records) if index not in refused]
+    first = first_rows(job, usable, SHOWN) if len(decoded.owner) else None
     needed, keys = rows_to_alarm(job), len({record.key for record in records})
     ready = sum(rows >= needed for rows in first.watched) if first is not None and needed else 0
     return {

@@ -1,16 +1,20 @@
 """The first rows of recordings as a learner gets them: decoded, filled, put in windows, scaled."""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from algorithms.common.protocol import Array
+from streamjobs.core.decoding.labels import class_code, number_code
+from streamjobs.core.decoding.records import Decoded
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record
 from streamjobs.core.unlearned import apart, outside
+from streamjobs.errors import RecordError
 from streamjobs.replay.engine import Replay
 from streamjobs.replay.warm_up import days_to_alarm
 from streamjobs.settings.composition import derived
@@ -37,6 +41,24 @@ class FirstRows(NamedTuple):
     watched: list[int]  # rows of each key that had any, without its first `days_to_alarm`
     skipped: Counter[str]  # samples and windows that gave none, by reason
     unlike: str | None  # a sentence where most rows are unlike all that taught the job's population
+
+
+def decoded_with_labels(job: Job, records: Sequence[Record]) -> Decoded:
+    """As `job.decode`; records with labels that new keys refuse are errors too, as in a worker."""
+    decoded, wrong = job.decode(records), dict[int, RecordError]()
+    names = defaultdict[bytes | None, list[str]](lambda: list(job.names()))
+    for index, label in zip(decoded.owner.tolist(), decoded.labels, strict=True) if job.task != "none" else ():
+        try:
+            if job.task == "regression":
+                number_code(label, job.label_width)
+            else:
+                class_code(label, names[records[index].key], job.targets, job.classes is not None)
+        except RecordError as error:
+            wrong.setdefault(index, error)
+    if not wrong:
+        return decoded
+    errors = sorted([*decoded.errors, *wrong.items()], key=itemgetter(0))
+    return decoded.without([index in wrong for index in range(len(records))])._replace(errors=errors)
 
 
 def first_rows(job: Job, records: Sequence[Record], most: int) -> FirstRows:

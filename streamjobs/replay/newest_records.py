@@ -8,6 +8,7 @@ from typing import Any
 from streamjobs.core.job import Job
 from streamjobs.kafka.preflight import passed
 from streamjobs.kafka.reader import newest
+from streamjobs.replay.first_rows import decoded_with_labels
 from streamjobs.schema_registry.lookup import ready_now
 
 NEWEST = 100  # records that are read
@@ -18,7 +19,7 @@ def look(job: Job) -> dict[str, Any]:
     source = job.settings.source
     found = list(newest(job.settings.broker, source.topic, NEWEST, time.monotonic(), max_bytes=source.max_bytes))[-NEWEST:]
     records = job.keyed(ready_now(job.settings, job.schemas, found))
-    decoded = job.decode(records)
+    decoded = decoded_with_labels(job, records)
     ahead = [decoded.times[n] - records[owner].timestamp / 1000.0 for n, owner in enumerate(decoded.owner)]
     by_group, ends = passed(job.settings)
     keys_of: dict[int, set[bytes]] = {}

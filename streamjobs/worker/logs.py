@@ -155,7 +155,7 @@ class Notices:
                 partition=self.partition,
                 records=report.records,
                 seconds=round(seconds, 1),
-                meaning="nothing else happens in the worker meanwhile; 'streamjobs size JOB' measures the learner",
+                meaning="nothing else happens in the worker meanwhile: make the learner faster, or lower its budget",
             )
 
         if report.failures and (records := self._due("failed", len(report.failures))):

@@ -106,6 +106,20 @@ def test_keys_that_cannot_alarm_yet_are_counted_with_the_rows_that_they_need(tmp
     assert "1 of 2 keys of the sample have fewer" in capsys.readouterr().out
 
 
+def test_check_counts_labels_that_a_worker_refuses_as_dead_letters(tmp_path: Path, capsys) -> None:
+    job, rows = tmp_path / "job.toml", tmp_path / "rows.jsonl"
+    job.write_text('[source]\ntopic = "t"\nfields = ["a"]\nlabel = "y"\n[learner]\nname = "rls"\n', encoding="utf-8")
+    made = [{"key": "k", "a": n, "y": n if n % 4 else "x"} for n in range(8)]
+    rows.write_text("".join(f"{json.dumps(one)}\n" for one in made), encoding="utf-8")
+    assert command("check", job, "--sample", rows, "--key", "key") == 0
+    out = capsys.readouterr().out
+    assert "its settings fit together, but 2 of 8 records of the sample are dead letters" in out
+    assert "bad_label 2; the first: expected a finite number as the label, got 'x'" in out and "learner: 6" in out
+    rows.write_text('{"key": "k", "a": 1, "y": "x"}\n')
+    assert command("check", job, "--sample", rows, "--key", "key") == 1
+    assert command("replay", job, "--input", rows, "--key", "key") == 1
+
+
 def test_a_daily_rhythm_needs_days_before_these_rows(tmp_path: Path, capsys) -> None:
     assert replayed(tmp_path, WATCHED + "daily = true\n", 300) == 0
     assert "from at least 2 days and 1," in capsys.readouterr().err
