@@ -144,7 +144,10 @@ class RocksStore:
         options = rocksdict.WriteOptions()
         options.disable_wal = not logged
         with self._translated_errors(partition):
-            self._faust._db_for_partition(partition).write(batch, options)
+            database, large = self._faust._db_for_partition(partition), batch.size_in_bytes() > WRITE_BUFFER
+            database.write(batch, options)
+            if logged and large:
+                database.flush(wait=False)  # a batch stays in one buffer, which RocksDB would keep until the next write
 
     def flush(self, partition: int) -> None:
         with self._translated_errors(partition):
