@@ -40,4 +40,4 @@ def test_a_loop_of_a_stage_names_all_arrays_in_their_order(name: str) -> None:
 
 
 def test_learners_have_named_arrays() -> None:
-    assert {"okfeb", "gated_rls", "column_chart", "reference_chart"} <= set(NAMED)
+    assert {"gated_rls", "column_chart", "reference_chart"} <= set(NAMED)
