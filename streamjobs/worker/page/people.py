@@ -212,24 +212,33 @@ class Scores:
 
     def _take(self, batch: BatchRows) -> None:
         keys, waiting, wait, delay = self._keys, self._waiting, self._wait, self._delay
-        for key, moment, label, said in zip(
-            batch.keys, batch.times.tolist(), batch.labels or (), batch.predicted or (), strict=False
-        ):
-            known = keys.get(key)
-            if label.__class__ is str or not _missing(label):
-                if known is None:
-                    known = self._key(key)
+        at_once, rows, right, last_right, majority_right = not (wait or delay), 0, 0, 0, 0
+        columns = batch.keys, map(keys.get, batch.keys), batch.times.tolist(), batch.labels or (), batch.predicted or ()
+        for key, known, moment, label, said in zip(*columns, strict=False):
+            if at_once and known is not None and said is not None and label.__class__ is str:  # inlined: most rows
+                counts, rows = known.counts, rows + 1
+                if label == said:
+                    right += 1
+                if label == known.last:
+                    last_right += 1
+                known.last = label
+                counts[label] = count = counts.get(label, 0) + 1
+                if label == known.frequent:
+                    majority_right += 1
+                elif count > counts[known.frequent]:
+                    known.frequent = label
+            elif label.__class__ is str or not _missing(label):
+                known = known or self._key(key)
                 self._judge(label, said, known.last, known.frequent)
-                if not delay and not known.waiting:
-                    known.take(label)
-                else:
-                    known.add(moment, label)
-            elif known is None:
-                continue
-            elif wait and said is not None and known.last is not None and len(waiting) < 2 * MOST_WAITING:
-                waiting[key, moment] = said, known.last, known.frequent
-                self._newest = max(self._newest, moment)
-            known.learn(moment - delay)
+                known.add(moment, label)
+                known.learn(moment - delay)
+            elif known is not None and not at_once:
+                if wait and said is not None and known.last is not None and len(waiting) < 2 * MOST_WAITING:
+                    waiting[key, moment] = said, known.last, known.frequent
+                    self._newest = max(self._newest, moment)
+                known.learn(moment - delay)
+        self.rows, self.right = self.rows + rows, self.right + right
+        self.last_right, self.majority_right = self.last_right + last_right, self.majority_right + majority_right
 
     def _judge(self, label: Any, said: Any, last: Any, frequent: Any) -> None:
         if said is None or last is None:
