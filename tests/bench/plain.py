@@ -18,6 +18,7 @@ import numpy as np
 
 from algorithms import learner_from
 from algorithms.common.protocol import Array
+from algorithms.subspace.projection import fill_gram, refresh
 from tests.bench.goals import goal
 
 DIM, RANK, BUDGET, ROOM, WINDOW = 40, 10, 15, 16, 100  # as plain_loop.c has them
@@ -79,7 +80,11 @@ def key_of(scale: Any, chain: Any) -> Array:
     """The C loop's Key of these states."""
     work = CHAIN.workspace(chain)
     CHAIN.load(work, 0, chain)
-    caches, full = work.extractor, np.zeros((2, RANK, RANK))
+    caches, full, okfeb = work.extractor, np.zeros((2, RANK, RANK)), CHAIN.extractor
+    gram, image, held = np.empty((ROOM, ROOM)), np.empty((ROOM, RANK)), len(chain.extractor.support)
+    support, factor, *derived = (caches[name][0] for name in ("support", "factor", "inner", "solver", "rotation"))
+    fill_gram(okfeb.kernel.code, support, held, gram)
+    refresh(gram, factor, held, okfeb.ridge, image, *derived)  # else the loop does it with the key's first row
     for square, name in zip(full, ("solver", "rotation"), strict=True):
         square[np.tril_indices(RANK)] = caches[name][0]
     feb, P = chain.extractor, work.head.arrays[2][0]

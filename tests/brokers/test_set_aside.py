@@ -69,7 +69,7 @@ def second_half(job: KafkaJob, fork_server: ForkServer, records: list[Sent]) -> 
     assert metrics["streamjobs_records_dead_lettered_total{reason=state}"] == _of_bad(records)
     assert code == 200 and health["keys_set_aside"] == 1 and health["healthy"]
     (line,) = worker.events("key set aside")
-    assert line["partition"] == BAD[0] and CHECKSUM in line["reason"] and "state verify" in line["command"]
+    assert line["partition"] == BAD[0] and CHECKSUM in line["reason"] and "state restore" in line["action"]
     assert BAD[1].decode() not in worker.text()
     return worker
 
