@@ -239,7 +239,7 @@ def log_uncommitted(place: tuple[str, int]) -> None:
 def log_starting_over(meaning: str) -> None:
     """meaning: what `Live.meet` gives."""
     if meaning:
-        log.warning("sections start over", meaning=meaning)
+        log.warning("sections start over or end", meaning=meaning)
 
 
 def log_stateless(place: tuple[str, int], offset: int) -> None:

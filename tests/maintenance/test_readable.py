@@ -17,12 +17,12 @@ FORECAST = {"ahead": [1, 3]}
     ("sections", "named"),
     [
         ({"forecast": FORECAST}, ""),
-        ({"forecast": None}, ""),
+        ({"forecast": None}, "[forecast]: in the states, but not in this job file. The state of each key drops this part"),
         ({"forecast": FORECAST, "alarms": {"silent": "30s"}}, ""),
         ({"forecast": {"ahead": [1, 2]}}, "[forecast]: the states have other settings. With this job file it starts over"),
     ],
 )
-def test_a_section_with_other_settings_than_in_the_states_is_named(sections: dict, named: str) -> None:
+def test_a_section_that_the_states_have_otherwise_or_alone_is_named(sections: dict, named: str) -> None:
     store = stored(Job.from_settings(settings(forecast=FORECAST)), samples(60))
     changelog = [Stored("changelog", 0, at, 0, key, state) for at, (key, state) in enumerate(store.items())]
     job = Job.from_settings(settings(**sections))
@@ -33,3 +33,20 @@ def test_a_section_with_other_settings_than_in_the_states_is_named(sections: dic
     assert unreadable(job, [])[2] == b""
     live = Live(job, store.get)  # as a worker, which logs this before its first batch
     assert live.meet(lambda after, most: [] if after else list(store.items())[:most]) == over
+
+
+def test_a_removed_section_leaves_the_state_of_a_key_with_its_next_write() -> None:
+    with_forecast, without = (Job.from_settings(settings(forecast=one)) for one in (FORECAST, None))
+    records = samples(60)
+    store = stored(with_forecast, records)
+    key, state = next(iter(store.items()))
+    assert starting_over(without.stages, state)
+    again = records[-1]._replace(offset=1_000, key=key)
+    assert not starting_over(without.stages, stored(without, [again], store)[key])
+
+
+def test_a_removed_kind_of_alarm_is_named_where_others_stay() -> None:
+    before = Job.from_settings(settings(alarms={"stuck": True, "silent": "30s"}))
+    job = Job.from_settings(settings(alarms={"silent": "30s"}))
+    over = starting_over(job.stages, next(iter(stored(before, samples(60)).values())))
+    assert over.startswith("[alarms] stuck: in the states, but not in this job file.")

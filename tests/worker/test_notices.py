@@ -87,4 +87,4 @@ def test_sections_that_start_over_are_a_warning_once_for_all_partitions() -> Non
     with structlog.testing.capture_logs() as lines:
         for meaning in ("", "[forecast]: ..", "[forecast]: .."):
             log_starting_over(meaning)
-    assert [(line["event"], line["meaning"]) for line in lines] == [("sections start over", "[forecast]: ..")]
+    assert [(line["event"], line["meaning"]) for line in lines] == [("sections start over or end", "[forecast]: ..")]

@@ -207,8 +207,8 @@ class Live(Slots):
         """Before the first batch: learn when each stored key was last heard of, if the job asks. scan: as of a store.
 
         moment: of the commit where the input continues. progress: up to where outputs are out.
-        Gives a sentence if sections start over, as the first stored state shows. Raises ForeignStateError where this state
-        is of another job: no record has to come to show it.
+        Gives a sentence if sections start over or end, as the first stored state shows. Raises ForeignStateError where this
+        state is of another job: no record has to come to show it.
         """
         over = ""
         for _, data in scan(None, 1):

@@ -32,6 +32,7 @@ from streamjobs.stages.stage import JobStage, Shape
 BEHIND = (BOUTS, STUCK, SILENT, GROUP, FORECASTS, PAUSES, REFUTED)  # stages that come last, in their order
 EITHER = (FIELDS, FILL, CLIP, *BEHIND)  # states are read whether or not they have these
 SECTIONS = {BOUTS: "[bouts]", STUCK: "[alarms]", SILENT: "[alarms]", GROUP: "[alarms]", FORECASTS: "[forecast]"}
+SETTINGS = {**SECTIONS, STUCK: "[alarms] stuck", SILENT: "[alarms] silent", GROUP: "[alarms] group"}
 
 
 def of_description(
@@ -53,17 +54,24 @@ def of_description(
 
 
 def starting_over(stages: Mapping[str, JobStage], state: bytes) -> str:
-    """Which sections have other settings in a state, and what happens; "" if there are none. Raises SnapshotError."""
+    """Which sections a state has with other settings, or alone, and what happens; "" if none. Raises SnapshotError."""
     written = described_by(state)
-    held = [name for name in SECTIONS if name in written and name in stages]
-    names = sorted({SECTIONS[name] for name in held if written[name] != stages[name].description()})
-    if not names:
-        return ""
-    starts = "it starts" if len(names) == 1 else "they start"
-    return (
-        f"{', '.join(names)}: the states have other settings. With this job file {starts} over for each key at its next "
-        "record, and models continue. If this is another job, give it another [job] name."
-    )
+    held = [name for name in SECTIONS if name in written]
+    changed = {SECTIONS[name] for name in held if name in stages and written[name] != stages[name].description()}
+    dropped = {SETTINGS[name] for name in held if name not in stages}
+    sentences = []
+    if changed:
+        starts = "it starts" if len(changed) == 1 else "they start"
+        sentences.append(
+            f"{', '.join(sorted(changed))}: the states have other settings. With this job file {starts} over for each key "
+            "at its next record, and models continue. If this is another job, give it another [job] name."
+        )
+    if dropped:
+        sentences.append(
+            f"{', '.join(sorted(dropped))}: in the states, but not in this job file. The state of each key drops this part "
+            "when it is next written, and models continue. If you add the setting again later, such keys start it over."
+        )
+    return " ".join(sentences)
 
 
 def front_as_written(own: Mapping[str, JobStage], written: Mapping[str, Any]) -> dict[str, JobStage]:
