@@ -2,6 +2,7 @@
 
 import json
 import random
+import resource
 import statistics
 import time
 import tracemalloc
@@ -23,7 +24,8 @@ from streamjobs.worker.pace import ZSTD
 
 DATA = Path(__file__).parent / "measured.toml"
 START = 1_700_000_000.0
-SECONDS = 1.0  # of processor for each of the two measurements
+SECONDS = 1.0  # of processor for each of the two measurements; of a learner that waits, on the clock
+MOST = 4  # times SECONDS on the clock, for each measurement and for the records before it
 ROUNDS = 60  # records of each key before the measurement, in which budgets fill
 BATCH = 256  # records
 MOST_KEYS, MOST_BYTES = 1024, 128 << 20  # that the measurement holds in memory
@@ -68,18 +70,13 @@ def cost(job: Job, rate: float) -> Cost:
     plenty = Live(job, stored.get, most_bytes=1 << 40)
     keys = max(HOT * FIRST_SLOTS, min(MOST_KEYS, MOST_BYTES // plenty.slot_bytes))
     made = _Records(job, source, samples_of(job, rate), 1 / rate)
-    began = time.process_time()
-    for number in range(ROUNDS * keys // BATCH):
-        batch = made.take(BATCH, keys)
-        if not number and (errors := job.decode(batch).errors):
-            raise ConfigError(f"size: no records can be made for this job ({errors[0][1]}).")
-        advance(job, plenty, batch)
-        if number * BATCH >= 2 * keys and time.process_time() - began > 2 * SECONDS:
-            break
-    live = _timed(job, plenty, made, keys // HOT, stored, kept=False)
+    if errors := job.decode(made.take(BATCH, keys)).errors:
+        raise ConfigError(f"size: no records can be made for this job ({errors[0][1]}).")
+    batch = _fill(job, plenty, made, keys)
+    live = _timed(job, plenty, made, keys // HOT, stored, batch, kept=False)
     stored.update(plenty.snapshots())
     little = Live(job, stored.get, most_bytes=keys // HOT * plenty.slot_bytes)
-    missed = _timed(job, little, made, keys, stored, kept=True)
+    missed = _timed(job, little, made, keys, stored, batch, kept=True)
     sizes = (plenty.slot_bytes, job.state_bytes, plenty.untaught_bytes, *remembered_bytes(made.take(BATCH, keys)))
     return Cost(live, max(0.0, missed - live), fixed_loop(), *sizes, known_bytes(job))
 
@@ -109,23 +106,61 @@ def known_bytes(job: Job, keys: int = 10_000) -> int:
     return taken // keys
 
 
-def _timed(job: Job, live: Live, made: "_Records", keys: int, stored: dict[bytes, bytes], *, kept: bool) -> float:
-    """us of processor a record, of so many keys in turn. kept: with the cost of keeping states."""
+def _fill(job: Job, live: Live, made: "_Records", keys: int) -> int:
+    """Records before the measurement; gives the size of its batches, BATCH or as many as take little time."""
+    clock, batch, passed = _Clock(), 1, 0
+    while passed < ROUNDS * keys and clock.wall < MOST * SECONDS:
+        if passed >= 2 * keys and clock.used > 2 * SECONDS:
+            break
+        one = _Clock()
+        advance(job, live, made.take(batch, keys))
+        passed += batch
+        if batch < BATCH and one.wall < SECONDS / 16:
+            batch = min(2 * batch, BATCH)
+    return batch
+
+
+def _timed(
+    job: Job, live: Live, made: "_Records", keys: int, stored: dict[bytes, bytes], batch: int, *, kept: bool
+) -> float:
+    """us a record, of so many keys in turn, in batches of so many. kept: with the cost of keeping states."""
     costs: list[float] = []  # of the rounds between two checkpoints: their median is not disturbed by what else runs
-    total = 0.0
-    while total < SECONDS:
-        used = 0.0
-        for _ in range(KEEP_EVERY):
-            batch = made.take(BATCH, keys)
-            began = time.process_time()
-            advance(job, live, batch)
-            used += time.process_time() - began
-        began = time.process_time()
+    whole, total = _Clock(), 0.0
+    while not costs or (total < SECONDS and whole.wall < MOST * SECONDS):
+        used, passed = 0.0, 0
+        while passed < KEEP_EVERY * batch and total + used < SECONDS:
+            records = made.take(batch, keys)
+            clock = _Clock()
+            advance(job, live, records)
+            used, passed = used + clock.used, passed + batch
+        clock = _Clock()
         stored.update(live.snapshots())
-        used += time.process_time() - began if kept else 0.0
-        costs.append(1e6 * used / (KEEP_EVERY * BATCH))
+        used += clock.used if kept else 0.0
+        costs.append(1e6 * used / passed)
         total += used
     return statistics.median(costs)
+
+
+class _Clock:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._wall, self._processor, self._waits = time.perf_counter(), time.process_time(), _waits()
+
+    @property
+    def wall(self) -> float:
+        return time.perf_counter() - self._wall
+
+    @property
+    def used(self) -> float:
+        """Of processor, or on the clock where a learner waited most of the time: a worker waits as well."""
+        processor, wall = time.process_time() - self._processor, self.wall
+        return wall if wall > 2 * processor and _waits() > self._waits else processor
+
+
+def _waits() -> int:
+    """How often this process gave up its core by itself: not where others took it."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
 
 
 class _Records:

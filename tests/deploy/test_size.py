@@ -2,12 +2,14 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from streamjobs.cli import run
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.settings.load import settings_from
@@ -164,6 +166,18 @@ def test_records_can_be_made_and_are_learned(name: str) -> None:
     found = measure.cost(job_named(name), 1.0)
     assert found.live > 0 and found.fixed_loop > 0
     assert found.slot_bytes > 0 and found.state_bytes == job_named(name).state_bytes
+
+
+def test_a_learner_that_waits_ends_and_costs_what_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed = []
+
+    def waiting(job: Job, live: Live, records: list[Stored]) -> None:
+        passed.append(len(records))
+        time.sleep(0.01 * len(records))
+
+    monkeypatch.setattr(measure, "advance", waiting)
+    assert measure.cost(job_named("samples"), 1.0).live >= 10_000
+    assert sum(passed) < 20
 
 
 def test_what_silent_and_group_remember_of_keys_beyond_the_cache_is_counted() -> None:
