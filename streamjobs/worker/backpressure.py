@@ -58,7 +58,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
-        self.again = asyncio.Lock()  # of a partition that applies records again: the first to be done sends new outputs
+        self.again = asyncio.Lock()  # of a partition that applies records again, while it has some: the first sends soon
         self._asked = float("-inf")  # time.monotonic() of the newest question
         self._spent = 0.0  # seconds of calls in this turn of the event loop
         self._began = self.ended = 0.0  # time.perf_counter() of the newest call

@@ -201,13 +201,24 @@ class Partition:
                     self._taken = self._dequeue()
                     if self._ready is not None and not await self._get_ready(self._ready):
                         return
-                async with self.turns.again if self.next < self.held else nullcontext(), self.lock:
-                    applied = await self._apply(self._taken)
-                    self._taken = self._taken[applied:]
+                async with self.turns.again if (again := self.next < self.held) else nullcontext():
+                    while True:
+                        async with self.lock:
+                            applied = await self._apply(self._taken)
+                            self._taken = self._taken[applied:]
+                        if not (again and applied and self._has_more_again()):
+                            break
+                        await asyncio.sleep(0)
                 if not applied and (self._leaving or self._before) and not self.closing:
                     self._stored.clear()
                     await self._stored.wait()
                 await asyncio.sleep(0)  # a long queue must not starve the other tasks
+
+    def _has_more_again(self) -> bool:
+        """Whether `_taken` has more records to apply again, without a wait for a checkpoint or for what decoding needs."""
+        if not self._taken and self._ready is None and not self.closing:
+            self._taken = self._dequeue()
+        return bool(self._taken) and self.next < self.held and not self.closing and not self._overdue()
 
     async def _get_ready(self, ready: Ready) -> bool:
         """Wait for what the taken records need; False when the partition was closed meanwhile. Checkpoints go on."""

@@ -8,7 +8,7 @@ import pytest
 
 from streamjobs.worker import pace as pace_module
 from streamjobs.worker.pace import Applied, Pace
-from streamjobs.worker.partition import Partition
+from streamjobs.worker.partition import MAX_AT_ONCE, Partition
 from streamjobs.worker.store import MemoryStore
 from tests.worker.fake_core import STATE, hash_core
 from tests.worker.fakes import Broker, Crash, Worker, stream
@@ -378,11 +378,17 @@ def test_a_store_that_recovery_has_filled_says_which_records_its_states_may_lack
 
 
 def test_partitions_apply_again_one_after_the_other_so_that_the_first_sends_new_outputs_soon():
+    count = 2 * MAX_AT_ONCE
+
+    def fetch(worker, number):
+        for at in range(0, count, 500):
+            worker.fetch(number, stream(500, partition=number, first=at))
+
     async def crashed():
         first = Worker(replay="1h")
         await first.begin(0, 1)
         for number in (0, 1):
-            first.fetch(number, stream(1_200, partition=number))
+            fetch(first, number)
         for number in (0, 1):
             await first.settle(number)
             await first.delivery.held[number].checkpoints.take()
@@ -400,12 +406,12 @@ def test_partitions_apply_again_one_after_the_other_so_that_the_first_sends_new_
         takeover = Worker(broker, core=core._replace(advance=advance), replay="1h")
         await takeover.begin(0, 1)
         for number in (0, 1):
-            takeover.fetch(number, stream(1_200, partition=number))
+            fetch(takeover, number)
         for number in (0, 1):
             await takeover.settle(number)
         return calls
 
     broker = asyncio.run(crashed())
-    assert broker.committed == {0: 0, 1: 0} and broker.progress == {0: 1_200, 1: 1_200}
+    assert broker.committed == {0: 0, 1: 0} and broker.progress == {0: count, 1: count}
     calls = asyncio.run(applied(broker))
     assert len(calls) > 4 and calls == sorted(calls)
