@@ -6,6 +6,7 @@ from collections.abc import Callable
 import typer
 
 from streamjobs.recordings.guess.result import Chosen, Guess
+from streamjobs.settings.times import zone_of
 
 FILL = "hold", "mean"
 POLICIES = ("dlq", "skip", *FILL)
@@ -33,8 +34,13 @@ def asked(guess_with: Callable[[Chosen], Guess], chosen: Chosen) -> Guess:
 
 def zone_asked(why: str) -> str | None:
     """The zone of times that name none; None to leave it open."""
-    answer = str(typer.prompt(f"{why}\n  zone, such as UTC or Europe/Berlin (empty: decide later)", default="", err=True))
-    return answer.strip() or None
+    question = f"{why}\n  zone, such as UTC or Europe/Berlin (empty: decide later)"
+    while True:
+        answer = str(typer.prompt(question, default="", err=True)).strip()
+        try:
+            return answer if answer and zone_of(answer) else None
+        except ValueError as problem:
+            typer.echo(f"  {problem}, please", err=True)
 
 
 def proposed(guessed: Guess) -> str:
