@@ -362,11 +362,11 @@ def _test(taught: Recordings, new: Recordings, ways: list[Way], asked: Asked, la
     """People who do not teach, served by all who do."""
     data = joined(taught, new)
     teaches = np.arange(len(data.X)) < len(taught.X)
-    progress.stage(report.TESTED, (len(new.people) - 1) * max(1, asked.shuffles))
+    progress.stage("people of --test", (len(new.people) - 1) * max(1, asked.shuffles))
     protocol = Protocol(asked.shuffles, late, progress.step, len(taught.names))
     runs = runs_of_new_people(data, teaches, ways, protocol)
-    title = f"{report.TESTED}, {_order(asked)}"
-    return Evaluated(title, data.of(~teaches), runs, [way.name for way in ways], ways[1].name, late, asked.shuffles)
+    title, names = f"people of --test, {_order(asked)}", [way.name for way in ways]
+    return Evaluated(title, data.of(~teaches), runs, names, ways[1].name, late, asked.shuffles, left_out=False)
 
 
 def _judge(

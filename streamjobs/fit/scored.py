@@ -118,7 +118,7 @@ class Scores:
             recording.append(part[known])
         true, owner, parts = (np.concatenate(column) for column in (activity, person, recording))
         data = Recordings(np.empty((len(true), 0)), true, owner, parts, names, ["", *keys])
-        return Evaluated(REPLAYED, data, runs, [JOB], None, late, 1, more=tuple(self._sentences()))
+        return Evaluated(REPLAYED, data, runs, [JOB], None, late, 1, more=tuple(self._sentences()), left_out=False)
 
     def alarmed(self) -> Alarmed:
         """Of all keys with labels."""
@@ -128,13 +128,16 @@ class Scores:
             at, begins = sorted(self.alarms.get(key, [])), np.flatnonzero(self._begins(rows)).tolist()
             hours += len(rows) * self.hop / 3600.0
             for row in begins[1:]:
-                if rows[row].label != rows[row - 1].label and rows[row].time - rows[row - 1].time > APART:
+                before, after = rows[row - 1], rows[row]
+                if after.label == before.label:
+                    continue
+                if after.time - before.time > APART:
                     unknown += 1
-                elif rows[row].label != rows[row - 1].label:
-                    since = max(rows[row - 1].time, rows[row].time - WITHIN)  # what comes between has no label
+                else:
+                    since = max(before.time, after.time - WITHIN)  # what comes between has no label
                     first = bisect_right(at, since)
                     changes += 1
-                    found += first < len(at) and at[first] <= rows[row].time + WITHIN
+                    found += first < len(at) and at[first] <= after.time + WITHIN
             parts = itertools.pairwise([*begins, len(rows)])
             known = [(rows[first].time + WITHIN, rows[last - 1].time) for first, last in parts]
             false += sum(any(since < alarm <= until for since, until in known) for alarm in at)

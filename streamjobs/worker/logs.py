@@ -157,7 +157,6 @@ class Notices:
                 seconds=round(seconds, 1),
                 meaning="nothing else happens in the worker meanwhile: make the learner faster, or lower its budget",
             )
-
         if report.failures and (records := self._due("failed", len(report.failures))):
             log.error("learner failed", partition=self.partition, records=records, **report.failures[-1]._asdict())
 

@@ -11,7 +11,7 @@ from streamjobs.fit.evaluation import accuracy_over_time, by_person, confusion, 
 from streamjobs.fit.learning import Recipe, Way, decided, features, learned_from
 from streamjobs.fit.progress import Progress
 from streamjobs.fit.recordings import Recordings, Unlabelled, Worth, in_order, joined, shuffled
-from streamjobs.fit.reports.report import TESTED, Evaluated, compared, summary
+from streamjobs.fit.reports.report import Evaluated, compared, summary
 
 HEAD = GatedRls(intercept=True)
 RECIPE = Recipe(learner_from("scaling", {"clip": 5.0}), learner_from("ald", {"budget": 20}), HEAD, smooth=0.3)
@@ -179,16 +179,16 @@ def test_the_closing_line_says_what_the_population_does_without_labels_beside_bo
 def test_other_people_are_compared_with_the_range_that_leaving_people_out_gave(share, where):
     truth = np.zeros(10, int)
 
-    def of(title, shares):
+    def of(left_out, shares):
         runs = {(p, 0): (truth, truth, Worth(one, one, one, one, one)) for p, one in enumerate(shares)}
         data = Recordings(np.empty((10, 0)), truth, truth, truth, ["sit"])
         controls = {name: runs for name in ("job", "last label seen", "majority so far")}
-        return Evaluated(title, data, controls, ["job"], None, 20, 1)
+        return Evaluated("t", data, controls, ["job"], None, 20, 1, left_out=left_out)
 
-    told = of("each person", [0.76, 0.8, 0.84, 0.8])
-    line = compared(told, of(TESTED, [share, share]))
+    told = of(True, [0.76, 0.8, 0.84, 0.8])
+    line = compared(told, of(False, [share, share]))
     assert line.startswith("Leaving people out estimated 80.0%, and for the mean of 2 other people probably 71.8%")
     assert line.endswith(f"are {where} this range, with {share:.1%} right.")
-    assert compared(of("each person", [0.76, 0.8]), told) == "", "two people show no range"
+    assert compared(of(True, [0.76, 0.8]), told) == "", "two people show no range"
     assert "The mean of 3 other people" in " ".join(summary(told))
-    assert "The mean of 3 other people" not in " ".join(summary(of(TESTED, [0.76, 0.8, 0.84])))
+    assert "The mean of 3 other people" not in " ".join(summary(of(False, [0.76, 0.8, 0.84])))

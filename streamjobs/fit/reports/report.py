@@ -21,7 +21,6 @@ from streamjobs.settings.types import listed, many
 
 FIGURES = ("all", "half", "f1", "fresh", "fresh_half")
 REPLAYED = "replay"  # title where people may be those who taught
-TESTED = "people of --test"  # title of people who did not teach begins with it
 LAST, MAJORITY = "last label seen", "majority so far"
 COLD = "linear, cold, population's scale"
 FEW = 5  # people
@@ -43,6 +42,7 @@ class Evaluated(NamedTuple):
     curve: Curve | None = None
     suspicious: Sequence[Suspicious] = ()  # recordings that look mislabelled
     more: tuple[str, ...] = ()  # sentences on alarms and on what is unknown
+    left_out: bool = True  # each in turn, of the people who taught; False: people of another file
 
     @property
     def job(self) -> str:
@@ -146,7 +146,7 @@ def summary(evaluated: Evaluated) -> list[str]:
     ]
     if len(every) > 1:
         lines.append(f"People differ: about one new person in {len(every) + 1} is below the worst of these {len(every)}.")
-    if len(every) >= findings.LEAST_PEOPLE and not evaluated.title.startswith((TESTED, REPLAYED)):  # leaving out tells more
+    if len(every) >= findings.LEAST_PEOPLE and evaluated.left_out:
         ranges = [
             "{:.1%} to {:.1%}".format(*findings.of_others(shares)) + when
             for shares, when in ((every, ""), (half, " in the second half"), (fresh, " before a label of the recording"))
