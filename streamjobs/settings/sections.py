@@ -42,7 +42,8 @@ class WindowSection(Section):
     )
     fewest: float = setting(
         0.8,
-        "share of the samples that `rate` gives; a window with fewer has no row, one with fewer than 0.8 is interpolated",
+        "share of the samples that `rate` gives; a window with fewer has no row. Below 0.8, windows with fewer than 0.8 or "
+        "more than 1.05 are interpolated",
         gt=0,
         le=0.8,
     )

@@ -6,8 +6,9 @@ a period after the newest, falls outside it (or within half a period of its end)
 
 Not every window becomes a row, nor every sample part of one; `skipped` counts them by reason:
 "sparse" windows with fewer than `fewest` of their samples, "gap" windows cut short by a pause, "crowded" samples beyond
-1.5 times the declared number, "late" samples older than the newest one (ordering is the stage before). A window with fewer
-than 80 % of its samples, but not fewer than `fewest`, has samples at `rate` that are interpolated between its own.
+1.5 times the declared number, "late" samples older than the newest one (ordering is the stage before). With `fewest` below
+.8 a window has samples at `rate` that are interpolated between its own, if these are fewer than 80 % of the declared number
+or more than 105 %. Of a sensor of 1.5 times the rate or more, it then keeps samples that are APART periods apart.
 
 A sample without a time in its record is never late. Where its record's timestamp is before the newest one, it counts at the
 newest; where it is before by more than `gap`, a new window starts there, as after a pause.
@@ -34,6 +35,8 @@ from streamjobs.stages.stage import UNDESCRIBED, JobStage, Shape
 
 REASONS = ("sparse", "gap", "crowded", "late")
 FULL, MOST = 0.8, 1.5  # samples of a window that need no others between them, and that are kept, to the declared number
+MANY = 1.05  # samples that need interpolation with `fewest` below FULL, to the declared number
+APART = 0.75  # sample periods between those that a window keeps of a faster sensor
 MOST_SAMPLES = 100_000  # of one window
 MOST_BYTES = 1 << 24  # of windows copied out at a time
 
@@ -168,7 +171,9 @@ class Windows(JobStage):
         skipped = np.zeros(len(REASONS), np.int64)
         gap = 10.0 / self.rate if self.gap is None else self.gap
         grid = (self.length, self.hop, 1.0 / self.rate, gap)
-        making = (self.fewest * self.nominal, FULL * self.nominal, self.nominal, self.label == "mean", skipped)
+        most_plain = MANY * self.nominal if self.fewest < FULL else np.inf
+        bounds = (self.fewest * self.nominal, FULL * self.nominal, most_plain)
+        making = (bounds, self.nominal, self.label == "mean", skipped)
         parts, begin = [], 0
         while True:
             begin, k = _advance(work.arrays, samples, begin, out, grid, making)
@@ -215,7 +220,7 @@ def _advance(work, samples, begin, out, grid, making):
     slots, times, X, L, owner, untimed, learn = samples
     out_slots, out_times, out_X, out_L, out_owner, out_learn, out_count = out
     length, hop, period, gap = grid
-    fewest, full, nominal, mean, skipped = making
+    (fewest, full, many), nominal, mean, skipped = making
     k = 0  # rows made
     for n in range(begin, times.size):
         key, time = slots[n], times[n]
@@ -249,6 +254,8 @@ def _advance(work, samples, begin, out, grid, making):
             else:  # the sample itself; between windows (hop above length) it belongs to none
                 newest[key] = time
                 if time >= start:
+                    if count == held_times.shape[1] and many < np.inf:
+                        count = thin(work, key, count, APART * period)
                     if count < held_times.shape[1]:
                         held_times[key, count], held_learns[key, count] = time, learn[n]
                         for j in range(X.shape[1]):
@@ -272,7 +279,7 @@ def _advance(work, samples, begin, out, grid, making):
                     out_learn[k] &= held_learns[key, i]
                     for j in range(X.shape[1]):
                         out_X[k, i, j] = held_X[key, i, j]
-                if count < full:
+                if count < full or count > many:
                     interpolate(held_times, held_X, key, count, start, period, out_X[k, :nominal])
                     out_count[k] = nominal
                 for j in range(L.shape[1]):
@@ -290,18 +297,35 @@ def _advance(work, samples, begin, out, grid, making):
 def forget(work, key, count, start):
     """Drop the samples before `start`; gives how many are left."""
     at = Work(*work)
-    times, X, L, learns = at.times, at.X, at.L, at.learns
+    times = at.times
     gone = 0
     while gone < count and times[key, gone] < start:
         gone += 1
     if gone > 0:
         for i in range(gone, count):
-            times[key, i - gone], learns[key, i - gone] = times[key, i], learns[key, i]
-            for j in range(X.shape[2]):
-                X[key, i - gone, j] = X[key, i, j]
-            for j in range(L.shape[2]):
-                L[key, i - gone, j] = L[key, i, j]
+            move(at, key, i, i - gone)
     return count - gone
+
+
+@compiled
+def thin(work, key, count, apart):
+    """Drop the samples that are less than `apart` seconds after the one kept before; gives how many are left."""
+    at, left = Work(*work), 1
+    for i in range(1, count):
+        if at.times[key, i] - at.times[key, left - 1] >= apart:
+            move(at, key, i, left)
+            left += 1
+    return left
+
+
+@compiled
+def move(at, key, one, to):
+    """A sample to the place of an earlier one, or to its own."""
+    at.times[key, to], at.learns[key, to] = at.times[key, one], at.learns[key, one]
+    for j in range(at.X.shape[2]):
+        at.X[key, to, j] = at.X[key, one, j]
+    for j in range(at.L.shape[2]):
+        at.L[key, to, j] = at.L[key, one, j]
 
 
 @compiled

@@ -73,8 +73,8 @@ def test_what_a_phone_pushes_is_joined_with_gravity(tmp_path: Path) -> None:
         ({"ay": lambda row: row["ay"] - 9.81}, "not about 9.8. Record the acceleration with gravity"),
         ({"wx": lambda row: 90.0}, "as in degrees a second. Divide"),
         (
-            {"ts": lambda row: (row["ts"] - 1_700_000_000.0) / 2 + 1_700_000_000.0},
-            "50 samples a second; the sample has 100",
+            {"ts": lambda row: (row["ts"] - 1_700_000_000.0) / 5 + 1_700_000_000.0},
+            "50 samples a second; the sample has 250",
         ),
         ({"heart": lambda row: 60.0 + row["ax"]}, "needs six numbers a sample"),
     ],

@@ -27,7 +27,7 @@ def windows(times, X, L, learn, untimed=None, *, length, hop, rate, gap, label="
             count("sparse")
         else:
             inside = np.array([X[i] for i in kept])
-            if len(kept) < 0.8 * nominal:
+            if len(kept) < 0.8 * nominal or (fewest < 0.8 and len(kept) > 1.05 * nominal):
                 own = np.array([times[i] for i in kept])
                 inside = np.array([between(own, inside, start + i * (1 / rate)) for i in range(nominal)])
             labels = np.array([L[i] for i in kept])
@@ -53,6 +53,12 @@ def windows(times, X, L, learn, untimed=None, *, length, hop, rate, gap, label="
             end_window(n)
         newest = time
         if time >= origin + number * hop:
+            if len(kept) == room and fewest < 0.8:
+                thinned = kept[:1]
+                for i in kept[1:]:
+                    if times[i] - times[thinned[-1]] >= 0.75 / rate:
+                        thinned.append(i)
+                kept = thinned
             if len(kept) < room:
                 kept.append(n)
             else:

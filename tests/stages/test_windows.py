@@ -128,6 +128,22 @@ def test_a_stream_faster_than_declared_is_held_to_one_and_a_half_times_the_sampl
     assert dict(got[6])["crowded"].isdigit() and sum(a.nbytes for a in state[:4]) <= stage.bytes_of(fresh(stage, 2, 1))
 
 
+@pytest.mark.parametrize("faster", [1.05, 1.2, 1.5, 2.0, 3.3, 10.0])
+def test_the_windows_of_a_faster_stream_are_interpolated_over_all_their_time(faster):
+    times = EPOCH + np.arange(int(300 * faster)) / (faster * RATE)
+    times[40:50] = times[40]  # a sensor that stood still
+    how = {"length": 2.0, "hop": 1.0, "rate": RATE, "fewest": 0.4}
+    samples = stream(times)
+    samples[2][:] = np.sin(np.outer(times - EPOCH, [1.0, 3.0]))
+    got, _ = drive(Windows(**how), samples, keys=1)
+    rows, skipped = reference.windows(*samples[1:4], samples[5], gap=0.2, **how)
+    assert len(got[1]) == len(rows) == 5 and skipped == {} and got[6].tolist() == []
+    np.testing.assert_allclose(got[2], [features for _, features, *_ in rows], rtol=1e-9, atol=1e-9)
+    if faster > 1.05:
+        wanted = [np.sin(np.outer(np.arange(100) / RATE + start, [1.0, 3.0])).mean(axis=0) for start in range(5)]
+        assert np.abs(got[2][:, [0, 8]] - wanted).max() < 0.05, "means of whole windows"
+
+
 def test_a_long_pause_within_the_gap_costs_no_time_and_is_counted_as_sparse():
     times = np.r_[steady(50), steady(100, EPOCH + 3e8)]
     stage = Windows(length=1.0, hop=0.02, rate=RATE, gap=1e9)

@@ -53,7 +53,7 @@ filter = "hmm"  # scores are probabilities, because what a person does mostly go
 
 ROOM = 4  # classes of a person, in addition to the population's
 DIRECTIONS = "\ndirections = {}  # combinations of a row's numbers that a head learns on: smaller states"
-FEWEST = "\nfewest = 0.4  # share of a window's samples that it needs: those of a slower sensor are interpolated"
+FEWEST = "\nfewest = 0.4  # share of a window's samples that it needs: those at other rates are interpolated"
 CONVOLUTIONS = "\nconvolutions = 200  # further numbers of a window, which 'fit' learns to make of its samples; 0: none"
 
 

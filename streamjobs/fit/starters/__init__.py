@@ -22,7 +22,7 @@ FIELDS = ("ax", "ay", "az", "wx", "wy", "wz")
 NUMBERS = "acceleration with gravity x, y, z in m/s^2, then turning rate x, y, z in rad/s"
 G = 9.80665  # m/s^2
 LOOK_AT = 50_000  # rows of a sample
-RATES = 0.4, 1.1  # of a sample, as shares of the population's; slower samples are interpolated
+RATES = 0.4, 4.0  # of a sample, as shares of the population's; samples at another rate are interpolated
 GRAVITY, IN_G, MOST_TURNING = (7.0, 13.0), (0.7, 1.3), 30.0  # usual length of acceleration; its unit g; rad/s
 
 
@@ -43,8 +43,8 @@ class Starter(NamedTuple):
             f"the population {self.name!r} was learned from {self.made_from}",
             f"it knows {', '.join(self.activities)}; {self.worth}",
             f"it cannot know {self.unknown}",
-            f"it needs {NUMBERS}, {RATES[0] * self.rate:g} to {self.rate:g} samples a second; the sensor may be mounted in "
-            "any direction",
+            f"it needs {NUMBERS}, {RATES[0] * self.rate:g} to {RATES[1] * self.rate:g} samples a second; the sensor may be "
+            "mounted in any direction",
         ]
 
     def file(self, fields: Sequence[str]) -> bytes:
@@ -76,7 +76,7 @@ def require_same_kind(of: Starter, fields: Sequence[str], rate: float | None, ro
     if rate is not None and not least <= rate / of.rate <= most:
         raise ConfigError(
             f"--population {of.name} was learned from {of.rate:g} samples a second; the sample has {rate:g}. Record at "
-            f"{least * of.rate:g} to {of.rate:g} Hz, or label recordings of five people and run 'streamjobs fit'."
+            f"{least * of.rate:g} to {most * of.rate:g} Hz, or label recordings of five people and run 'streamjobs fit'."
         )
     paths = [column_path(field) for field in fields]
     found = [[path.find(row) for path in paths] for row in rows]
