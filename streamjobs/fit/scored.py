@@ -4,7 +4,7 @@ A recording of a key is a part with one label and without a long pause, as in `f
 in its first WITHIN seconds, or in as many before it that have no label, is a true change where the label before was another
 one. Neither true nor false is an alarm in the first WITHIN seconds of any other recording, because something else did begin
 there, and where labels are missing between recordings. All others are false. A change after more than APART seconds
-without a label does not count, because its time is not known.
+without a label does not count, because its time is not known. The hours are those in which an alarm would be false.
 """
 
 import itertools
@@ -38,7 +38,7 @@ class Alarmed(NamedTuple):
     changes: int  # from one label to another
     found: int  # of these, with an alarm within WITHIN seconds
     false: int
-    hours: float  # with labels
+    hours: float  # in which an alarm is false
     unknown: int  # changes at a time that is not known
 
 
@@ -123,10 +123,9 @@ class Scores:
     def alarmed(self) -> Alarmed:
         """Of all keys with labels."""
         changes = found = false = unknown = 0
-        hours = 0.0
+        seconds = 0.0
         for key, rows in self.rows.items():
             at, begins = sorted(self.alarms.get(key, [])), np.flatnonzero(self._begins(rows)).tolist()
-            hours += len(rows) * self.hop / 3600.0
             for row in begins[1:]:
                 before, after = rows[row - 1], rows[row]
                 if after.label == before.label:
@@ -140,8 +139,9 @@ class Scores:
                     found += first < len(at) and at[first] <= after.time + WITHIN
             parts = itertools.pairwise([*begins, len(rows)])
             known = [(rows[first].time + WITHIN, rows[last - 1].time) for first, last in parts]
+            seconds += sum(max(0.0, until - since) for since, until in known)
             false += sum(any(since < alarm <= until for since, until in known) for alarm in at)
-        return Alarmed(changes, found, false, hours, unknown)
+        return Alarmed(changes, found, false, seconds / 3600.0, unknown)
 
     def _sentences(self) -> list[str]:
         lines = []
@@ -161,10 +161,10 @@ class Scores:
         if self.alarms:
             one = self.alarmed()
             also = f" ({one.unknown} more after {APART:g} s without a label are not counted)" if one.unknown else ""
-            lines.append(
-                f"Alarms: {one.found} of {one.changes} changes of the label within {WITHIN:g} s{also}; {one.false} false, "
-                f"{one.false / max(one.hours, 1e-9):.1f} an hour of a key."
-            )
+            false = "labels are too rare to recognise false ones"
+            if one.hours:
+                false = f"{one.false} false, {one.false / one.hours:.1f} an hour of a key within an activity"
+            lines.append(f"Alarms: {one.found} of {one.changes} changes of the label within {WITHIN:g} s{also}; {false}.")
         return lines
 
     def _begins(self, rows: list[Row]) -> Array:

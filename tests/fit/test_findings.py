@@ -88,11 +88,12 @@ def test_the_mean_of_other_people_is_within_the_stated_shares_in_nine_of_ten_cas
     """Shares of right windows with a long tail, as people have them."""
     random = np.random.default_rng(people)
     shares = random.beta(18.0, 2.0, size=(2000, people + findings.OTHERS))
-    ranges = np.array([findings.of_others(one[:people]) for one in shares])
+    ranges = np.array([findings.of_others(one[:people], 100 * people) for one in shares])
     others = shares[:, people:].mean(axis=1)
     within = ((ranges[:, 0] <= others) & (others <= ranges[:, 1])).mean()
     assert 0.9 < within < 0.96, within
-    assert findings.of_others(np.array([0.99, 1.0, 1.0]))[1] == 1.0
+    assert findings.of_others(np.array([0.99, 1.0, 1.0]), 30)[1] == 1.0
+    assert findings.of_others(np.ones(people), 98) == (0.99, 1.0), "no one is certain of others"
 
 
 GOOD, POOR = np.array([0.95, 0.94, 0.96]), np.array([0.7, 0.72, 0.74])
@@ -131,10 +132,11 @@ def test_people_who_do_not_teach_each_other_are_advised_to_learn_alone():
 
 
 def test_what_adapting_gained_and_cost_is_said_by_person():
-    assert findings.adaptation([("a", 0.1), ("b", -0.02)]) == (
+    assert findings.adaptation([("a", 0.1), ("b", -0.02)], 20) == (
         "Labels of the person gain +0.040 on average; most: a +0.100; they cost: b -0.020."
     )
-    assert findings.adaptation([("a", 0.1), ("b", -0.02), ("c", 0.04)]).endswith(
+    assert findings.adaptation([("a", 0.1), ("b", -0.02), ("c", 0.04)], 0).endswith("they cost: b -0.020.")
+    assert findings.adaptation([("a", 0.1), ("b", -0.02), ("c", 0.04)], 30).endswith(
         "they cost: b -0.020. 3 other people probably (9 of 10 times) gain -0.129 to +0.209."
     )
 

@@ -64,6 +64,7 @@ def test_alarms_at_a_change_of_the_label_are_true_and_others_false():
     _take(scores, "a", "s" * 40 + "w" * 40, "s" * 80, alarms=(3.0, 25.0, 42.0, 60.0))
     scores.evaluated()
     assert scores.alarmed()[:3] == (1, 1, 2)  # the one at 3 s is where the first recording begins
+    assert scores.alarmed().hours == 58 / 3600, "30 s after the first 10 s of a recording, less the second of its last row"
 
 
 def test_alarms_where_labels_are_missing_are_not_false():
@@ -80,10 +81,15 @@ def test_changes_after_a_long_time_without_labels_are_not_counted():
     _take(scores, "a", ("s" + "." * 99 + "w" + "." * 99) * 3 + "s" * 30 + "w" * 30, "s" * 660, alarms=(150.0, 631.0))
     said = " ".join(scores.evaluated().more)
     assert scores.alarmed()[:3] == (1, 1, 0) and scores.alarmed().unknown == 6
-    assert (
-        "Alarms: 1 of 1 changes of the label within 10 s (6 more after 60 s without a label are not counted); 0 false"
-        in said
-    )
+    assert "Alarms: 1 of 1 changes of the label within 10 s (6 more after 60 s without a label are not counted); 0 f" in said
+
+
+def test_where_labels_are_rare_no_alarm_is_called_false():
+    """A label in 30 rows: none of them shows what a person does 10 s later."""
+    scores = Scores(0.0, length=2.0)
+    _take(scores, "a", ("s" + "." * 29) * 6, "s" * 180, alarms=(35.0, 71.0, 100.0))
+    assert "labels are too rare to recognise false ones." in " ".join(scores.evaluated().more)
+    assert scores.alarmed()[2:4] == (0, 0.0)
 
 
 def test_the_command_reports_what_the_rows_say_and_writes_the_page(tmp_path, capsys):

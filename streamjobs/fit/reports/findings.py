@@ -50,16 +50,18 @@ class Confused(NamedTuple):
     share: float  # of the windows of `truth`
 
 
-def of_others(shares: Array, least: float = 0.0, others: int = OTHERS) -> tuple[float, float]:
+def of_others(shares: Array, recordings: int, least: float = 0.0, others: int = OTHERS) -> tuple[float, float]:
     """Between what the mean share of so many other people lies in 9 of 10 cases, if they are drawn as these people were.
 
-    Student's interval, its quantile to second order in 1 / degrees of freedom, and WIDER. least: -1 for a gain, which may
-    be a loss.
+    Student's interval, its quantile to second order in 1 / degrees of freedom, and WIDER. At least the chance that another
+    recording is all wrong after none of so many `recordings` was (Laplace's rule of succession), because people who are all
+    recognised alike do not show that others are. least: -1 for a gain, which may be a loss.
     """
     n, z = len(shares), NORMAL
     free = n - 1
     quantile = z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
     off, mean = WIDER * quantile * float(np.std(shares, ddof=1)) * np.sqrt(1 / n + 1 / others), float(np.mean(shares))
+    off = max(off, 1.0 / (recordings + 2))
     return max(least, mean - off), min(1.0, mean + off)
 
 
@@ -147,15 +149,18 @@ def sentences(found: Sequence[Suspicious], pairs: Sequence[Confused], curve: Cur
     return lines
 
 
-def adaptation(gains: Sequence[tuple[str, float]]) -> str:
-    """gains: of each person, the share of right windows with the person's labels over that without, same windows."""
+def adaptation(gains: Sequence[tuple[str, float]], recordings: int) -> str:
+    """gains: of each person, the share of right windows with the person's labels over that without, same windows.
+
+    recordings: of these people, if other people are to be estimated from them; 0: not.
+    """
     by = sorted(gains, key=lambda one: -one[1])
     lost = [f"{name} {gain:+.3f}" for name, gain in by if gain < 0]
     text = f"Labels of the person gain {np.mean([gain for _, gain in by]):+.3f} on average; most: {by[0][0]} {by[0][1]:+.3f}"
     text += f"; they cost: {', '.join(lost[-MOST_NAMED:])}." if lost else "; no one loses."
-    if len(by) < LEAST_PEOPLE:
+    if len(by) < LEAST_PEOPLE or not recordings:
         return text
-    low, high = of_others(np.array([gain for _, gain in by]), -1.0)
+    low, high = of_others(np.array([gain for _, gain in by]), recordings, -1.0)
     return f"{text} {OTHERS} other people probably (9 of 10 times) gain {low:+.3f} to {high:+.3f}."
 
 

@@ -63,6 +63,11 @@ class Evaluated(NamedTuple):
         return by_person(self.runs, way, figure)
 
     @property
+    def recordings(self) -> int:
+        """Of these people."""
+        return len(np.unique(self.data.recording[np.isin(self.data.person, self.served)]))
+
+    @property
     def counts(self) -> Array:
         """(classes, classes) windows by true and decided class."""
         return confusion(self.runs, self.job, len(self.data.names))
@@ -148,7 +153,7 @@ def summary(evaluated: Evaluated) -> list[str]:
         lines.append(f"People differ: about one new person in {len(every) + 1} is below the worst of these {len(every)}.")
     if len(every) >= findings.LEAST_PEOPLE and evaluated.left_out:
         ranges = [
-            "{:.1%} to {:.1%}".format(*findings.of_others(shares)) + when
+            "{:.1%} to {:.1%}".format(*findings.of_others(shares, evaluated.recordings)) + when
             for shares, when in ((every, ""), (half, " in the second half"), (fresh, " before a label of the recording"))
             if np.isfinite(shares).all()
         ]
@@ -161,7 +166,8 @@ def summary(evaluated: Evaluated) -> list[str]:
             'A linear head does as well on these recordings and is smaller: [learner] name = "rls", without [head].'
         )
     if still is not None:
-        lines.append(findings.adaptation(list(zip(evaluated.names, (every - still).tolist(), strict=True))))
+        gains = list(zip(evaluated.names, (every - still).tolist(), strict=True))
+        lines.append(findings.adaptation(gains, evaluated.recordings if evaluated.left_out else 0))
     found = evaluated.suspicious
     lines += findings.sentences(found, findings.confused(evaluated.counts, evaluated.data.names), evaluated.curve)
     lines += evaluated.more
@@ -174,12 +180,21 @@ def compared(before: Evaluated, tested: Evaluated) -> str:
     promised, got = before.of(before.job), tested.of(tested.job)
     if len(promised) < findings.LEAST_PEOPLE:
         return ""
-    low, high = findings.of_others(promised, others=len(got))
-    where = "within" if low <= got.mean() <= high else "below" if got.mean() < low else "above"
-    return (
+
+    def where(promised: Array, got: Array, least: float) -> tuple[float, float, str]:
+        low, high = findings.of_others(promised, before.recordings, least, len(got))
+        return low, high, "within" if low <= got.mean() <= high else "below" if got.mean() < low else "above"
+
+    low, high, place = where(promised, got, 0.0)
+    text = (
         f"Leaving people out estimated {promised.mean():.1%}, and for the mean of {len(got)} other people "
-        f"probably {low:.1%} to {high:.1%}. The people of --test are {where} this range, with {got.mean():.1%} right."
+        f"probably {low:.1%} to {high:.1%}. The people of --test are {place} this range, with {got.mean():.1%} right."
     )
+    if before.frozen is None or tested.frozen is None:
+        return text
+    promised, got = promised - before.of(before.frozen), got - tested.of(tested.frozen)
+    low, high, place = where(promised, got, -1.0)
+    return f"{text} Their labels gain {got.mean():+.3f}, {place} the estimated {low:+.3f} to {high:+.3f}."
 
 
 def people_rows(evaluated: Evaluated) -> tuple[list[str], list[list[str | float | int]]]:
