@@ -14,7 +14,7 @@ from streamjobs.core.predictions import bout_of
 from streamjobs.replay.alarm_rates import Rates, stated_by
 from streamjobs.replay.engine import Replay
 from streamjobs.replay.progress import rmse
-from streamjobs.settings.types import listed, many, printable
+from streamjobs.settings.types import listed, many, printable, shortened
 from streamjobs.stages.names import BOUTS
 
 MOST_NAMED = 10  # keys without a row
@@ -105,10 +105,10 @@ class Figures:
             dead = tally.dead_lettered.total()
             yield f"{dead:,} of {tally.records:,} records became dead letters, more than half. The first: {errors[0]}"
         if tally.rows and (without := self.run.without_rows):
-            named = printable(listed(without, MOST_NAMED))
+            named = printable(listed(list(map(shortened, without)), MOST_NAMED))
             yield f"{len(without):,} of {many(len(self.run.met), 'key')} gave no row: {named}."
         if wrong := self.run.unwritable():
-            named = printable(listed(list(wrong), MOST_NAMED))
+            named = printable(listed(list(map(shortened, wrong)), MOST_NAMED))
             yield (
                 f"a worker sets {len(wrong):,} of {many(len(self.run.met), 'key')} aside, because states cannot be written: "
                 f"{named} ({next(iter(wrong.values())).rstrip('.')}). Correct the learner."

@@ -39,6 +39,12 @@ def test_keys_without_a_row_are_named(tmp_path, capsys):
     assert "warning: 1 of 4 keys gave no row: short." in capsys.readouterr().err
 
 
+def test_a_key_of_kilobytes_is_named_by_its_beginning(tmp_path, capsys):
+    long = [{**row, "person": "k" * 10_240} for row in rows(300)][:3]
+    assert replay(job_file(tmp_path), as_csv(tmp_path / "a.csv", [*rows(300), *long])) == 0
+    assert f"warning: 1 of 4 keys gave no row: {'k' * 100}... (10,240 characters)." in capsys.readouterr().err
+
+
 def test_keys_that_a_worker_would_set_aside_are_named(tmp_path):
     job = job_of(job_file(tmp_path))
     run = Replay(job)
