@@ -175,3 +175,9 @@ def test_a_key_in_bytes_is_the_key_and_half_a_character_is_none(tmp_path: Path) 
     path = npz(tmp_path / "a.npz", x=npy(np.arange(2.0)), ts=npy(np.arange(2.0)), **keys)
     assert [one.key for one in records_of(path, source(), "k")] == [b"p7", b"\xff"]
     assert [one.key for one in records_of(path, source(), "half")] == [None, b"b"]
+
+
+def test_a_line_with_infinity_keeps_its_key(tmp_path):
+    lines = '{"key": "p7", "ts": 1, "x": -Infinity, "y": NaN}\n{"key": "p7", "ts": 2, "x": 1}\n'
+    path = written(tmp_path / "a.jsonl", lines)
+    assert [record.key for record in records_of(path, source(), "key")] == [b"p7", b"p7"]
