@@ -37,7 +37,7 @@ def lines(job: Job, found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "times", f"{first} to {last}{what}"
     by_group, ends, group = found["passed"], found["ends"], job.settings.job.name
     if by_group is None:
-        yield "group", f"{group} has no offsets yet: it begins at the first of {ends:,}"
+        yield "group", f"{group} has no offsets yet" + (f": it begins at the first of {ends:,}" if ends else "")
     elif by_group >= ends > 0:
         way = "to begin at the first record, give the job another [job] name"
         yield "group", f"{group} has already passed all {ends:,} offsets: 'run' waits for new records; {way}"
