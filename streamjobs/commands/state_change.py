@@ -102,11 +102,10 @@ def reset(
     changelog_edit.write(job.settings, changes, read_at)
     lost = sum(data is None for changed in changes.values() for _, data in changed)
     who = f"key {key}" if key is not None else many(len(entries), "key")
-    say(
-        f"{who} reset in {_partitions(changes)}: the model starts over with the next record, no earlier one is learned again"
-    )
+    again = "" if lost else ", no earlier one is learned again"
+    say(f"{who} reset in {_partitions(changes)}: the model starts over with the next record{again}")
     if lost:
-        note(f"{lost:,} of them were damaged: without their last offset, uncommitted input may be learned twice")
+        note(f"{many(lost, 'state')} could not be read, nor the last offset in it: uncommitted input may be learned again")
 
 
 def _partitions(changes: Any) -> str:

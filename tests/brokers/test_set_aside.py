@@ -164,3 +164,6 @@ def test_a_local_store_gives_back_what_the_changelog_has_lost(make_job: MakeJob,
     assert code == 2 and "KEY can only be combined with" in text
     code, text = output_of("state", "restore", job.path, "key-99", "--directory", worker.state)
     assert code == 2 and "no state in" in text and "within 4 minutes" in text  # perhaps it is not written yet
+    damage_changelog(job, *BAD, stored[BAD][:-9])
+    code, text = output_of("state", "reset", job.path, "key-5")
+    assert code == 0 and "1 state could not be read" in text and "no earlier one is learned again" not in text, text
