@@ -23,13 +23,13 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.expansion import take_over
+from algorithms.adaptive.expansion import KernelFilter, take_over
 from algorithms.common import gram_factor as gram
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, fill_row, value
+from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, put, remove_row
-from algorithms.common.losses import evaluate
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs
+from algorithms.common.losses import foresee
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs
 from algorithms.common.workspace import Slot
 
 JITTER = 1e-8  # on the diagonal of the gram matrix where its inverse decides which sample leaves
@@ -46,7 +46,7 @@ class ExkrlsState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exkrls(Learner):
+class Exkrls(KernelFilter):
     """Regression of a function that drifts as a random walk; with a transition below 1 it also fades.
 
     >>> learner = Exkrls(ridge=1.0, state_noise=0.0, transition=1.0, kernel=Kernel(bandwidth=1.0))
@@ -55,7 +55,6 @@ class Exkrls(Learner):
     (array([0., 1., 0.]), array([0.667, 0.667, 1.   ]))
     """
 
-    kind: ClassVar[str] = "regression"
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"), ("Q",))
     triangles: ClassVar[Mapping[str, str]] = {"Q": "dictionary"}
     may_be_empty: ClassVar[tuple[str, ...]] = ("Q",)
@@ -66,10 +65,6 @@ class Exkrls(Learner):
     state_noise: Annotated[float, "0 or more"] = 1e-4  # variance that f gains a row
     ridge: Annotated[float, "above 0"] = 0.1  # 1 / variance of f at the start
     budget: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse
-
-    def room(self, field: str) -> int | None:
-        most = self.budget + 1  # a new sample enters before one leaves
-        return (most * (most + 1) // 2 if field == "Q" else most) if self.budget else None
 
     def init(self, *, dim: int, targets: int, seed: int) -> ExkrlsState:
         return ExkrlsState(np.empty((0, dim)), np.empty((0, targets)), np.empty(0), self.forgetting * float(self.ridge), 0)
@@ -106,13 +101,11 @@ def _loop(work, slots, X, Y, learn, out, code, model, budget):
         key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]
         dictionary, weights, Q, s = dictionaries[key], all_weights[key], triangles[key], noise[key]
         count = counts[key, 0]
-        kxx = value(code, x, x)
-        if missing(x) or not np.isfinite(kxx):
-            continue
 
         # Predict with what earlier rows taught.
-        fill_row(code, dictionary, count, x, k)
-        within = evaluate(k, weights, count, prediction)
+        kxx, within = foresee(code, dictionary, weights, count, x, k, prediction)
+        if np.isnan(kxx):
+            continue
         if not missing(y):
             out.loss[n] = distance2(y, prediction)
         if not learn[n] & LEARN_HEAD:

@@ -31,7 +31,8 @@ class KernelFilter(Learner, abstract=True):
     budget: int
 
     def room(self, field: str) -> int | None:
-        return self.budget + 1 if self.budget else None  # a new sample enters before one leaves
+        most = self.budget + 1  # a new sample enters before one leaves
+        return (most * (most + 1) // 2 if field in self.triangles else most) if self.budget else None
 
     def init(self, *, dim: int, targets: int, seed: int) -> State:
         return ExpansionState(np.empty((0, dim)), np.empty((0, targets)), 0)

@@ -18,9 +18,9 @@ import numpy as np
 
 from algorithms.adaptive.expansion import KernelFilter, enter
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, fill_row, value
+from algorithms.common.kernels import Kernel, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing, norm2
-from algorithms.common.losses import evaluate
+from algorithms.common.losses import foresee
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs
 
 
@@ -60,13 +60,11 @@ def _loop(work, slots, X, Y, learn, out, code, step_size, below, ridge, hinge, b
     for n in range(len(X)):
         key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]
         dictionary, weights, count = dictionaries[key], all_weights[key], counts[key, 0]
-        kxx = value(code, x, x)
-        if missing(x) or not np.isfinite(kxx):
-            continue
 
         # Predict with what earlier rows taught.
-        fill_row(code, dictionary, count, x, h)
-        within = evaluate(h, weights, count, prediction)
+        kxx, within = foresee(code, dictionary, weights, count, x, h, prediction)
+        if np.isnan(kxx):
+            continue
         if not missing(y):
             out.loss[n] = _errors(y, prediction, hinge, error)
 

@@ -18,13 +18,13 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.adaptive.expansion import take_over
+from algorithms.adaptive.expansion import KernelFilter, take_over
 from algorithms.common import gram_factor as gram
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, fill_row, value
+from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, norm2, put, remove_row
-from algorithms.common.losses import evaluate
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs
+from algorithms.common.losses import foresee
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs
 from algorithms.common.workspace import Slot
 
 WIND_UP = 1e4  # most growth of P's trace, in units of its size
@@ -38,7 +38,7 @@ class KrlsState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Krls(Learner):
+class Krls(KernelFilter):
     """Least-squares regression; stores a sample only if the stored samples do not span it.
 
     >>> learner = Krls(ald_above=0.1, kernel=Kernel(bandwidth=1.0))
@@ -47,7 +47,6 @@ class Krls(Learner):
     (array([1., 1., 0.]), array([3., 5.]))
     """
 
-    kind: ClassVar[str] = "regression"
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "weights"), ("P",))
     triangles: ClassVar[Mapping[str, str]] = {"P": "dictionary"}
     may_be_empty: ClassVar[tuple[str, ...]] = ("P",)
@@ -56,10 +55,6 @@ class Krls(Learner):
     ald_above: Annotated[float, "above 0"] = 0.01  # residual from which x is stored, on the scale of kappa(x, x)
     forgetting: Annotated[float, "in (0, 1]"] = 1.0  # weight of a row after n more rows is forgetting^n
     budget: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse
-
-    def room(self, field: str) -> int | None:
-        most = self.budget + 1  # a new sample enters before one leaves
-        return (most * (most + 1) // 2 if field == "P" else most) if self.budget else None
 
     def init(self, *, dim: int, targets: int, seed: int) -> KrlsState:
         return KrlsState(np.empty((0, dim)), np.empty((0, targets)), np.empty(0), 0)
@@ -88,13 +83,11 @@ def _loop(work, slots, X, Y, learn, out, code, above, forgetting, budget):
         key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]
         dictionary, weights, P, U = dictionaries[key], all_weights[key], triangles[key], factors[key]
         count = counts[key, 0]
-        kxx = value(code, x, x)
-        if missing(x) or not np.isfinite(kxx):
-            continue
 
         # Predict with what earlier rows taught; the residual of linear dependence.
-        fill_row(code, dictionary, count, x, k)
-        within = evaluate(k, weights, count, prediction)
+        kxx, within = foresee(code, dictionary, weights, count, x, k, prediction)
+        if np.isnan(kxx):
+            continue
         put(z, k[:count])
         gram.whiten(U, count, z)
         delta = max(kxx - norm2(z[:count]), 0.0)

@@ -12,38 +12,28 @@ Departs from the toolbox: its regression drops the oldest without making up for 
 paper.
 """
 
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from algorithms.budgeted.family import ANY, Rule, SeededState, SupportLearner, gradient_loop, state_arrays
-from algorithms.common.kernels import Kernel
-from algorithms.common.losses import LOSSES, check_steps, kind_of
+from algorithms.budgeted.family import ANY, GradientLearner, Rule, SeededState, gradient_loop, state_arrays
+from algorithms.common.losses import LOSSES
 from algorithms.common.protocol import Array, Basis, Outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bogd(SupportLearner):
+class Bogd(GradientLearner):
     """Classification, or with loss = "squared" regression, by gradient steps on a random part of the samples.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Bogd(budget=2, step_size=0.5, ridge=0.0, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [5.0], [9.0]], [[1.0], [-1.0], [1.0]])
     >>> out.evicted, abs(state.weights.ravel())  # what stays makes up for what left
     (array([0, 0, 1], dtype=int8), array([1. , 0.5]))
     """
 
-    kernel: Kernel = field(default_factory=Kernel)
-    step_size: float = 0.2  # above 0
     ridge: float = 1e-4  # 0 or more, below 1 / step_size; f decays by step_size ridge a row
-    loss: Literal["hinge", "squared", "logistic"] = "hinge"
     budget: Annotated[int, "2 or more"] = 100  # most stored samples
     coefficient_cap: Annotated[float, "1 or more"] = 10.0  # most |weight|, in steps
-
-    def check(self) -> None:
-        check_steps(self)
-
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        return kind_of(self.loss)
 
     def init(self, *, dim: int, targets: int, seed: int) -> SeededState:
         return SeededState(*state_arrays(dim, targets), 0, seed)

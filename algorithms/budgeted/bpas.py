@@ -16,9 +16,9 @@ import numpy as np
 
 from algorithms.budgeted.family import SupportLearner, drop, hinge_losses
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, fill_row, own_value
+from algorithms.common.kernels import Kernel, own_value
 from algorithms.common.linalg import LARGEST_STEP, largest, missing, put
-from algorithms.common.losses import evaluate, side
+from algorithms.common.losses import foresee, side
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs
 
 
@@ -48,15 +48,11 @@ def _loop(work, slots, X, Y, learn, out, code, budget, aggressiveness):
     for n in range(len(X)):
         key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]
         support, weights, count = support_of[key], weights_of[key], counts[key, 0]
-        if missing(x):
-            continue
-        kxx = own_value(code, x)
-        if not np.isfinite(kxx):
-            continue
 
         # Predict with what earlier rows taught.
-        fill_row(code, support, count, x, k)
-        within = evaluate(k, weights, count, prediction)
+        kxx, within = foresee(code, support, weights, count, x, k, prediction)
+        if np.isnan(kxx):
+            continue
         out.loss[n] = hinge_losses(prediction, y)
         if not learn[n] & LEARN_HEAD:
             continue

@@ -8,14 +8,15 @@ sample with a loss without slope is not stored. The perceptron is this with the 
 0, step size 1 and no decay.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, fill_row, own_value
+from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import LARGEST_STEP, largest, missing, put, remove_row
-from algorithms.common.losses import LOSSES, check_steps, evaluate, hinge_loss, kind_of, steps
+from algorithms.common.losses import LOSSES, check_steps, foresee, hinge_loss, kind_of, steps
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot
@@ -103,15 +104,11 @@ def gradient_loop(support_of, weights_of, seen, seeds, counts, slots, X, Y, lear
     for n in range(len(X)):
         key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]
         support, weights, count = support_of[key], weights_of[key], counts[key, 0]
-        if missing(x):
-            continue
-        kxx = own_value(code, x)
-        if not np.isfinite(kxx):
-            continue
 
         # Predict with what earlier rows taught.
-        fill_row(code, support, count, x, k)
-        within = evaluate(k, weights, count, prediction)
+        kxx, within = foresee(code, support, weights, count, x, k, prediction)
+        if np.isnan(kxx):
+            continue
         if within and not missing(y):
             out.loss[n] = steps(rule.loss, prediction, y, rule.step_size, along)
 
@@ -155,15 +152,16 @@ def _cap(weights, count, t, cap):
         scale(weights, count, t, cap / top)
 
 
+@dataclass(frozen=True, kw_only=True)
 class GradientLearner(SupportLearner, abstract=True):
-    """A base, not a learner: every sample with a loss is stored, the oldest leaves. Its subclasses state the settings."""
+    """The settings of kogd, norma and bogd: every sample with a loss is stored, and the oldest leaves."""
 
     __slots__ = ()
-    kernel: Kernel
-    step_size: float
-    ridge: float
-    loss: str
-    max_terms: int
+
+    kernel: Kernel = field(default_factory=Kernel)
+    step_size: float = 0.2  # above 0
+    ridge: float = 0.0  # 0 or more, below 1 / step_size; f decays by step_size ridge a row
+    loss: Literal["hinge", "squared", "logistic"] = "hinge"
 
     def check(self) -> None:
         check_steps(self)
@@ -175,5 +173,5 @@ class GradientLearner(SupportLearner, abstract=True):
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         support, weights, seen, counts = work
         step_size, keep = float(self.step_size), 1.0 - self.step_size * self.ridge
-        rule = Rule(LOSSES[self.loss], step_size, keep, self.max_terms, OLDEST, False, 0.0)
+        rule = Rule(LOSSES[self.loss], step_size, keep, self.most, OLDEST, False, 0.0)
         gradient_loop(support, weights, seen, seen, counts, slots, X, Y, learn, out, self.kernel.code, rule)

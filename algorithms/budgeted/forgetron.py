@@ -20,9 +20,9 @@ import numpy as np
 
 from algorithms.budgeted.family import SupportLearner, drop, hinge_losses, scale, state_arrays
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, fill_row, own_value
+from algorithms.common.kernels import Kernel, fill_row
 from algorithms.common.linalg import missing, put
-from algorithms.common.losses import evaluate, side
+from algorithms.common.losses import foresee, side
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs
 
 SHARE = 15.0 / 32.0  # of a mistake's worth that removals may cost
@@ -65,12 +65,11 @@ def _loop(work, slots, X, Y, learn, out, code, budget):
         key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]
         support, weights, count = support_of[key], weights_of[key], counts[key, 0]
         mistakes, spent = all_mistakes[key], all_spent[key]
-        if missing(x) or not np.isfinite(own_value(code, x)):
-            continue
 
         # Predict with what earlier rows taught.
-        fill_row(code, support, count, x, k)
-        within = evaluate(k, weights, count, prediction)
+        kxx, within = foresee(code, support, weights, count, x, k, prediction)
+        if np.isnan(kxx):
+            continue
         out.loss[n] = hinge_losses(prediction, y)
         if not learn[n] & LEARN_HEAD:
             continue

@@ -9,25 +9,22 @@ a sample that leaves after tau others has at most (1 - eta lambda)^tau of its we
 kappa(x, x) < 2. Without max_terms (0) the state grows with the stream: jobs refuse it.
 """
 
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated
 
 from algorithms.budgeted.family import GradientLearner
-from algorithms.common.kernels import Kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Norma(GradientLearner):
     """Classification, or with loss = "squared" regression, by gradient steps on a regularised risk.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Norma(step_size=0.5, ridge=1.0, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [0.0], [0.0]], [[1.0], [1.0], [1.0]])
     >>> out.prediction.ravel(), state.weights.ravel()
     (array([0.  , 0.5 , 0.75]), array([0.125, 0.25 , 0.5  ]))
     """
 
-    kernel: Kernel = field(default_factory=Kernel)
-    step_size: float = 0.2  # above 0
     ridge: float = 1e-3  # 0 or more, below 1 / step_size; f decays by step_size ridge a row
-    loss: Literal["hinge", "squared", "logistic"] = "hinge"
     max_terms: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse

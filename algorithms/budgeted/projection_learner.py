@@ -6,16 +6,17 @@ samples in their order, so a state need not store it.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import numpy as np
 
 from algorithms.budgeted.family import SupportLearner, hinge_losses
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import LOST, extend, factor, unwhiten, whiten
-from algorithms.common.kernels import Kernel, fill_row, own_value
+from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import LARGEST_STEP, largest, missing, norm2, put
-from algorithms.common.losses import evaluate, side
+from algorithms.common.losses import foresee, side
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, State
 from algorithms.common.workspace import Slot
 
@@ -29,15 +30,11 @@ def projection_loop(work, slots, X, Y, learn, out, code, budget, caution):
     for n in range(len(X)):
         key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]
         support, weights, U, count = support_of[key], weights_of[key], factors[key], counts[key, 0]
-        if missing(x):
-            continue
-        kxx = own_value(code, x)
-        if not np.isfinite(kxx):
-            continue
 
         # Predict with what earlier rows taught.
-        fill_row(code, support, count, x, k)
-        within = evaluate(k, weights, count, prediction)
+        kxx, within = foresee(code, support, weights, count, x, k, prediction)
+        if np.isnan(kxx):
+            continue
         out.loss[n] = hinge_losses(prediction, y)
         if not learn[n] & LEARN_HEAD:
             continue
@@ -100,12 +97,14 @@ def _share(label, score, length2, delta, caution, enters):
     return label * tau if beta >= 0.0 else 0.0
 
 
+@dataclass(frozen=True, kw_only=True)
 class ProjectionLearner(SupportLearner, abstract=True):
-    """A base, not a learner. Its subclasses state the settings."""
+    """The settings of projectron and projectron_pp."""
 
     __slots__ = ()
-    kernel: Kernel
-    budget: int
+
+    kernel: Kernel = field(default_factory=Kernel)
+    budget: Annotated[int, "1 or more"] = 100  # most stored samples
 
     @property
     def caution(self) -> float:

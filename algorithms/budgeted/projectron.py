@@ -11,22 +11,18 @@ row say, is projected even while there is room, which is the same function; the 
 hinge loss, steps go by mistakes alone.
 """
 
-from dataclasses import dataclass, field
-from typing import Annotated
+from dataclasses import dataclass
 
 from algorithms.budgeted.projection_learner import ProjectionLearner
-from algorithms.common.kernels import Kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projectron(ProjectionLearner):
     """Classification by a perceptron; when the budget is full it learns only within the span of the stored samples.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Projectron(budget=1, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [1.0]], [[1.0], [-1.0]])
     >>> state.support.ravel(), state.weights.ravel().round(3)  # 1 - exp(-1/2)
     (array([0.]), array([0.393]))
     """
-
-    kernel: Kernel = field(default_factory=Kernel)
-    budget: Annotated[int, "1 or more"] = 100  # most stored samples

@@ -11,25 +11,21 @@ k'd* - 2 U sqrt(delta)) >= 0, also while there is room; such a row is never stor
 """
 
 import math
-from dataclasses import dataclass, field
-from typing import Annotated
+from dataclasses import dataclass
 
 from algorithms.budgeted.projection_learner import ProjectionLearner
-from algorithms.common.kernels import Kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectronPp(ProjectionLearner):
     """Classification as by `projectron`, but also learns rows with a small margin, within the span of the stored samples.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = ProjectronPp(budget=1, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [1.0], [0.0]], [[1.0], [-1.0], [1.0]])
     >>> out.prediction.ravel().round(3), state.weights.ravel().round(3)  # the third is right, but too close
     (array([0.   , 0.607, 0.393]), array([1.]))
     """
-
-    kernel: Kernel = field(default_factory=Kernel)
-    budget: Annotated[int, "1 or more"] = 100  # most stored samples
 
     @property
     def caution(self) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.kernels import fill_row, own_value
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array, require
 
@@ -41,6 +42,16 @@ def evaluate(k: Array, weights: Array, count: int, prediction: Array) -> bool:
             prediction[t] = np.nan
         return False
     return True
+
+
+@compiled
+def foresee(code, samples, weights, count, x, k, prediction):
+    """kappa(x, x), NaN where x cannot be used, and what `evaluate` gives with the kernel row k of x."""
+    kxx = np.nan if missing(x) else own_value(code, x)
+    if not np.isfinite(kxx):
+        return np.nan, False
+    fill_row(code, samples, count, x, k)
+    return kxx, evaluate(k, weights, count, prediction)
 
 
 @compiled

@@ -7,9 +7,8 @@ Departs from the source: a budget; when it is full no prototype is added and the
 keys can share it. The features are U'^-1 k (see `whitened_map.py`), which a new prototype extends and never turns.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +16,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import LOST
 from algorithms.common.kernels import Kernel, value
 from algorithms.common.linalg import missing, put
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
-from algorithms.common.workspace import Slot
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs
 from algorithms.prototypes import whitened_map as maps
 
 
@@ -29,7 +27,7 @@ class AldState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ald(Learner):
+class Ald(maps.MapLearner):
     """Features: coordinates of phi(x) along the prototypes; zero for prototypes that are not chosen yet.
 
     >>> learner = Ald(above=0.1, budget=3, kernel=Kernel(bandwidth=1.0))
@@ -38,29 +36,13 @@ class Ald(Learner):
     (array([1, 0, 1], dtype=int8), array([1.   , 0.01 , 0.982]), array([1, 3]))
     """
 
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("prototypes", "arrival"),)
-
     kernel: Kernel = field(default_factory=Kernel)
     above: Annotated[float, "above 0"] = 0.1  # residual from which x enters, on the scale of kappa(x, x)
     budget: Annotated[int, "1 or more"] = 300  # most prototypes
     ridge: Annotated[float, "above 0"] = 1e-6  # added to the diagonal of the gram matrix
 
-    @property
-    def width(self) -> int:
-        return self.budget
-
-    def room(self, field: str) -> int | None:
-        return self.budget
-
     def init(self, *, dim: int, targets: int, seed: int) -> AldState:
         return AldState(np.empty((0, dim)), np.empty(0, np.int64), 0)
-
-    def caches(self, state: AldState, rows: Mapping[str, int]) -> Mapping[str, Array]:
-        return {"gram_factor": np.zeros((self.budget, self.budget))}
-
-    def derive(self, own: Slot) -> None:
-        held = own.rows_within(self, "prototypes", self.budget, "prototypes")
-        maps.factor(self.kernel.code, own["prototypes"], 0, held, float(self.ridge), own["gram_factor"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out, self.kernel.code, float(self.above), float(self.ridge))

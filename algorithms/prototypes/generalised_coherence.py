@@ -21,7 +21,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import dot, missing, put
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot
 from algorithms.prototypes import inverse
@@ -41,7 +41,7 @@ class GeneralisedCoherenceState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GeneralisedCoherence(Learner):
+class GeneralisedCoherence(maps.MapLearner):
     """Prototypes that span the rows seen so far, with a small LS error; features are coordinates along them.
 
     >>> learner = GeneralisedCoherence(budget=2, reference=20, kernel=Kernel(bandwidth=1.0))
@@ -66,10 +66,6 @@ class GeneralisedCoherence(Learner):
     def references(self) -> int:
         return 4 * self.budget if self.reference is None else self.reference
 
-    @property
-    def width(self) -> int:
-        return self.budget
-
     def room(self, field: str) -> int | None:
         return self.references if field == "reference" else self.budget
 
@@ -81,12 +77,8 @@ class GeneralisedCoherence(Learner):
         return {"gram_factor": np.zeros((b, b)), "Q": np.zeros((b, b)), "W": np.zeros((R, b)), "T": np.zeros((R, b))}
 
     def derive(self, own: Slot) -> None:
-        held, rows = own.rows("prototypes"), own.rows("reference")
-        for name, got in (("prototypes", held), ("reference", rows)):
-            if got > (self.room(name) or 0):
-                raise ValueError(
-                    f"GeneralisedCoherence: the state stores {got} rows of {name}, this learner at most {self.room(name)}."
-                )
+        held = own.rows_within(self, "prototypes", self.budget, "prototypes")
+        rows = own.rows_within(self, "reference", self.references, "rows of reference", "reference")
         prototypes, code = own["prototypes"], self.kernel.code
         maps.factor(code, prototypes, 0, held, RIDGE, own["gram_factor"])
         if held == self.budget:

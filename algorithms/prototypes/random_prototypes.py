@@ -9,7 +9,6 @@ The features are U'^-1 k (see `whitened_map.py`): a newcomer turns the coordinat
 change of basis, T = U'_new^-1 K(new, old) U_old^-1. Meant to be frozen on a population, as the sample then is the map.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -20,7 +19,6 @@ from algorithms.common.kernels import Kernel, value
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
 from algorithms.common.randomness import uniform
-from algorithms.common.workspace import Slot
 from algorithms.prototypes import whitened_map as maps
 
 PLACE = 1  # purpose of the draws
@@ -35,7 +33,7 @@ class RandomPrototypesState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomPrototypes(Learner):
+class RandomPrototypes(maps.MapLearner):
     """Features: coordinates of phi(x) along the prototypes; zero for prototypes that are not chosen yet.
 
     >>> learner = RandomPrototypes(budget=3, kernel=Kernel(bandwidth=1.0))
@@ -44,19 +42,11 @@ class RandomPrototypes(Learner):
     (array([1., 1., 0., 1.]), 4, 3)
     """
 
-    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("prototypes", "arrival"),)
     moves: ClassVar[bool] = True
 
     kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 or more"] = 300  # most prototypes
     ridge: Annotated[float, "above 0"] = 1e-6  # added to the diagonal of the gram matrix
-
-    @property
-    def width(self) -> int:
-        return self.budget
-
-    def room(self, field: str) -> int | None:
-        return self.budget
 
     def init(self, *, dim: int, targets: int, seed: int) -> RandomPrototypesState:
         return RandomPrototypesState(np.empty((0, dim)), np.empty(0, np.int64), 0, seed)
@@ -68,13 +58,6 @@ class RandomPrototypes(Learner):
             return after
         arrival = _sample(len(X), self.budget, seed)
         return RandomPrototypesState(np.array(X[arrival - 1], dtype=np.float64, order="C"), arrival, len(X), seed)
-
-    def caches(self, state: RandomPrototypesState, rows: Mapping[str, int]) -> Mapping[str, Array]:
-        return {"gram_factor": np.zeros((self.budget, self.budget))}
-
-    def derive(self, own: Slot) -> None:
-        held = own.rows_within(self, "prototypes", self.budget, "prototypes")
-        maps.factor(self.kernel.code, own["prototypes"], 0, held, float(self.ridge), own["gram_factor"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         _loop(tuple(work), slots, X, learn, out, basis, self.kernel.code, float(self.ridge))

@@ -21,11 +21,11 @@ from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import extend, factor, whiten
 from algorithms.common.kernels import Kernel, fill_row, own_value, value
 from algorithms.common.linalg import missing, norm2, put, remove_at, remove_row
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.prototypes.family import FAR
 from algorithms.prototypes.turning_map import RIDGE
-from algorithms.prototypes.whitened_map import change_of_set, locate
+from algorithms.prototypes.whitened_map import MapLearner, change_of_set, locate
 
 MOST_SIEVES = 32
 MOST_ROWS = 200_000  # of all sieves together
@@ -42,7 +42,7 @@ class SieveState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SieveStreaming(Learner):
+class SieveStreaming(MapLearner):
     """Prototypes of large log-determinant in one pass, from many candidate sets; features are coordinates in the best set.
 
     >>> learner = SieveStreaming(budget=2, epsilon=0.1, kernel=Kernel(bandwidth=1.0))
@@ -75,10 +75,6 @@ class SieveStreaming(Learner):
         """Most sieves side by side."""
         return int(np.log(2 * self.budget) / np.log1p(self.epsilon)) + 2
 
-    @property
-    def width(self) -> int:
-        return self.budget
-
     def room(self, field: str) -> int | None:
         return self.sieves * self.budget if field.startswith("member") else self.budget
 
@@ -99,11 +95,8 @@ class SieveStreaming(Learner):
         }
 
     def derive(self, own: Slot) -> None:
-        held, members = own.rows("prototypes"), own.rows("members")
-        for field_name, got in (("prototypes", held), ("members", members)):
-            if got > (self.room(field_name) or 0):
-                limit = self.room(field_name)
-                raise ValueError(f"SieveStreaming: the state stores {got} {field_name}, this learner's limit is {limit}.")
+        held = own.rows_within(self, "prototypes", self.budget, "prototypes")
+        members = own.rows_within(self, "members", self.room("members"), "members", "limit")
         own["sizes"][:] = 0
         own["values"][:] = 0.0
         factor(self.kernel.code, own["prototypes"], 0, held, RIDGE, own["gram_factor"])

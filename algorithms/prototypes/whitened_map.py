@@ -5,15 +5,44 @@ phi(x) along the prototypes, each made orthogonal to those before it. Coordinate
 only, so a new prototype appends a coordinate and leaves the others alone, to the last bit.
 """
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import extend, factor, whiten
-from algorithms.common.kernels import Code, fill_row
+from algorithms.common.kernels import Code, Kernel, fill_row
 from algorithms.common.linalg import missing, norm2, put
-from algorithms.common.protocol import Array
+from algorithms.common.protocol import Array, Learner, State
+from algorithms.common.workspace import Slot
 
 __all__ = ["extend", "factor", "locate", "whiten"]
+
+
+class MapLearner(Learner, abstract=True):
+    """A base, not a learner: prototypes in the order of their places, and the factor that follows from them."""
+
+    __slots__ = ()
+    aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("prototypes", "arrival"),)
+
+    kernel: Kernel
+    budget: int
+    ridge: float
+
+    @property
+    def width(self) -> int:
+        return self.budget
+
+    def room(self, field: str) -> int | None:
+        return self.budget
+
+    def caches(self, state: State, rows: Mapping[str, int]) -> Mapping[str, Array]:
+        return {"gram_factor": np.zeros((self.budget, self.budget))}
+
+    def derive(self, own: Slot) -> None:
+        held = own.rows_within(self, "prototypes", self.budget, "prototypes")
+        factor(self.kernel.code, own["prototypes"], 0, held, float(self.ridge), own["gram_factor"])
 
 
 @compiled
