@@ -16,7 +16,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import LARGEST_STEP, largest, missing, put, remove_row
-from algorithms.common.losses import LOSSES, check_steps, foresee, hinge_loss, kind_of, steps
+from algorithms.common.losses import LOSSES, LossLearner, check_steps, foresee, hinge_loss, steps
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot
@@ -153,7 +153,7 @@ def _cap(weights, count, t, cap):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientLearner(SupportLearner, abstract=True):
+class GradientLearner(LossLearner, SupportLearner, abstract=True):
     """The settings of kogd, norma and bogd: every sample with a loss is stored, and the oldest leaves."""
 
     __slots__ = ()
@@ -165,10 +165,6 @@ class GradientLearner(SupportLearner, abstract=True):
 
     def check(self) -> None:
         check_steps(self)
-
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        return kind_of(self.loss)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         support, weights, seen, counts = work

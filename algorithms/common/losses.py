@@ -3,14 +3,14 @@
 Labels of binary targets are -1/+1; a target of 0 or below is the label -1. Several targets are problems side by side.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import fill_row, own_value
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import Array, require
+from algorithms.common.protocol import Array, Learner, require
 
 MISTAKES, HINGE, SQUARED, LOGISTIC = 0, 1, 2, 3  # MISTAKES: max(0, -y f), also with a step at y f = 0
 LOSSES = {"hinge": HINGE, "squared": SQUARED, "logistic": LOGISTIC}
@@ -25,8 +25,17 @@ def check_steps(learner: Any, below: float = np.inf) -> None:
     require(learner, "loss", learner.loss in LOSSES, "one of " + ", ".join(LOSSES))
 
 
-def kind_of(loss: str) -> str:
-    return "regression" if loss == "squared" else "classification"
+class LossLearner(Learner, abstract=True):
+    """A base, not a learner: several targets are binary problems on one set of samples or features."""
+
+    __slots__ = ()
+    binary_targets: ClassVar[bool] = True
+
+    loss: str
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return "regression" if self.loss == "squared" else "classification"
 
 
 @compiled

@@ -12,15 +12,15 @@ the same for every key.
 
 import functools
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import missing
-from algorithms.common.losses import LOSSES, check_steps, evaluate, kind_of, steps
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, reject
+from algorithms.common.losses import LOSSES, LossLearner, check_steps, evaluate, steps
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, reject
 from algorithms.common.randomness import normal
 from algorithms.sketching.rounds import LARGEST_RATE, learn_step
 
@@ -34,7 +34,7 @@ class FogdState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fogd(Learner):
+class Fogd(LossLearner):
     """Classification, or with loss = "squared" regression, on waves along random directions, the same for all keys.
 
     >>> learner = Fogd(features=50, kernel=Kernel(bandwidth=1.0))
@@ -43,8 +43,6 @@ class Fogd(Learner):
     >>> out.features.shape, learner.predict(state, X).ravel() > 0
     ((4, 100), array([ True, False,  True, False]))
     """
-
-    binary_targets: ClassVar[bool] = True  # several targets are binary problems on the same features
 
     kernel: Kernel = field(default_factory=Kernel)  # gaussian
     features: Annotated[int, "1 to 10000"] = 100  # frequencies; a row has twice as many features
@@ -57,10 +55,6 @@ class Fogd(Learner):
         check_steps(self, below=LARGEST_RATE)
         if self.kernel.name != "gaussian":
             reject(self, "kernel", "gaussian", self.kernel.name)
-
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        return kind_of(self.loss)
 
     @property
     def width(self) -> int:

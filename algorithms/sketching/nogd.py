@@ -20,8 +20,8 @@ import numpy as np
 
 from algorithms.common.eigen import leading
 from algorithms.common.kernels import Kernel, gram
-from algorithms.common.losses import LOSSES, check_steps, kind_of
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.losses import LOSSES, LossLearner, check_steps
+from algorithms.common.protocol import Array, Basis, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.sketching.rounds import LARGEST_RATE, Rounds, Rule, check_rows, rows_until
 from algorithms.sketching.sketch import in_range
@@ -38,7 +38,7 @@ class NogdState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nogd(Learner):
+class Nogd(LossLearner):
     """Classification, or with loss = "squared" regression, on features that are fixed after the first rows.
 
     >>> learner = Nogd(budget=2, rank=2, kernel=Kernel(bandwidth=1.0))
@@ -48,7 +48,6 @@ class Nogd(Learner):
     (array([1, 1, 0, 0], dtype=int8), array([False,  True,  True, False]))
     """
 
-    binary_targets: ClassVar[bool] = True  # several targets are binary problems on one buffer and one map
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "weights"), ("map",), ("w",))
 
     kernel: Kernel = field(default_factory=Kernel)
@@ -61,10 +60,6 @@ class Nogd(Learner):
     def check(self) -> None:
         check_steps(self, below=LARGEST_RATE)
         require(self, "rank", 1 <= self.width <= self.budget, f"1 to budget ({self.budget})")
-
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        return kind_of(self.loss)
 
     @property
     def width(self) -> int:

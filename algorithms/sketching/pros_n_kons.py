@@ -24,8 +24,8 @@ from algorithms.common.compiled import compiled
 from algorithms.common.eigen import leading, symmetric
 from algorithms.common.kernels import Kernel, fill_row, gram, own_value
 from algorithms.common.linalg import dot, largest, missing, put
-from algorithms.common.losses import LOSSES, evaluate, kind_of, slope, steps
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, require
+from algorithms.common.losses import LOSSES, LossLearner, evaluate, slope, steps
+from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, require
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot
 from algorithms.sketching.rounds import FAR
@@ -61,7 +61,7 @@ class Rule(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProsNKons(Learner):
+class ProsNKons(LossLearner):
     """Classification, or with loss = "squared" regression, by Newton steps that restart whenever the map grows.
 
     >>> learner = ProsNKons(kernel=Kernel(bandwidth=1.0))
@@ -71,7 +71,6 @@ class ProsNKons(Learner):
     (10, array([ True, False]))
     """
 
-    binary_targets: ClassVar[bool] = True  # several targets are binary problems on one dictionary
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "chances", "w"), ("inverse",))
     triangles: ClassVar[Mapping[str, str]] = {"inverse": "dictionary"}
 
@@ -86,10 +85,6 @@ class ProsNKons(Learner):
     def check(self) -> None:
         require(self, "ridge", 1e-9 <= self.ridge < 1e9, "1e-9 to 1e9")
         require(self, "curvature", 0 < self.curvature < 1e9, "above 0")
-
-    @property
-    def kind(self) -> str:  # type: ignore[override]
-        return kind_of(self.loss)
 
     def room(self, field: str) -> int | None:
         return (self.budget * (self.budget + 1) // 2 if field == "inverse" else self.budget) or None

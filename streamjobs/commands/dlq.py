@@ -52,7 +52,6 @@ def list_command(
 
 
 def _require_known(letters: "list[Letter]", reasons: list[str] | None) -> None:
-    """Raises ConfigError for a reason that does not exist."""
     known = {*REASONS, *(letter.reason for letter in letters)}
     unknown = [name for name in reasons or () if name not in known]
     if unknown:

@@ -123,7 +123,6 @@ def _tell(lines: Iterable[str]) -> None:
 
 
 def _refuse_options(missing: str | None, sample: Path | None, from_topic: str | None, preset: str | None) -> None:
-    """Raises ConfigError for options that are wrong, or exclude each other."""
     from streamjobs.commands.recordings import questions
 
     if missing is not None and missing not in questions.POLICIES:
@@ -135,7 +134,6 @@ def _refuse_options(missing: str | None, sample: Path | None, from_topic: str | 
 
 
 def _refuse_times(form: str | None, zone: str | None, unit: str | None) -> None:
-    """Raises ConfigError for a format, a zone or a unit that no job may have."""
     if unit is not None and unit not in UNIT_NAMES:
         raise ConfigError(f"--time-unit must be {', '.join(UNIT_NAMES)}; got {unit!r}.")
     for option, text, read in (("--time-format", form, example_of), ("--time-zone", zone, zone_of)):

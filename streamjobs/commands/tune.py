@@ -106,7 +106,6 @@ def _show(tuned: "Tuned", candidates: int, as_json: bool) -> dict[str, Any]:
 
 
 def _write(write: Path, job_file: Path, contents: dict[str, Any], chosen: dict[str, Any]) -> None:
-    """A copy of the job file with other sections."""
     from streamjobs.replay import tuning
 
     text = tuning.rewritten(job_file.read_text(encoding="utf-8"), chosen)

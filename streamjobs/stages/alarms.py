@@ -14,25 +14,15 @@ import numpy as np
 from algorithms.common.demands import Demand, every
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array
 from algorithms.common.workspace import Workspace
-from algorithms.drift.report import (
-    ALARM,
-    FIRST_COLUMN,
-    LONG_COLUMNS,
-    OF_COLUMN,
-    OPEN,
-    P_VALUE,
-    READY,
-    SINCE,
-    STATISTIC,
-    WIDE_COLUMNS,
-)
+from algorithms.drift import report
 from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape
 
 # Columns of the details: time of the alarm, of the change, rows before, the verdict.
 START, CHANGED, WATCHED, VERDICT = 0, 1, 2, 3
-DETAILS = VERDICT + WIDE_COLUMNS
-# In columns of the verdict that no record of an alarm has, as -1 - rows: below 0, unlike what states of 0.2.0 have there.
-SILENT, WARM_UP = VERDICT + READY, VERDICT + P_VALUE  # rows at which the detector could not alarm, so far and at the alarm
+DETAILS = VERDICT + report.WIDE_COLUMNS
+# Rows at which the detector could not alarm, so far and at the alarm: in columns of the verdict that no record of an alarm
+# has, as -1 - rows, below 0, unlike what states of 0.2.0 have there.
+SILENT, WARM_UP = VERDICT + report.READY, VERDICT + report.P_VALUE
 RECOVERED, LEARNED_ANEW, AT_ONCE = "recovered", "learned anew", "at once"
 LEVELS, KEPT = 13, 4  # times kept: of the last 4 rows, of the last 4 with an even number, a multiple of 4 ..
 
@@ -91,7 +81,7 @@ class Alarms(JobStage):
         """Nothing compiles."""
 
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        place = work["details"][slots][..., VERDICT + FIRST_COLUMN :: OF_COLUMN]
+        place = work["details"][slots][..., VERDICT + report.FIRST_COLUMN :: report.OF_COLUMN]
         yield Demand("details", "columns of rows", every(np.isnan(place) | ((place >= 0) & (place < self.columns))))
         for field in ("opened", "rows"):
             counts = work[field][slots]
@@ -113,7 +103,7 @@ class Alarms(JobStage):
         """
         events: list[Event] = []
         for watch, verdict in enumerate(verdicts):
-            at = np.flatnonzero(np.isfinite(verdict[:, STATISTIC]) & (learn & LEARN_EXTRACTOR > 0))
+            at = np.flatnonzero(np.isfinite(verdict[:, report.STATISTIC]) & (learn & LEARN_EXTRACTOR > 0))
             if len(at):
                 seen = _Seen.of(work["rows"][:, watch], slots, times, at)
                 self._events(work, watch, seen, verdict, identify, events)
@@ -142,18 +132,18 @@ class Alarms(JobStage):
     ) -> None:
         opened, details, times = work["opened"][:, watch], work["details"][:, watch], work["times"][:, watch]
         of_rows = verdict[seen.at]
-        alarm = of_rows[:, ALARM] > 0
-        stays = of_rows[:, OPEN] > 0 if verdict.shape[1] >= LONG_COLUMNS else np.zeros(len(alarm), np.bool_)
+        alarm, is_long = of_rows[:, report.ALARM] > 0, verdict.shape[1] >= report.LONG_COLUMNS
+        stays = of_rows[:, report.OPEN] > 0 if is_long else np.zeros(len(alarm), np.bool_)
         was_open = np.empty(len(alarm), np.bool_)
         was_open[1:] = (stays | alarm)[:-1]
         was_open[seen.first] = opened[seen.slots[seen.first]] > 0
-        silent = of_rows[:, READY] == 0 if verdict.shape[1] >= LONG_COLUMNS else np.zeros(len(alarm), np.bool_)
+        silent = of_rows[:, report.READY] == 0 if is_long else np.zeros(len(alarm), np.bool_)
         for place in np.flatnonzero(alarm | (was_open & ~stays)).tolist():
             row, slot = int(seen.at[place]), seen.slots[place]
             unsaid = details[slot, SILENT] if details[slot, SILENT] < 0.0 else np.nan
             if opened[slot] and (alarm[place] or not stays[place]):
-                begins = verdict.shape[1] >= LONG_COLUMNS and of_rows[place, READY] == 0  # 'drift relearn' emptied it
-                anew = begins or of_rows[place, STATISTIC] > 0
+                begins = is_long and of_rows[place, report.READY] == 0  # 'drift relearn' emptied it
+                anew = begins or of_rows[place, report.STATISTIC] > 0
                 outcome = LEARNED_ANEW if anew else RECOVERED
                 events.append(Event(row, watch, int(opened[slot]), outcome, details[slot].copy()))
                 opened[slot], details[slot], details[slot, SILENT] = 0, np.nan, unsaid
@@ -162,7 +152,7 @@ class Alarms(JobStage):
             said, mine = np.full(DETAILS, np.nan), of_rows[place]
             said[VERDICT : VERDICT + len(mine)] = mine
             said[WARM_UP] = unsaid - silent[seen.begins[place] : place].sum()
-            since = mine[SINCE] if verdict.shape[1] >= LONG_COLUMNS else np.nan
+            since = mine[report.SINCE] if is_long else np.nan
             said[START], said[WATCHED] = seen.times[place], seen.numbers[place] - 1
             said[CHANGED] = seen.time_of(place, int(since), times[slot]) if np.isfinite(since) else np.nan
             raised = Event(row, watch, identify(row, watch), None, said)

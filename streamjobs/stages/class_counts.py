@@ -54,7 +54,6 @@ class ClassCounts(JobStage):
         return fresh._replace(rows=state.rows)
 
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        """Counts of labels, of known classes alone."""
         labelled = work["labelled"][slots]
         yield Demand("labelled", "counts of labels", every((labelled >= 0) & (labelled < MOST_COUNTED)))
         if classes is not None:

@@ -69,7 +69,6 @@ class ClipTargets(JobStage):
         self.advance(work, np.zeros(1, np.int64), np.zeros((1, shape.label_width)), np.full(1, LEARN, np.int8))
 
     def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        """No variance, deviation or count is below 0."""
         for field, most in (("variance", np.inf), ("largest", np.inf), ("in_a_row", MOST_DOUBLED)):
             values = work[field][slots]
             yield Demand(field, "numbers from 0", every((values >= 0) & (values <= most)))

@@ -75,7 +75,6 @@ class Fill(JobStage):
         self.tell(work, slot, made.total)
 
     def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        """No count is below 0, and at most the filled numbers are reported."""
         seen = work["seen"][slots]
         yield Demand("seen", "counts from 0", every((seen >= 0) & (seen < MOST_COUNTED)))
         yield Demand("in_rows", "at most the filled numbers", work["in_rows"][slots] <= work["filled"][slots])

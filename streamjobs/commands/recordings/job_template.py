@@ -254,8 +254,6 @@ def _labels(guessed: Guess) -> str:
 
 
 def _window_of(starter: "Starter") -> str:
-    from streamjobs.commands.recordings.population_template import FEWEST
-
     lines = "[window]  # as in the population", 'length = "2s"', 'hop = "1s"', f"rate = {starter.rate:g}  # Hz{FEWEST}"
     return "\n".join([*lines, 'statistics = "gravity"  # for a sensor mounted any way round'])
 

@@ -38,7 +38,6 @@ class Preset(NamedTuple):
 
 @cache
 def preset_of(name: str) -> Preset:
-    """The preset of a name in NAMES."""
     table = tomllib.loads((resources.files(__package__) / f"{name}.toml").read_text(encoding="utf-8"))
     stated = table.get("export")
     export = None

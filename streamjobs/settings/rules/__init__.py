@@ -207,7 +207,6 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
 
 
 def _learned_by_fit(section: str, task: HeadSection, parts: Mapping[str, Any]) -> Problems:
-    """`reject` and `filter`."""
     population, window = parts.get("population"), parts.get("window")
     if task.task != "classification":
         return

@@ -162,7 +162,6 @@ def _tokens(broker: BrokerSection) -> Problems:
 
 
 def registry_contradictions(registry: RegistrySection) -> Problems:
-    """Each contradiction in [registry] with its setting."""
     try:
         address = urlsplit(registry.url)
         valid = bool(re.fullmatch(r"https?://[^\s?#]+", registry.url)) and bool(address.hostname) and address.port != 0

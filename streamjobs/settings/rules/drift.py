@@ -132,7 +132,6 @@ def _several(drift: DriftSection) -> Problems:
 
 
 def _reference(drift: DriftSection) -> Problems:
-    """Rows that are normal."""
     rows, _ = reference(drift.reference or "")
     one_number = drift.watch_names != ["columns"]
     least = 2 * LEAST_ROWS if one_number else LEAST_ROWS
@@ -153,7 +152,6 @@ def _reference(drift: DriftSection) -> Problems:
 
 
 def _of_population(drift: DriftSection, population: bool) -> Problems:
-    """Normal is what other people taught."""
     if not population:
         yield (
             "drift.reference",

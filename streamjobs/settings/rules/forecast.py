@@ -135,7 +135,6 @@ def season_of(stated: int | str | None, every: float) -> int:
 
 
 def _rows(setting: str, one: int | str, every: float) -> int:
-    """Rows of a number of rows, or of a duration."""
     if isinstance(one, int):
         return one
     try:

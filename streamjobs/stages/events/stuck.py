@@ -130,7 +130,6 @@ class StuckSensors(JobStage):
         return events
 
     def open_alarm(self, work: Any, slot: int) -> Stuck | None:
-        """The alarm of a slot that is open."""
         return _event(work, -1, slot) if work["opened"][slot] else None
 
 

@@ -53,7 +53,6 @@ class Counters(JobStage):
         self.advance(self.holding(state), np.zeros(1, np.int64), np.zeros(1), np.zeros((1, shape.dim)))
 
     def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        """No count is below 0."""
         seen = work["seen"][slots]
         yield Demand("seen", "counts from 0", every((seen >= 0) & (seen < MOST_COUNTED)))
 
