@@ -153,7 +153,7 @@ def _cap(weights, count, t, cap):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientLearner(LossLearner, SupportLearner, abstract=True):
+class GradientLearner(LossLearner, SupportLearner, abstract=True):  # type: ignore[override]
     """The settings of kogd, norma and bogd: every sample with a loss is stored, and the oldest leaves."""
 
     __slots__ = ()

@@ -11,38 +11,23 @@ and a Gaussian no swap gains more than log 2), so the default is absolute. Featu
 prototypes, not of the criterion's ridge (see `family.py`, also for the regressions of Section 6 behind them).
 """
 
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from algorithms.common.kernels import Kernel
-from algorithms.common.protocol import Array, Basis, Outputs
-from algorithms.prototypes.family import PrototypeRule
-from algorithms.prototypes.selection_loop import GREEDY, rows
+from algorithms.prototypes.selection_loop import Greedy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnlineGreedy(PrototypeRule):
+class OnlineGreedy(Greedy):
     """Prototypes of large log-determinant, far from each other; features are coordinates along them.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = OnlineGreedy(budget=2, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [0.1], [0.0], [5.0]])
     >>> state.prototypes.ravel(), state.arrival, round(state.estimate, 3)  # 0.1 left: 0 is farther from 5
     (array([0., 5.]), array([1, 4]), 1.386)
     """
 
-    moves: ClassVar[bool] = True
-
-    kernel: Kernel = field(default_factory=Kernel)
-    budget: Annotated[int, "1 to 10000"] = 100  # most prototypes, 1 to 10000
-    ridge: Annotated[float, "1e-12 to 1e12"] = 1.0  # lambda of the criterion, 1e-12 to 1e12; the map has 1e-6
-    min_gain: Annotated[float, "0 or more"] = 0.01  # a swap must gain as much (relative: as this share of the criterion)
-    gain_rule: Literal["absolute", "relative"] = "absolute"
     regress: Literal["none", "nystrom", "features", "labels"] = "none"  # ridge regression behind the prototypes
     regress_ridge: Annotated[float, "1e-12 to 1e12"] = 0.01  # eta of the regression, 1e-12 to 1e12
     on_swap: Literal["transfer", "reset"] = "transfer"  # what the regression knows after a swap: all of it, or nothing
-
-    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
-        relative, resets = self.gain_rule == "relative", self.on_swap == "reset"
-        limits = float(self.ridge), float(self.min_gain), relative, 0
-        ends = self.form, float(self.regress_ridge), resets
-        rows(tuple(work), slots, X, Y, learn, out, basis, self.kernel.code, GREEDY, *limits, *ends)

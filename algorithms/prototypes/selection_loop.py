@@ -3,15 +3,18 @@
 They differ in one line, which slot a row takes; `rule` says which.
 """
 
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import whiten
-from algorithms.common.kernels import fill_row, own_value
+from algorithms.common.kernels import Kernel, fill_row, own_value
 from algorithms.common.linalg import dot, missing, norm2, put
-from algorithms.common.protocol import LEARN_EXTRACTOR
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs
 from algorithms.prototypes import inverse, regression, turning_map
-from algorithms.prototypes.family import FAR, exchange, rebuild
+from algorithms.prototypes.family import FAR, PrototypeRule, exchange, rebuild
 from algorithms.prototypes.regression import FEATURES, LABELS, NONE
 
 GREEDY, COHERENCE = 0, 1
@@ -158,3 +161,22 @@ def stopped(arrival, count, now, stop_after):
     for i in range(count):
         latest = max(latest, arrival[i])
     return now - latest > stop_after
+
+
+@dataclass(frozen=True, kw_only=True)
+class Greedy(PrototypeRule, abstract=True):
+    """The settings of online_greedy and stream_greedy; those of the regression stand behind their own."""
+
+    __slots__ = ()
+    moves: ClassVar[bool] = True
+
+    kernel: Kernel = field(default_factory=Kernel)
+    budget: Annotated[int, "1 to 10000"] = 100  # most prototypes, 1 to 10000
+    ridge: Annotated[float, "1e-12 to 1e12"] = 1.0  # lambda of the criterion, 1e-12 to 1e12; the map has 1e-6
+    min_gain: Annotated[float, "0 or more"] = 0.01  # a swap must gain as much (relative: as this share of the criterion)
+    gain_rule: Literal["absolute", "relative"] = "absolute"
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        limits = float(self.ridge), float(self.min_gain), self.gain_rule == "relative", getattr(self, "stop_after", 0)
+        ends = self.form, float(self.regress_ridge), self.on_swap == "reset"
+        rows(tuple(work), slots, X, Y, learn, out, basis, self.kernel.code, GREEDY, *limits, *ends)
