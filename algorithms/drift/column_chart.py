@@ -25,20 +25,8 @@ from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, cholesky, in
 from algorithms.common.protocol import Array, Basis, Outputs, require
 from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot, Workspace
-from algorithms.drift import ranked
+from algorithms.drift import ranked, report
 from algorithms.drift.detector import Detector
-from algorithms.drift.report import (
-    CHART,
-    COLUMN,
-    FIRST_COLUMN,
-    OF_COLUMN,
-    SPREAD,
-    USUAL,
-    WIDE_COLUMNS,
-    name_columns,
-    report,
-    report_more,
-)
 
 CHARTS = 3  # |smooth|^2, |whitened smooth|^2, |whitened row|^2
 FADE = 0.7  # weight of a chart's block relative to the next one, in the mean that names columns
@@ -83,7 +71,7 @@ class ColumnChart(Detector):
 
     name: ClassVar[str] = "column_chart"
     persisted_name: ClassVar[str] = "ColumnChart"
-    reports: ClassVar[int] = WIDE_COLUMNS
+    reports: ClassVar[int] = report.WIDE_COLUMNS
     at_bound: ClassVar[Mapping[str, float]] = ranked.AT_BOUND
     columns: ClassVar[bool] = True
 
@@ -151,8 +139,8 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
 
         # The first rows teach the scale.
         if learned < learn_rows:
-            report(features[n], 0.0, False, np.nan, np.nan)
-            report_more(features[n], np.nan, False, False, 1.0, np.nan)
+            report.report(features[n], 0.0, False, np.nan, np.nan)
+            report.report_more(features[n], np.nan, False, False, 1.0, np.nan)
             if learn[n] & 1:
                 seen[key] += 1
                 all_learned[key] = learned + 1
@@ -190,9 +178,9 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, lear
             _name(moved[strongest], scaled, strongest, mean, moments, learned, features[n])
         most_open = max(hold, ranked.HELD_OPEN * max(marks[0, ranked.BLOCK], marks[1, ranked.BLOCK], marks[2, ranked.BLOCK]))
         still_open = alarm or (is_open and climbed > 0.0 and opened[key] < most_open)
-        report(features[n], climbed / ranked.CERTAIN if is_open else total / rows_between, alarm, before, after)
+        report.report(features[n], climbed / ranked.CERTAIN if is_open else total / rows_between, alarm, before, after)
         warm = ranked.ready(marks[0], least) or ranked.ready(marks[1], least) or ranked.ready(marks[2], least)
-        report_more(features[n], since, still_open, warm, weighed[2, ranked.P], ranked_among)
+        report.report_more(features[n], since, still_open, warm, weighed[2, ranked.P], ranked_among)
 
         if not learn[n] & 1:
             continue
@@ -363,8 +351,8 @@ def _name(moved, scaled, chart, mean, moments, learned, row):
     shift = np.empty(dim)
     for i in range(dim):
         shift[i] = (moved[i] + scaled[i]) / (moved[dim] + 1.0)
-    row[CHART] = chart
-    for place in range(name_columns(shift, LEAST_SHARE, row)):
-        at = FIRST_COLUMN + OF_COLUMN * place
-        i = int(row[at + COLUMN])
-        row[at + USUAL], row[at + SPREAD] = mean[i], _deviation(mean, moments, learned, i)
+    row[report.CHART] = chart
+    for place in range(report.name_columns(shift, LEAST_SHARE, row)):
+        at = report.FIRST_COLUMN + report.OF_COLUMN * place
+        i = int(row[at + report.COLUMN])
+        row[at + report.USUAL], row[at + report.SPREAD] = mean[i], _deviation(mean, moments, learned, i)

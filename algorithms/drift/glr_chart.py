@@ -21,19 +21,8 @@ from algorithms.common.demands import Demand, every
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs, require
 from algorithms.common.workspace import Workspace
-from algorithms.drift import standing
+from algorithms.drift import report, standing
 from algorithms.drift.detector import Detector
-from algorithms.drift.report import (
-    COLUMN,
-    FIRST_COLUMN,
-    OF_COLUMN,
-    SPREAD,
-    USUAL,
-    WIDE_COLUMNS,
-    name_columns,
-    report,
-    report_more,
-)
 
 LARGEST = 3e38  # what is kept is float32
 SPREAD_MEMORY = 200.0  # rows that the deviation of a column goes back
@@ -68,7 +57,7 @@ class GlrChart(Detector):
 
     name: ClassVar[str] = "glr_chart"
     persisted_name: ClassVar[str] = "GlrChart"
-    reports: ClassVar[int] = WIDE_COLUMNS
+    reports: ClassVar[int] = report.WIDE_COLUMNS
     columns: ClassVar[bool] = True
 
     limit: Annotated[float, "above 0"] = 20.0  # of the likelihood ratio, in the mean of the columns
@@ -140,8 +129,8 @@ def _loop(work, slots, X, learn, features, limit, smoothing, hold, tested):
             if spreads[key] >= NAMES_FROM:
                 _name(mean, total, squares[key], tested, features[n])
         still_open = (alarm and hold > 0) or (is_open and opened[key] < hold)
-        report(features[n], statistic, alarm, 0.0 if alarm else np.nan, after)
-        report_more(features[n], since, still_open, ready, 1.0, known)
+        report.report(features[n], statistic, alarm, 0.0 if alarm else np.nan, after)
+        report.report_more(features[n], since, still_open, ready, 1.0, known)
 
         if not learn[n] & LEARN_EXTRACTOR:
             continue
@@ -212,7 +201,7 @@ def _name(mean, total, square, first, row):
     shift = np.empty(mean.size - first)
     for i in range(first, mean.size):
         shift[i - first] = (total[i] - mean[i]) / standing.deviation(mean[i], square[i], 1)
-    for place in range(name_columns(shift, LEAST_SHARE, row)):
-        at = FIRST_COLUMN + OF_COLUMN * place
-        i = first + int(row[at + COLUMN])
-        row[at + USUAL], row[at + SPREAD] = mean[i], standing.deviation(mean[i], square[i], 1)
+    for place in range(report.name_columns(shift, LEAST_SHARE, row)):
+        at = report.FIRST_COLUMN + report.OF_COLUMN * place
+        i = first + int(row[at + report.COLUMN])
+        row[at + report.USUAL], row[at + report.SPREAD] = mean[i], standing.deviation(mean[i], square[i], 1)

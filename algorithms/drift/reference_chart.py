@@ -23,21 +23,8 @@ from algorithms.common.demands import Demand, every, insist
 from algorithms.common.linalg import cholesky, invert_lower, missing
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs
 from algorithms.common.workspace import Slot, Workspace
-from algorithms.drift import standing
+from algorithms.drift import report, standing
 from algorithms.drift.detector import Detector
-from algorithms.drift.report import (
-    CHART,
-    COLUMN,
-    FIRST_COLUMN,
-    OF_COLUMN,
-    SHIFT,
-    SPREAD,
-    USUAL,
-    WIDE_COLUMNS,
-    name_columns,
-    report,
-    report_more,
-)
 
 MEANS, ROWS, CHARTS = 0, 1, 2  # of the whitened average; of the whitened row
 NAMES = 1  # place of the first in `report.CHART_NAMES`
@@ -87,7 +74,7 @@ class ReferenceChart(Detector):
 
     name: ClassVar[str] = "reference_chart"
     persisted_name: ClassVar[str] = "ReferenceChart"
-    reports: ClassVar[int] = WIDE_COLUMNS
+    reports: ClassVar[int] = report.WIDE_COLUMNS
     columns: ClassVar[bool] = True
     stored: ClassVar[tuple[str, ...]] = ("kept",)
 
@@ -182,8 +169,8 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, ends
 
         # The first rows are the reference.
         if limits[MEANS] == 0.0:
-            report(features[n], 0.0, False, np.nan, np.nan)
-            report_more(features[n], np.nan, False, False, 1.0, np.nan)
+            report.report(features[n], 0.0, False, np.nan, np.nan)
+            report.report_more(features[n], np.nan, False, False, 1.0, np.nan)
             if not learn[n] & LEARN_EXTRACTOR:
                 continue
             count, before = learned[key] + 1, whitened[key]
@@ -234,8 +221,8 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, ends
             before_mean, after, changed = usual[furthest], values[furthest], float(lasts[furthest])
             of_reference = float(learned[key]) if blocks[furthest] > 0 else -float(learned[key])
             _name(now, furthest, smoothing, changed, mean, moments, learned[key], features[n])
-        report(features[n], 0.0 if is_open and not still_open else statistic, alarm, before_mean, after)
-        report_more(features[n], changed, still_open, True, 1.0, of_reference)
+        report.report(features[n], 0.0 if is_open and not still_open else statistic, alarm, before_mean, after)
+        report.report_more(features[n], changed, still_open, True, 1.0, of_reference)
         if learn[n] & LEARN_EXTRACTOR:
             lengths[key], opened[key] = length, opened[key] + 1 if still_open else 0
             for k in range(CHARTS):
@@ -335,13 +322,14 @@ def _limit(kept, held, mean, moments, learned, used, whitener, numbers, limits, 
 @compiled
 def _name(now, chart, smoothing, lasts, mean, moments, learned, row):
     """The chart, and up to NAMED columns by how far their means moved; those that moved much less are not named."""
-    row[CHART] = NAMES + chart
+    row[report.CHART] = NAMES + chart
     grown = 1.0 - (1.0 - smoothing) ** lasts  # of a change so long ago, that is in the average
     shift = np.empty(now.size)
     for i in range(now.size):
         shift[i] = (now[i] - mean[i]) / standing.deviation(mean[i], moments[i, i], learned)
-    for place in range(name_columns(shift, LEAST_SHARE, row)):
-        at = FIRST_COLUMN + OF_COLUMN * place
-        i = int(row[at + COLUMN])
-        row[at + SHIFT] /= grown
-        row[at + USUAL], row[at + SPREAD] = mean[i], standing.deviation(mean[i], moments[i, i], learned)
+    for place in range(report.name_columns(shift, LEAST_SHARE, row)):
+        at = report.FIRST_COLUMN + report.OF_COLUMN * place
+        i = int(row[at + report.COLUMN])
+        row[at + report.SHIFT] /= grown
+        row[at + report.USUAL] = mean[i]
+        row[at + report.SPREAD] = standing.deviation(mean[i], moments[i, i], learned)

@@ -16,20 +16,10 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from algorithms.common import linalg
 from algorithms.common.compiled import compiled
 from algorithms.common.eigen import symmetric
 from algorithms.common.kernels import Kernel, fill_row, value
-from algorithms.common.linalg import (
-    cholesky,
-    invert_lower,
-    missing,
-    put,
-    remove_at,
-    remove_row,
-    remove_row_and_column,
-    solve_lower_transposed,
-    transposed_product,
-)
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.subspace import budget_steps as bud
@@ -64,14 +54,14 @@ def directions(rules, gram, spread, age, m, factor):
             M[j, i] = spread[at]
             at += 1
         M[i, i] += rules.boost * bud.power(rules.fade, age[i])
-    cholesky(gram, m, 0.0, JITTER, sub.LOST, lower)
-    transposed_product(M, lower, m, m, half)
-    transposed_product(lower, half, m, m, C)
+    linalg.cholesky(gram, m, 0.0, JITTER, sub.LOST, lower)
+    linalg.transposed_product(M, lower, m, m, half)
+    linalg.transposed_product(lower, half, m, m, C)
     vectors = symmetric(C, m)[1]
     for c in range(rank):
         for i in range(m):
             half[0, i] = vectors[i, c]
-        solve_lower_transposed(lower, m, half[0])
+        linalg.solve_lower_transposed(lower, m, half[0])
         for i in range(m):
             factor[i, c] = half[0, i]
 
@@ -112,9 +102,10 @@ def pack(M, m, spread):
 @compiled
 def hand_over(rules, gram, M, age, m, lower, inverse, share):
     """The sample to evict of m, argmin C_ii / [K^-1]_ii; the others take over its part of M, by its projection on them."""
-    if cholesky(gram, m, 0.0, JITTER, 0.0, lower) < m:  # rounding: no inverse, so the oldest leaves and takes its part along
+    # Rounding: no inverse, so the oldest leaves and takes its part along.
+    if linalg.cholesky(gram, m, 0.0, JITTER, 0.0, lower) < m:
         return 0
-    invert_lower(lower, m, inverse)  # W, K^-1 = W W'
+    linalg.invert_lower(lower, m, inverse)  # W, K^-1 = W W'
     leaver, least = 0, np.inf
     for i in range(m):
         spread = 0.0  # [K^-1]_ii
@@ -246,7 +237,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
     for n in range(len(X)):
         key, x = slots[n], X[n]
         kxx = value(code, x, x)
-        if missing(x) or not np.isfinite(kxx):
+        if linalg.missing(x) or not np.isfinite(kxx):
             continue
         support, spread, age, gram, count = supports[key], spreads[key], ages[key], grams[key], counts[key, 0]
         factor, image, inner, solver, rotation = factors[key], images[key], inners[key], solvers[key], rotations[key]
@@ -277,18 +268,18 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
         if not size(M, m) < LARGEST:
             continue
         listens = ready and basis.moved.size > 0
-        put(support[count], x)
+        linalg.put(support[count], x)
         for i in range(count):
             age[i] += 1
         age[count] = 0
         if ready:
-            put(image[count], b)
+            linalg.put(image[count], b)
         if leaver >= 0:
-            remove_row(support, leaver, m)
-            remove_at(age, leaver, m)
-            remove_row_and_column(gram, leaver, m)
-            remove_row_and_column(M, leaver, m)
-            remove_row(image, leaver, m)
+            linalg.remove_row(support, leaver, m)
+            linalg.remove_at(age, leaver, m)
+            linalg.remove_row_and_column(gram, leaver, m)
+            linalg.remove_row_and_column(M, leaver, m)
+            linalg.remove_row(image, leaver, m)
             m -= 1
             out.evicted[n] = 1
         pack(M, m, spread)

@@ -13,23 +13,7 @@ import msgspec
 import numpy as np
 
 from algorithms.common.protocol import Array
-from algorithms.drift.report import (
-    AFTER,
-    BEFORE,
-    CHART,
-    CHART_NAMES,
-    COLUMN,
-    FIRST_COLUMN,
-    NAMED,
-    OF_COLUMN,
-    REFERENCE,
-    SHIFT,
-    SINCE,
-    SPREAD,
-    STATISTIC,
-    USUAL,
-    WIDE_COLUMNS,
-)
+from algorithms.drift import report
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output, Record, ShownAlarm
@@ -137,7 +121,7 @@ def open_of_live(job: Job, live: Live, most: int) -> tuple[int, list[ShownAlarm]
 def _shown(job: Job, key: str, event: Event) -> ShownAlarm:
     """An alarm as it was raised."""
     watch, details, verdict = job.watches[event.watch], event.details, event.details[VERDICT:]
-    name, figures = type(watch.detector).name, (float(verdict[BEFORE]), float(verdict[AFTER]))
+    name, figures = type(watch.detector).name, (float(verdict[report.BEFORE]), float(verdict[report.AFTER]))
     columns = shown_columns(job, verdict)
     since = float(details[CHANGED])
     return ShownAlarm(key, float(details[START]), name, watch.watch, math.nan, *figures, columns, _id(event), since)
@@ -145,7 +129,7 @@ def _shown(job: Job, key: str, event: Event) -> ShownAlarm:
 
 def shown_columns(job: Job, verdict: Array) -> list[tuple[str, float, float, float]]:
     """Of a verdict the columns that moved: name, deviations, mean before, mean after; none of one number."""
-    if verdict.size < WIDE_COLUMNS:
+    if verdict.size < report.WIDE_COLUMNS:
         return []
     return [(one.column, one.deviations, one.before, one.after) for one in _moved(job.composition.columns, verdict)]
 
@@ -164,8 +148,8 @@ def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm:
     drift, watch = job.settings.drift, job.watches[event.watch]
     assert drift is not None
     details, verdict = event.details, event.details[VERDICT:]
-    before, after = _number(verdict[BEFORE]), _number(verdict[AFTER])
-    chart = _whole(verdict[CHART])
+    before, after = _number(verdict[report.BEFORE]), _number(verdict[report.AFTER])
+    chart = _whole(verdict[report.CHART])
     return Alarm(
         id=_id(event),
         key=key,
@@ -174,18 +158,18 @@ def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm:
         end=time if event.outcome else None,
         outcome=event.outcome,
         since=_number(details[CHANGED]),
-        rows=_whole(verdict[SINCE]),
+        rows=_whole(verdict[report.SINCE]),
         columns=_moved(job.composition.columns, verdict),
         watch=watch.watch,
         extractor=watch.name,
         detector=type(watch.detector).name,
-        chart=None if chart is None else CHART_NAMES[chart],
+        chart=None if chart is None else report.CHART_NAMES[chart],
         before=before,
         after=after,
         size=None if before is None or after is None or before <= 0 else after / before,
-        evidence=float(verdict[STATISTIC]),
-        false_alarms=None if verdict[REFERENCE] < 0 else drift.false_alarms,
-        reference=_whole(abs(verdict[REFERENCE])),
+        evidence=float(verdict[report.STATISTIC]),
+        false_alarms=None if verdict[report.REFERENCE] < 0 else drift.false_alarms,
+        reference=_whole(abs(verdict[report.REFERENCE])),
         warm_up=-1 - int(details[WARM_UP]) if details[WARM_UP] < 0 else None,
         rows_learned=int(details[WATCHED]),
         model=job.model,
@@ -194,10 +178,10 @@ def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm:
 
 def _moved(names: Sequence[str], verdict: Array) -> list[Moved]:
     moved = []
-    for named in verdict[FIRST_COLUMN:].reshape(NAMED, OF_COLUMN).tolist():
-        if math.isfinite(named[COLUMN]):
-            after = named[USUAL] + named[SHIFT] * named[SPREAD]
-            moved.append(Moved(names[int(named[COLUMN])], named[SHIFT], named[USUAL], after))
+    for named in verdict[report.FIRST_COLUMN :].reshape(report.NAMED, report.OF_COLUMN).tolist():
+        if math.isfinite(named[report.COLUMN]):
+            after = named[report.USUAL] + named[report.SHIFT] * named[report.SPREAD]
+            moved.append(Moved(names[int(named[report.COLUMN])], named[report.SHIFT], named[report.USUAL], after))
     return moved
 
 
