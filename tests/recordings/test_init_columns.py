@@ -136,7 +136,7 @@ def test_a_battery_that_falls_for_a_month_has_no_daily_cycle():
 
 def test_days_of_the_week_are_told_apart_where_they_differ_and_only_there():
     """Seeds that chose nothing."""
-    hours, found, none = np.arange(4 * 7 * 24), [], []
+    hours, found, none, offices = np.arange(4 * 7 * 24), [], [], []
     day, hour = hours // 24 % 7, hours % 24
     monday = 3600.0 * hours + 1_699_833_600
     for seed in range(50):
@@ -146,7 +146,11 @@ def test_days_of_the_week_are_told_apart_where_they_differ_and_only_there():
         found += [week_of(monday[:rows], (20.0 * works + noise)[:rows]) for rows in (504, len(hours))]  # three weeks, four
         none += [week_of(monday, x) for x in (wave + noise, np.cumsum(noise), 10.0 * (hours > 400) + noise)]
         none.append(week_of(monday[: 20 * 24], 20.0 * works[: 20 * 24]))
-    assert found.count("aaaabcc") >= 90 and not any(none)
+        runs = np.isin((hours // 24 + seed) % 8, range(5)) & (hour >= 7)  # in turns of eight days
+        none.append(week_of(monday[:504], (20.0 * runs + noise)[:504]))
+        of_day = np.repeat(random.normal(100, 20, 28), 24)  # an office, which is fuller on some days
+        offices.append(week_of(monday, np.where(works & (day < 5), of_day, 0.0) + 8 * noise))
+    assert found.count("aaaabcc") >= 90 and not any(none) and offices.count("aaaaabb") >= 40
 
 
 def test_random_walks_of_three_days_are_hardly_ever_called_daily_and_noisy_days_are():

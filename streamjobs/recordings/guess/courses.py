@@ -24,7 +24,7 @@ SEAM, NAMED_SEAM = 95, 99  # percentile of the other steps that wraps do not exc
 WAYS = "rises", "falls", "rises and starts over", "falls and starts over"
 DAY, DAYS, OF_DAY = 86_400.0, 3, 0.25  # least whole days of a daily cycle; least share of a day's variance
 WEEK, WEEKS = 7, 3  # days; least weeks of a weekly rhythm
-ALIKE, OF_WEEK = 4.0, 0.2  # of the usual deviation of days alike: farthest two of them; of that of all days, at most
+ALIKE, OF_WEEK = 4.0, 0.6  # of the usual deviation of days alike: farthest two of them; of that of all days, at most
 FEW_DAYS = 14  # in more, no random walk of 400 repeated a day's wave by chance
 STANDS_OUT = 8.0  # a day's power over that of the periods around it; chosen on random walks and noisy days of seed 1
 
@@ -186,10 +186,11 @@ def week_of(times: Array, values: Array) -> str:
     if not present.any():
         return ""
     usual = np.array([np.nanmedian(one[:, present], axis=0) for one in of_days])
-    means = means[:, present]
-    left = np.nanmean(np.abs(means - usual[weekday]))
-    if not left < OF_WEEK * np.nanmean(np.abs(means - np.nanmedian(means, axis=0))):
+    means, number = means[:, present], np.arange(days)
+    of_others = [np.nanmedian(means[(weekday == weekday[n]) & (number != n)], axis=0) for n in number]
+    if not np.nanmean(np.abs(means - of_others)) < OF_WEEK * np.nanmean(np.abs(means - np.nanmedian(means, axis=0))):
         return ""
+    left = np.nanmean(np.abs(means - usual[weekday]))
     kinds: list[int] = []  # the first day of each
     letters = ""
     for day in range(WEEK):
