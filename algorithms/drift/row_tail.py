@@ -11,8 +11,11 @@ Departs from the source: the shape is LEAST_SHAPE or more, because fifty exceeda
 sigma is `narrowest` u or more: rare counts are nearly all alike, so that sigma is about 0, however often larger ones come.
 A row beyond the limit enters the latest rows as the limit, so that one wild row hides no other and many are learned.
 A wild row raises no alarm where OFTEN alike came in c rows: its chance is above 1 / c. The largest |x_i| of each is at least
-1 / LARGER of its largest, and at most SMALLER times its |x_i| of that column. Notes of the NOTED latest are behind the
-ring, as negative numbers, which earlier releases overwrite.
+1 / LARGER of its largest, and at most SMALLER times its |x_i| of that column. Nor does one that returns: the latest alike of
+its column was of the other sign and at most LARGER times as small or large. A return counts as two: a machine that rests on
+weekends alarms once. A row within the limit counts too, if its chance is below NEAR / c and a wild row of
+about its size is noted: the limit rises after each. Notes of the NOTED latest are behind the ring, as negative numbers,
+which earlier releases overwrite; fractions of a column say its sign, whether it returned, and was within the limit.
 """
 
 from collections.abc import Iterator
@@ -47,7 +50,9 @@ LEAST = 1e-37  # smaller values count as 0: float32, as which they are kept, has
 EVERY = 50  # rows from one fit to the next
 LEAST_NAMED = 0.84  # of the first column's size, for another to be named
 OFTEN, LARGER, SMALLER = 3, 1.5, 12.0  # alike rows that make one normal; how much larger it may be, and its column smaller
-NOTED, SIZE, WHEN, WHERE, NOTE = 8, 0, 1, 2, 3  # wild rows that are noted, each by -|x_i|, -(seen + 1), -(column + 1)
+NOTED, SIZE, WHEN, WHERE, NOTE = 8, 0, 1, 2, 3  # wild rows that are noted, each by -|x_i|, -(seen + 1), -(column + 1 + ..)
+DOWN, RETURNED = 0.25, 0.5  # fraction of a note with x_i < 0; of one that returned
+NEAR, WITHIN = 100.0, 0.125  # times 1 / c, chance of a row within the limit that is noted; and of its note
 FARTHEST = 1e30  # largest |x|: what is kept is float32
 
 
@@ -129,8 +134,12 @@ def _loop(work, slots, X, learn, features, rows_between, least, ends, hold, fits
             chance, limit = _chance(tail, value), _limit(tail, rows_between)
         wild = value > limit
         begins = wild and not is_open
-        if begins and _comes_often(latest[room:], x, abs(x[column]), seen[key], rows_between):
-            wild, chance = False, max(chance, OFTEN / rows_between)
+        noted, returns = begins, False
+        if begins or (chance * rows_between <= NEAR and not is_open):
+            count, returns = _alike(latest[room:], x, column, seen[key], rows_between, SMALLER if begins else LARGER)
+            noted = begins or count > 0
+            if wild and (returns or count >= OFTEN):
+                wild, chance = False, max(chance, OFTEN / rows_between)
         alarm = wild and not is_open
         still_open = alarm or (is_open and opened[key] < hold and (wild or quiet[key] > 1))
         statistic = 0.0
@@ -150,8 +159,9 @@ def _loop(work, slots, X, learn, features, rows_between, least, ends, hold, fits
         if not learn[n] & 1:
             continue
         seen[key] += 1
-        if begins:
-            _note(latest[room:], min(abs(x[column]), FARTHEST), column, seen[key])
+        if noted:
+            part = (DOWN if x[column] < 0.0 else 0.0) + (RETURNED if returns else 0.0) + (0.0 if begins else WITHIN)
+            _note(latest[room:], min(abs(x[column]), FARTHEST), column + part, seen[key])
         for i in range(x.size):
             for k in range(2):
                 step = (1.0 if abs(x[i]) > usual[i, k] else 0.0) - EXCEEDED[k]
@@ -196,13 +206,22 @@ def _room(latest):
 
 
 @compiled
-def _comes_often(notes, x, size, seen, rows_between):
-    count = 0
+def _alike(notes, x, column, seen, rows_between, smaller):
+    """How many wild rows alike came in the latest rows, one that returned as two; and whether this one returns."""
+    count, size, newest, returns = 0, abs(x[column]), np.inf, False
     for at in range(0, notes.size, NOTE):
-        noted, age, column = -notes[at + SIZE], seen + 1 + notes[at + WHEN], int(-notes[at + WHERE]) - 1
-        if notes[at + WHEN] < 0.0 and age <= rows_between and LARGER * noted >= size and 0 <= column < x.size:
-            count += SMALLER * abs(x[column]) >= noted
-    return count >= OFTEN
+        noted, age, where = -notes[at + SIZE], seen + 1 + notes[at + WHEN], -notes[at + WHERE] - 1.0
+        if not (notes[at + WHEN] < 0.0 and age <= rows_between and LARGER * noted >= size and 0 <= where < x.size):
+            continue
+        if not smaller * abs(x[int(where)]) >= noted:
+            continue
+        part = where - np.floor(where)
+        if smaller < SMALLER and part % DOWN >= WITHIN:
+            continue
+        count += 2 if part >= RETURNED else 1
+        if age < newest and int(where) == column:
+            newest, returns = age, (part % RETURNED >= DOWN) != (x[column] < 0.0) and LARGER * size >= noted
+    return count, returns
 
 
 @compiled

@@ -202,6 +202,20 @@ def test_jumps_that_come_again_and_again_are_three_alarms_and_others_are_still_f
     assert starts == [840, 1680, 2520, 15_000, 16_000], "without notes, most of 23 jumps are alarms"
 
 
+def test_a_level_that_comes_and_goes_each_week_is_one_alarm_and_another_jump_is_still_found() -> None:
+    """After the alarm the limit is so high that the way back is within it."""
+    n, random = 12_000, np.random.default_rng(3)
+    rests = np.arange(n) % 2016 >= 1440
+    X = np.c_[np.where(rests, 0.0, 9.0) + np.cumsum(random.normal(size=n)), random.normal(size=n)]
+    X[11_000, 1] += 30.0
+    starts = [one["start"] - START for one in told_of(X, watch=["rows"]) if one["open"]]
+    assert starts == [1440, 11_000], "without returns the weekends of three weeks are alarms"
+    X[11_000, 1] -= 30.0
+    X[11_000:, 0] += 40.0
+    starts = [one["start"] - START for one in told_of(X, watch=["rows"]) if one["open"]]
+    assert starts == [1440, 11_000], "a jump far larger than those of weekends"
+
+
 def test_a_battery_that_is_charged_raises_no_alarm_of_innovations_and_its_next_level_is_forecast() -> None:
     """Where a jump was learned, the sixteen rows after it were forecast badly, and the forecast itself was spoiled."""
     X, learner = charged(), LEARNERS["innovations"]()

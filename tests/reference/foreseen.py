@@ -75,7 +75,7 @@ def row_tail(X: Array, *, rows_between: float, kept: int, least: int, ends: int,
     """(n, 22) as of `column_chart`."""
     told = np.full((len(X), 22), np.nan)
     latest: list[float] = []
-    notes: list[tuple[float, int, int]] = []  # of the last eight that began: size, row, column
+    notes: list[tuple[float, int, int, bool, bool, bool]] = []  # of the last eight: size, row, column, down, returned, near
     room = kept if kept < 240 else kept - 24
     level = size = shape = share = 0.0
     usual, opened, quiet = np.tile([1.96, 2.58], (X.shape[1], 1)), 0, 0
@@ -89,10 +89,20 @@ def row_tail(X: Array, *, rows_between: float, kept: int, least: int, ends: int,
             limit = level + size / shape * max(0.0, (share * rows_between) ** shape - 1)
             p = 0.5 if value <= level else share * (1 + shape * (value - level) / size) ** (-1 / shape)
         beyond, is_open = value > limit, opened > 0
+        begins = beyond and opened == 0
         alike = [
-            1.5 * size >= abs(x[column]) and n + 1 - row <= rows_between and 12 * abs(x[i]) >= size for size, row, i in notes
+            note
+            for note in notes
+            if 1.5 * note[0] >= abs(x[column])
+            and n + 1 - note[1] <= rows_between
+            and (12 if begins else 1.5) * abs(x[note[2]]) >= note[0]
+            and (begins or not note[5])
         ]
-        wild = beyond and (is_open or kept < 240 or sum(alike) < 3)
+        last = next((note for note in alike[::-1] if note[2] == column and kept >= 240), None)
+        returns = last is not None and last[3] != (x[column] < 0) and 1.5 * abs(x[column]) >= last[0]
+        often = sum(2 if note[4] else 1 for note in alike) >= 3
+        wild = beyond and (is_open or kept < 240 or not (often or returns))
+        near = not beyond and not is_open and p * rows_between <= 100
         p = max(p, 3 / rows_between) if beyond and not wild else p
         alarm = wild and not is_open
         stays = alarm or (is_open and opened < hold and (wild or quiet > 1))
@@ -108,7 +118,8 @@ def row_tail(X: Array, *, rows_between: float, kept: int, least: int, ends: int,
             usual[i] = np.maximum(usual[i] * (1 + np.array([0.01, 0.02]) * steps), 1.0)
         if is_open and opened >= hold:
             latest = []
-        notes = [*notes, (float(np.float32(abs(x[column]))), n + 1, column)][-8:] if beyond and not is_open else notes
+        if begins or (near and alike):
+            notes = [*notes, (float(np.float32(abs(x[column]))), n + 1, column, bool(x[column] < 0), returns, near)][-8:]
         latest = [*latest, np.float32(min(value, limit))][-room:]
         if len(latest) >= least and (beyond or (n + 1) % 50 == 0 or len(latest) == least):
             many = max(int(0.05 * len(latest)), 15)
