@@ -35,7 +35,7 @@ from streamjobs.commands import run as worker
 from streamjobs.commands.recordings import produce
 from streamjobs.commands.workbench import check_learner, export, plot, relearn, settings
 from streamjobs.errors import StreamjobsError
-from streamjobs.process import collect_rarely, use_one_thread
+from streamjobs.process import INTERRUPTED, collect_rarely, use_one_thread
 
 Commands = Mapping[str, tuple[Callable[..., None], str]]  # by name, each with the example at the end of its --help
 COMMANDS: Commands = {
@@ -154,8 +154,6 @@ def run(arguments: list[str]) -> int:
     words = [word for word in arguments if word != "--debug"]
     try:
         code: Any = _built()(words, prog_name="streamjobs", standalone_mode=False, obj={"debug": debug})
-    except KeyboardInterrupt:
-        return 130
     except Exception as error:  # noqa: BLE001 - here any error becomes one line
         if debug:
             traceback.print_exc()
@@ -163,6 +161,8 @@ def run(arguments: list[str]) -> int:
         if sentence := _sentence(error):
             print(sentence, file=sys.stderr)
         return _code(error)
+    if code == INTERRUPTED:
+        print("streamjobs: interrupted.", file=sys.stderr)
     return code if isinstance(code, int) else 0
 
 
@@ -176,7 +176,7 @@ def _one_line(message: Warning | str, category: type[Warning], filename: str, li
 def _code(error: Exception) -> int:
     if isinstance(error, (StreamjobsError, typer.TyperException)):
         return error.exit_code
-    return 130 if isinstance(error, typer.Abort) else 1
+    return INTERRUPTED if isinstance(error, typer.Abort) else 1
 
 
 def _sentence(error: Exception) -> str:

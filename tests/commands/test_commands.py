@@ -169,12 +169,13 @@ def test_an_unforeseen_error_is_one_line_with_code_1_and_a_traceback_with_debug(
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_an_interrupt_ends_with_code_130(monkeypatch):
+def test_an_interrupt_ends_with_code_130_and_one_line(monkeypatch, capsys):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("streamjobs.job_files.read_job", interrupted)
     assert command("check", "job.toml") == 130
+    assert capsys.readouterr().err == "streamjobs: interrupted.\n"
 
 
 def test_config_show_prints_toml_that_is_the_same_job(tmp_path, capsys, monkeypatch):
