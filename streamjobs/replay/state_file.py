@@ -1,6 +1,7 @@
 """Snapshots of a replay's keys in a temporary file, as a worker has them in its store: none of them is in memory."""
 
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -21,7 +22,8 @@ class StateFile:
     """The newest snapshot of each key, in the order in which keys were first stored; the file vanishes with it."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is collected
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the next line
+        weakref.finalize(self, self._file.close)
         self._places: dict[Key, _Place] = {}
         self._end = 0
 

@@ -1,5 +1,6 @@
 """A replay keeps the states of keys that have left memory in a file; outputs and states do not depend on it."""
 
+import gc
 import random
 import tempfile
 
@@ -38,3 +39,11 @@ def test_a_full_disk_is_one_sentence(monkeypatch):
     with pytest.raises(SetupError, match=r"No space left on device.*set TMPDIR") as raised:
         stored.write("t", 0, [(b"a", b"1")])
     assert str(raised.value).startswith(tempfile.gettempdir())
+
+
+def test_the_file_is_closed_when_it_is_no_longer_used():
+    stored = StateFile()
+    file = stored._file
+    del stored
+    gc.collect()
+    assert file.closed
