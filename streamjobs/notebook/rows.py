@@ -95,7 +95,7 @@ def _dicts(data: Iterable[Any]) -> Iterator[Row]:
         return
     for number, row in enumerate(itertools.chain((first,), rows)):
         if not isinstance(row, Mapping):
-            raise ConfigError(f"row {number}: expected {EXPECTED}; got a {type(row).__name__}.")
+            raise ConfigError(f"row {number}: expected {EXPECTED}; got {type(row).__name__}.")
         yield {str(name): plain_cell(value) for name, value in row.items()}
 
 

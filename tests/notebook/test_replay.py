@@ -186,7 +186,7 @@ def test_a_table_that_is_off_for_the_worker_is_on_in_python(tmp_path: Path) -> N
         (table(n=3), None, "replay needs key, the name of the column with the key (a person, a device), or key_is"),
         (table(n=3), "who", "the table: no column 'who' for the key; the table has 'person', 'ts', 'ax', 'ay', 'az', "),
         (42, "person", "expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got int."),
-        ([1, 2], "person", "row 0: expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got a int."),
+        ([1, 2], "person", "row 0: expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got int."),
         ({"person": "a", "ts": 1.0}, "person", "column 'person': expected an array with a cell for each row; got str."),
         ({"person": ["a"], "ts": [1.0, 2.0]}, "person", "expected columns of one length; got 'person' 1, 'ts' 2."),
     ],
