@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from itertools import takewhile
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from streamjobs.core.interface import Core, JobLike
@@ -122,7 +123,7 @@ class Partition:
         self._slice = FIRST_SLICE
         self._cut_at = start  # `next` at the last cut
         self._cut_since: float | None = None  # time.monotonic() of a cut that is not stored yet
-        self._sending = False
+        self._sending = self._waits_for_turn = False
 
     def take_over(
         self,
@@ -144,8 +145,8 @@ class Partition:
 
     @property
     def waiting_since(self) -> float:
-        """time.monotonic() since which its waiting records, if there are any, have had no commit."""
-        return max(self.committed_at, self.caught_up_at)
+        """time.monotonic() since which its waiting records have had no commit; inf: they may not have one yet."""
+        return inf if self._waits_for_turn else max(self.committed_at, self.caught_up_at)
 
     @property
     def has_backlog(self) -> bool:
@@ -201,7 +202,7 @@ class Partition:
                     self._taken = self._dequeue()
                     if self._ready is not None and not await self._get_ready(self._ready):
                         return
-                async with self.turns.again if (again := self.next < self.held) else nullcontext():
+                async with self._turn_again() if (again := self.next < self.held) else nullcontext():
                     while True:
                         async with self.lock:
                             applied = await self._apply(self._taken)
@@ -213,6 +214,14 @@ class Partition:
                     self._stored.clear()
                     await self._stored.wait()
                 await asyncio.sleep(0)  # a long queue must not starve the other tasks
+
+    @asynccontextmanager
+    async def _turn_again(self) -> AsyncIterator[None]:
+        """While it waits for its turn, another partition has it: /health judges that one."""
+        self._waits_for_turn = True
+        async with self.turns.again:
+            self._waits_for_turn, self.caught_up_at = False, time.monotonic()
+            yield
 
     def _has_more_again(self) -> bool:
         """Whether `_taken` has more records to apply again, without a wait for a checkpoint or for what decoding needs."""

@@ -16,7 +16,7 @@ from streamjobs.worker.health import connection as connection_module
 from streamjobs.worker.health.server import Server
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.run import _Worker
-from tests.worker.fakes import Worker, get, stream
+from tests.worker.fakes import Worker, get, stream, until
 
 
 def test_the_states_of_a_worker_answer_with_the_right_status(served):
@@ -162,6 +162,25 @@ def test_one_partition_that_stands_still_is_not_hidden_by_another_that_commits()
         behind["reason"]
         == f"records of partition 0 are waiting, and none of their offsets was committed for {STALLED + 1:.0f} s"
     )
+
+
+def test_a_partition_that_waits_while_another_applies_records_again_does_not_stand_still():
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        one, metrics = delivery.held[0].partition, delivery.metrics
+        one.take_over(30, None, lambda report, seconds: None)
+        metrics.end_of = lambda partition: 50
+        health = Health(metrics, state="running")
+        async with one.turns.again:  # as another partition does for more than a minute
+            worker.fetch(0, stream(50))
+            await until(lambda: one._taken)
+            one.committed_at = one.caught_up_at = time.monotonic() - STALLED - 1
+            during = health.answer()[0], metrics.uncommitted()
+        await until(lambda: one.next > 30)
+        return during, health.answer()[0]
+
+    assert asyncio.run(body()) == ((200, 0.0), 200)
 
 
 def test_a_taken_port_is_one_clear_sentence(served):

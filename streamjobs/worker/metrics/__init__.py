@@ -153,7 +153,7 @@ class Metrics:
     def uncommitted(self) -> float:
         """Longest time, in seconds, for which a partition's waiting records have had no commit; 0 while none wait."""
         now = time.monotonic()
-        return max((now - one.waiting_since for one in self.partitions() if self.lag_of(one)), default=0.0)
+        return max([0.0, *(now - one.waiting_since for one in self.partitions() if self.lag_of(one))])
 
     def waiting_for_schemas(self) -> float:
         """Seconds for which records have waited for the schema registry; 0 while none wait."""
