@@ -53,18 +53,13 @@ class Adwin(OneNumber):
     (array([55]), np.float64(30.0))
     """
 
-    name: ClassVar[str] = "adwin"
-    persisted_name: ClassVar[str] = "Adwin"
     unit: ClassVar[standardised.Unit] = UNIT
     scaled_state: ClassVar[Any] = ScaledAdwinState
     stored: ClassVar[tuple[str, ...]] = ("buckets",)
 
     confidence: Annotated[float, "in (0, 1)"] = 0.002  # about the share of false alarms that is tolerated, without a unit
-    min_rows: int = 0  # a key's first rows, which raise no alarm; 0 or more
+    min_rows: Annotated[int, "0 or more"] = 0  # a key's first rows, which raise no alarm; 0 or more
     standardise: bool = False  # watch the number in 6 deviations from its mean: about 1 from end to end, on any data
-
-    def check(self) -> None:
-        self.check_min_rows()
 
     def room(self, field: str) -> int:
         return PER_SIZE * SIZES + 2  # a new row enters before others leave

@@ -69,8 +69,6 @@ class ColumnChart(Detector):
     (array([352]), array([2.]))
     """
 
-    name: ClassVar[str] = "column_chart"
-    persisted_name: ClassVar[str] = "ColumnChart"
     reports: ClassVar[int] = report.WIDE_COLUMNS
     at_bound: ClassVar[Mapping[str, float]] = ranked.AT_BOUND
     columns: ClassVar[bool] = True

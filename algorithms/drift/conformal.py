@@ -48,8 +48,6 @@ class Conformal(Detector):
     array([203])
     """
 
-    name: ClassVar[str] = "conformal"
-    persisted_name: ClassVar[str] = "Conformal"
     reports: ClassVar[int] = LONG_COLUMNS
     at_bound: ClassVar[Mapping[str, float]] = ranked.AT_BOUND
 

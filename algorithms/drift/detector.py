@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from algorithms.common.demands import Demand, insist, met
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, State, require
+from algorithms.common.protocol import Array, Basis, Learner, Outputs, State
 from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import standardised
 from algorithms.drift.report import COLUMNS, watches_columns, watches_one
@@ -58,9 +58,6 @@ class OneNumber(Detector, abstract=True):
     def rules(self) -> tuple[Callable[..., None], tuple[Any, ...]]:
         """The compiled loop, and the settings behind its arrays."""
         raise NotImplementedError
-
-    def check_min_rows(self) -> None:
-        require(self, "min_rows", self.min_rows >= 0, "0 or more")
 
     def init(self, *, dim: int, targets: int, seed: int) -> State:
         watches_one(self, dim)

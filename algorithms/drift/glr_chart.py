@@ -55,8 +55,6 @@ class GlrChart(Detector):
     (array([30]), array([2.]))
     """
 
-    name: ClassVar[str] = "glr_chart"
-    persisted_name: ClassVar[str] = "GlrChart"
     reports: ClassVar[int] = report.WIDE_COLUMNS
     columns: ClassVar[bool] = True
 

@@ -54,8 +54,6 @@ class Innovations(Learner):
     (500, array([1.]))
     """
 
-    name: ClassVar[str] = "innovations"
-    persisted_name: ClassVar[str] = "Innovations"
     foresees: ClassVar[bool] = True
 
     memory: Annotated[int, "1 or more"] = 100  # rows of the scale of errors

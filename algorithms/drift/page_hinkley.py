@@ -50,8 +50,6 @@ class PageHinkley(OneNumber):
            [0.   , 0.   , 0.6  ,   nan]])
     """
 
-    name: ClassVar[str] = "page_hinkley"
-    persisted_name: ClassVar[str] = "PageHinkley"
     unit: ClassVar[standardised.Unit] = UNIT
     scaled_state: ClassVar[Any] = ScaledPageHinkleyState
 
@@ -59,11 +57,10 @@ class PageHinkley(OneNumber):
     threshold: Annotated[float, "above 0"] = 0.25  # sum of excesses that alarms, in the same units
     forget: Annotated[float, "in (0, 1]"] = 1.0  # how much of the sum stays from row to row
     min_between: Annotated[int, "1 or more"] = 5  # rows from one alarm (or the start) to the next, at least
-    min_rows: int = 0  # a key's first rows, which only teach the mean: nothing adds up, no alarm; 0 or more
+    min_rows: Annotated[int, "0 or more"] = (
+        0  # a key's first rows, which only teach the mean: nothing adds up, no alarm; 0 or more
+    )
     standardise: bool = False  # watch the number in deviations from its mean, so that thresholds fit any data
-
-    def check(self) -> None:
-        self.check_min_rows()
 
     def fresh(self) -> PageHinkleyState:
         return PageHinkleyState(0, 0, 0.0, 0.0, 0.0, 0.0, 0)

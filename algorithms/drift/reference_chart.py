@@ -72,8 +72,6 @@ class ReferenceChart(Detector):
     ([503], [2.0], True)
     """
 
-    name: ClassVar[str] = "reference_chart"
-    persisted_name: ClassVar[str] = "ReferenceChart"
     reports: ClassVar[int] = report.WIDE_COLUMNS
     columns: ClassVar[bool] = True
     stored: ClassVar[tuple[str, ...]] = ("kept",)

@@ -54,8 +54,6 @@ class ReferenceLevel(Detector):
     ([1007], True)
     """
 
-    name: ClassVar[str] = "reference_level"
-    persisted_name: ClassVar[str] = "ReferenceLevel"
     reports: ClassVar[int] = LONG_COLUMNS
     stored: ClassVar[tuple[str, ...]] = ("kept",)
 

@@ -49,8 +49,6 @@ class WindowRatio(OneNumber):
            [ nan, 0.  ,  nan,  nan]])
     """
 
-    name: ClassVar[str] = "window_ratio"
-    persisted_name: ClassVar[str] = "WindowRatio"
     unit: ClassVar[standardised.Unit] = UNIT
     scaled_state: ClassVar[Any] = ScaledWindowRatioState
     stored: ClassVar[tuple[str, ...]] = ("recent",)
@@ -59,11 +57,8 @@ class WindowRatio(OneNumber):
     long: Annotated[int, "1 to 10000"] = 60  # most rows of the older window
     ratio: Annotated[float, "above 1"] = 2.0  # no unit
     floor: Annotated[float, "0 or more"] = 0.02  # in units of the watched number (in deviations if standardised)
-    min_rows: int = 0  # a key's first rows, which raise no alarm; 0 or more
+    min_rows: Annotated[int, "0 or more"] = 0  # a key's first rows, which raise no alarm; 0 or more
     standardise: bool = False  # divide the number by its deviation, so that `floor` fits any data; its zero stays
-
-    def check(self) -> None:
-        self.check_min_rows()
 
     def room(self, field: str) -> int:
         return self.short + self.long + 1  # a new row enters before the oldest leaves

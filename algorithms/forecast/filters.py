@@ -83,8 +83,6 @@ class FilterForecast(Composite, Ahead):
     (array([-1.  , -0.47]), -1.0)
     """
 
-    name: ClassVar[str] = "filter_forecast"
-    persisted_name: ClassVar[str] = "FilterForecast"
     has_learners: ClassVar[bool] = True
     series: ClassVar[Series] = Series()
 
