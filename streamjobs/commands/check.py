@@ -337,7 +337,7 @@ def size(
     Measures the job's learner on this machine for a few seconds, and scales measurements of a worker to this machine.
     """
     from streamjobs.sizing.measure import cost, slopes
-    from streamjobs.sizing.slopes import BUSY, Load, need, rate_of
+    from streamjobs.sizing.slopes import BUSY, Load, need, rate_of, too_many_workers
 
     job, each = job_of(job_file), rate_of(rate)
     compile_loops(job)
@@ -384,6 +384,8 @@ def size(
         f"and written, fixed loop {measured.fixed_loop:.2f} s"
     )
     say(f"scaled from: {known.data['command']} (fixed loop {known.data['fixed_loop_seconds']} s)")
+    if sentence := too_many_workers(needs):
+        note(sentence)
     rarely = need(known, measured, Load(keys, each, state.cache, every, REPLAY))
     as_set = needs[counts.index(keys)]
     if 2 * rarely.changelog < as_set.changelog:

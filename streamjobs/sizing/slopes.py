@@ -19,6 +19,7 @@ from streamjobs.worker.pace import LONGEST, TIGHT, room
 
 BUSY = 0.6  # of its core that a worker should be at most: the rest catches up after a stop, and takes over from others
 FEWEST_PARTITIONS = 4
+MANY_WORKERS = 1_000
 MB = 1e6
 MOST_RATE = 1e6
 
@@ -166,6 +167,17 @@ def need(slopes: Slopes, cost: Cost, load: Load) -> Need:
 def _applying(cost: Cost, load: Load, workers: int) -> float:
     """The part of its time that a worker applies records in."""
     return load.keys / workers * load.rate * cost.live / 1e6
+
+
+def too_many_workers(needs: Sequence[Need]) -> str:
+    """A sentence about the first of these loads that needs more than MANY_WORKERS."""
+    for one in needs:
+        if one.workers > MANY_WORKERS:
+            return (
+                f"note: {one.workers:,} workers for {one.keys:,} keys are more than a job is made for; a record costs "
+                f"{one.cpu_us / 1000:,.1f} ms. A smaller budget, a [window] or another learner costs less."
+            )
+    return ""
 
 
 def _pace(cost: Cost, load: Load, workers: int) -> tuple[float, float]:

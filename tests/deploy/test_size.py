@@ -214,3 +214,13 @@ def test_the_command_prints_a_table_and_json(tmp_path: Path, capsys: pytest.Capt
     told = json.loads(capsys.readouterr().out)
     assert (told["keys"], told["records_per_second"]) == (500, 250.0)
     assert [row["keys"] for row in told["table"]] == [500, 10_000, 100_000, 1_000_000]
+
+
+def test_more_workers_than_a_job_is_made_for_are_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "cost", lambda job, rate: then()._replace(live=20_000.0))
+    (tmp_path / "job.toml").write_text('[source]\ntopic = "t"\ndim = 2\n[learner]\nname = "okfeb"\n')
+    assert run(["size", str(tmp_path / "job.toml"), "--keys", "20"]) == 0
+    (note,) = [line for line in capsys.readouterr().err.splitlines() if "workers for" in line]
+    assert "workers for 100,000 keys are more than a job is made for; a record costs 20." in note
