@@ -18,7 +18,9 @@ from typing import Any, ClassVar, TypeVar
 
 import numba
 import numpy as np
-from numba.core.caching import FunctionCache, UserProvidedCacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+from numba.core.codegen import JITCodeLibrary
+from numba.core.codegen import ll as llvm
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.extending import overload
@@ -109,9 +111,50 @@ class LoopDispatcher(CPUDispatcher):  # type: ignore[misc]
             self.overloads[tuple(cres.signature.args)] = cres
 
 
+class LoopLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Machine code from the disk. Only the compilation of another loop needs its LLVM module, two thirds of loading it."""
+
+    _shared_module: Any
+
+    @classmethod
+    def _unserialize(cls, codegen: Any, state: Any) -> "LoopLibrary":
+        name, code, module, names = state
+        library = codegen.create_library(name)
+        library._bitcode = module
+        library.enable_object_caching()
+        library._set_compiled_object(code)
+        library._finalize_final_module()
+        codegen._engine._defined_symbols.update(names)
+        return library  # type: ignore[no-any-return]
+
+    def _get_module_for_linking(self) -> Any:
+        if self._shared_module is None:
+            self._shared_module = llvm.parse_bitcode(self._bitcode)
+        return self._shared_module
+
+
+class LoopFile(CompileResultCacheImpl):  # type: ignore[misc]
+    """What a file of the cache has of a loop."""
+
+    def reduce(self, result: Any) -> Any:
+        (name, _, (code, module)), *rest = super().reduce(result)
+        linked = result.library._get_module_for_linking()
+        names = [one.name for some in (linked.functions, linked.global_variables) for one in some if not one.is_declaration]
+        return (name, code, module, names), *rest
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        codegen = target_context.codegen()
+        codegen._library_class = LoopLibrary
+        try:
+            return super().rebuild(target_context, payload)
+        finally:
+            del codegen._library_class
+
+
 class LoopCache(FunctionCache):  # type: ignore[misc]
     """Loops on disk. Where the disk is full they are not kept; where a crash cut a file short they are compiled again."""
 
+    _impl_class = LoopFile
     warned = damaged = False
     wrapper = True  # whether Python calls what is loaded
 

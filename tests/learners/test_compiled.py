@@ -130,6 +130,26 @@ def test_a_damaged_file_and_a_full_disk_cost_only_a_compilation(tmp_path: Path, 
     assert hits(3) == 0  # without a second warning
 
 
+def test_a_loop_from_the_disk_is_linked_into_one_that_is_compiled_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(x: float) -> float:
+        return x / 2.0
+
+    def quarter(x: float) -> float:
+        return loaded(loaded(x))
+
+    monkeypatch.setenv("STREAMJOBS_CACHE", str(tmp_path / "cache"))
+    assert compiled.compiled(half)(3.0) == 1.5
+    loaded: Any = compiled.compiled(half)
+    later: Any = compiled._compiled(quarter, True, cache=False)
+    assert later(3.0) == 0.75
+    assert sum(loaded.stats.cache_hits.values()) == 1
+    (code,) = later.inspect_llvm().values()
+    assert "quarter" in code
+    assert not [line for line in code.splitlines() if line.startswith("declare") and "half" in line]
+
+
 def test_a_loop_that_another_process_of_the_tests_compiles_is_waited_for_and_loaded(tmp_path, monkeypatch) -> None:
     on_disk, results, looked = [], [], threading.Event()
 
