@@ -76,6 +76,8 @@ def _columns(data: Any) -> dict[str, Any] | None:
         return {str(name): column for name, column in data.items()}
     if isinstance(data, np.ndarray) and data.dtype.names:
         return {name: data[name] for name in data.dtype.names}
+    if hasattr(data, "collect") and not hasattr(data, "__len__"):  # of polars
+        raise ConfigError(f"expected {EXPECTED}; got {type(data).__name__}, which has no rows yet: call its collect().")
     names = getattr(data, "column_names", None)  # pyarrow: its `columns` are the arrays
     if names is None:
         names = getattr(data, "columns", None)
@@ -105,7 +107,7 @@ def _cells(column: Any) -> Sequence[Any]:
         column = getattr(column, "dt", column).to_timestamp()
     dtype = getattr(column, "dtype", None)
     kind = getattr(dtype, "kind", None)
-    if kind == "m":
+    if kind == "m" or str(dtype or getattr(column, "type", "")).lower().startswith("duration"):  # polars, pyarrow
         name = getattr(column, "name", None) or "time"
         raise ConfigError(
             f"column {name!r} has durations; add the time of their start, such as pandas.Timestamp('2026-01-01')."

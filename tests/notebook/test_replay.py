@@ -298,6 +298,19 @@ def test_periods_are_read_as_their_starts_and_durations_are_refused_with_what_to
     assert job.replay(one.set_index(days), key_is="p1").lines("predictions") == expected
     assert job.replay(one.assign(ts=days), key_is="p1").lines("predictions") == expected
     lasting = days.to_timestamp() - days.to_timestamp()[0]
-    for wrong in (one.set_index(lasting), one.assign(ts=lasting)):
-        with pytest.raises(ConfigError, match="column 'ts' has durations; add the time of their start"):
-            job.replay(wrong, key_is="p1")
+    wrong = [one.set_index(lasting), one.assign(ts=lasting), pyarrow.Table.from_pandas(one.assign(ts=lasting))]
+    for durations in wrong:
+        with pytest.raises(ConfigError, match=r"column '(ts|time)' has durations; add the time of their start"):
+            job.replay(durations, key_is="p1")
+
+
+def test_a_lazy_frame_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    class LazyFrame:
+        columns = ("person", "ts")
+
+        def collect(self) -> None: ...
+        def __getitem__(self, name: str) -> None:
+            raise TypeError
+
+    with pytest.raises(ConfigError, match=r"got LazyFrame, which has no rows yet: call its collect\(\)"):
+        Job(job_file(tmp_path)).replay(LazyFrame(), key="person")
