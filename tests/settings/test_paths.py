@@ -204,7 +204,12 @@ def test_odd_fields_give_samples_or_a_reason(message, form, named, late):
 
 
 @pytest.mark.parametrize(
-    ("form", "value", "kind"), [("json", [1], "a list"), ("msgpack", 7, "a number"), ("json", None, "null")]
+    ("form", "value", "kind"),
+    [
+        ("json", [1], "a list; send several samples as one object with a list of numbers in each field"),
+        ("msgpack", 7, "a number"),
+        ("json", None, "null"),
+    ],
 )
 def test_a_value_that_is_not_an_object_is_named(form, value, kind):
     (error,) = decode(value, form=form, fields=NAMES).errors

@@ -114,7 +114,8 @@ def undecodable(form: str, value: bytes, what: str | None = None) -> Problem:
     except UNDECODABLE:
         other = {}
     if not isinstance(other, dict):
-        return Problem("malformed", f"expected {what or form} with an object, got {kind_of(other)}")
+        several = "; send several samples as one object with a list of numbers in each field" * isinstance(other, list)
+        return Problem("malformed", f"expected {what or form} with an object, got {kind_of(other)}{several}")
     if form == "json":
         try:
             _IS_OBJECT(value)
