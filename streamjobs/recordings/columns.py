@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from streamjobs.settings.paths import quoted
@@ -108,8 +109,10 @@ def flattened(row: dict[str, Any]) -> dict[str, Any]:
 
     >>> flattened({"id": 7, "readings": {"temp": 20.5, "a.b": {"c": 1}}})
     {'id': 7, 'readings.temp': 20.5, 'readings."a.b".c': 1}
+    >>> flattened({"samples": [{"t": 1, "acc": {"x": 4}}, {"t": 2, "acc": {"x": 5}}]})
+    {'samples[].t': [1, 2], 'samples[].acc.x': [4, 5]}
     """
-    if not any(isinstance(value, dict) or _naming(value) for value in row.values()):
+    if not any(isinstance(value, dict) or _has_objects(value) for value in row.values()):
         return row
     return dict(_leaves(row, "", DEEPEST))
 
@@ -122,8 +125,15 @@ def _leaves(row: dict[str, Any], before: str, deeper: int) -> Iterator[tuple[str
             for one in value:
                 rest = {inner: number for inner, number in one.items() if inner != by}
                 yield from _leaves(rest, f"{before}{quoted(name)}[{by}={one[by]}].", deeper - 1)
+        elif deeper and isinstance(name, str) and '"' not in name and "[]" not in before and _has_objects(value):
+            objects = [dict(_leaves(one, f"{before}{quoted(name)}[].", deeper - 1)) for one in value]
+            yield from ((path, [one.get(path) for one in objects]) for path in dict.fromkeys(chain.from_iterable(objects)))
         else:
             yield f"{before}{quoted(name) if before and isinstance(name, str) else name}", value
+
+
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
 
 
 def _naming(value: Any) -> str | None:
@@ -132,7 +142,7 @@ def _naming(value: Any) -> str | None:
     >>> _naming([{"name": "temp", "value": 20.5}, {"name": "rms", "value": 1}]), _naming([{"value": 1}])
     ('name', None)
     """
-    if not isinstance(value, list) or not value or not all(isinstance(one, dict) for one in value):
+    if not _has_objects(value):
         return None
     for field in NAMING:
         names = [one.get(field) for one in value]

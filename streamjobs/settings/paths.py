@@ -1,10 +1,11 @@
-"""Paths to the fields of a record: `temp`, `readings.temp`, `acc[0]`, `sensors[name=temp].value`.
+"""Paths to the fields of a record: `temp`, `readings.temp`, `acc[0]`, `sensors[name=temp].value`, `samples[].ax`.
 
 A name that holds a dot or a bracket is quoted.
 """
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 ABSENT: Any = object()  # what a path leads to where a record has nothing there; null is something
@@ -12,7 +13,7 @@ EVENT = "ce"  # paths of a CloudEvent's attributes begin with it
 ATTRIBUTES = "\0ce"  # where messages have them: no path of a job file leads there
 NO_STRUCT = re.compile(r'[\\"\x00-\x1f]')  # in the name of a field of a typed struct
 _STEP = re.compile(
-    r'(?P<dot>\.?)(?:"(?P<quoted>[^"\x00-\x1f\\]+)"|(?P<name>[^."\[\]]+))|\[(?P<place>[0-9]{1,4})\]'
+    r'(?P<dot>\.?)(?:"(?P<quoted>[^"\x00-\x1f\\]+)"|(?P<name>[^."\[\]]+))|\[(?P<place>[0-9]{0,4})\]'
     r'|\[(?P<by>[^=."\[\]]+)=(?P<value>[^="\[\]]+)\]'
 )
 
@@ -32,7 +33,15 @@ class ByName(NamedTuple):
         return next(found, None)
 
 
-Step = str | int | ByName
+class Each(NamedTuple):
+    """All objects of a list: the path leads to a list of their values, null where an object has none."""
+
+    def __str__(self) -> str:
+        return ""
+
+
+EACH = Each()
+Step = str | int | ByName | Each
 
 
 class FieldPath(NamedTuple):
@@ -53,6 +62,8 @@ class FieldPath(NamedTuple):
         (5, None, 6)
         >>> path_of("list[name=b].v").find({"list": [{"name": "a", "v": 1}, {"name": "b", "v": 2}]})
         2
+        >>> path_of("list[].v").find({"list": [{"v": 1}, {"v": 2}, {}]})
+        [1, 2, None]
         """
         top, flat = str(steps[0]), len(steps) == 1
         instead = None if flat or not literal or '"' in text else text
@@ -74,6 +85,8 @@ def _finder(steps: tuple[Step, ...], literal: str | None) -> Callable[[dict[str,
     last, top = steps[-1], str(steps[0])
     if len(steps) == 1:
         return lambda record: record.get(top, ABSENT)
+    if EACH in steps:
+        return _finder_in_each(steps, steps.index(EACH), literal)
     kind = dict if type(last) is str else list
 
     def find(record: dict[str, Any]) -> Any:
@@ -97,6 +110,20 @@ def _finder(steps: tuple[Step, ...], literal: str | None) -> Callable[[dict[str,
     return find
 
 
+def _finder_in_each(steps: tuple[Step, ...], at: int, literal: str | None) -> Callable[[dict[str, Any]], Any]:
+    """As `_finder`, of steps with EACH at this place."""
+    find_list, find_inner = _finder(steps[:at], None), _finder(steps[at + 1 :], None)
+
+    def find(record: dict[str, Any]) -> Any:
+        listed = find_list(record)
+        if type(listed) is not list:
+            return ABSENT if literal is None else record.get(literal, ABSENT)
+        found = [find_inner(one) if type(one) is dict else None for one in listed]
+        return [None if value is ABSENT else value for value in found]
+
+    return find
+
+
 def field_path(value: str) -> str:
     """Checks that a text names a field of a record; raises ValueError as `path_of` does."""
     path_of(value)
@@ -110,20 +137,24 @@ def path_of(text: str) -> FieldPath:
 
     >>> path_of("readings.temp").steps, path_of("acc[0]").steps, path_of('"a.b".c').steps, path_of("ax [g]").steps
     (('readings', 'temp'), ('acc', 0), ('a.b', 'c'), ('ax [g]',))
+    >>> path_of("ax []").steps, path_of("samples[][0]").steps
+    (('ax []',), ('samples[][0]',))
     """
     steps: list[Step] = []
     at = 0
     while at < len(text):
         step = _STEP.match(text, at)
-        inside = step is not None and (step["place"] or step["by"]) is not None
+        inside = step is not None and (step["place"], step["by"]) != (None, None)
         if step is None or (bool(step["dot"]) != (at > 0) and not inside) or (inside and at == 0):
             if '"' in text:
                 raise ValueError('a path such as readings.temp, acc[0] or "a name with a dot".x')
             return FieldPath.of(text, text)
+        named = EACH if step["place"] == "" else step["quoted"] or step["name"]
         by_name = ByName(step["by"], step["value"]) if step["by"] else None
-        steps.append(by_name or (int(step["place"]) if step["place"] else step["quoted"] or step["name"]))
+        steps.append(by_name or (int(step["place"]) if step["place"] else named))
         at = step.end()
-    if steps and isinstance(steps[-1], ByName):  # an object of a list: not a field
+    in_each = [type(step) for before, step in pairwise(steps) if before == EACH]
+    if steps and (isinstance(steps[-1], ByName | Each) or in_each not in ([], [str])):  # objects of a list: not a field
         return FieldPath.of(text, text)
     return FieldPath.of(text, *(steps or [text]))
 

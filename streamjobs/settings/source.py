@@ -59,8 +59,8 @@ class SourceSection(Section):
         "gzip: the application compresses values one by one; max_bytes also limits the unpacked value",
     )
     fields: list[FieldName] | None = optional(
-        "fields with the numbers of x, in order, or paths: readings.temp, acc[0], sensors[name=temp].value; a name with "
-        "a dot is quoted: '\"value.x\"'"
+        "fields with the numbers of x, in order, or paths: readings.temp, acc[0], sensors[name=temp].value, samples[].ax; a "
+        "name with a dot is quoted: '\"value.x\"'"
     )
     x: FieldName = setting("x", "without `fields`: the field with x as a list")
     dim: int | None = optional("length of x; not needed with `fields`", ge=1, le=MOST_NUMBERS)

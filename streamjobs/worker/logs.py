@@ -155,7 +155,8 @@ class Notices:
                 partition=self.partition,
                 records=report.records,
                 seconds=round(seconds, 1),
-                meaning="nothing else happens in the worker meanwhile: make the learner faster, or lower its budget",
+                meaning="nothing else happens in the worker meanwhile: make the learner faster, lower its budget, or give "
+                "the worker more processor",
             )
         if report.failures and (records := self._due("failed", len(report.failures))):
             log.error("learner failed", partition=self.partition, records=records, **report.failures[-1]._asdict())

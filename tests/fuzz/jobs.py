@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
 from streamjobs.core.state.population import encode
 from streamjobs.settings.load import settings_from
-from streamjobs.settings.paths import ByName, path_of
+from streamjobs.settings.paths import EACH, ByName, path_of
 from streamjobs.settings.sections import Settings
 from tests.core.people import FILE, OTHERS, job_of_people, late_labels, of_people, population_of
 from tests.core.streams import START, TOPIC, samples
@@ -30,6 +31,12 @@ DEEP: dict[str, Any] = {
     "label": "meta.activity",
 }
 DEEP |= {"missing": {"acc.x": "hold", '"v.x"': "mean"}, "hold_for": "30s", "numbers": "lenient", "time_zone": "UTC"}
+IN_OBJECTS = NAMED | {
+    "fields": [f"list[].{name}" for name in FIELDS],
+    "time": "list[].ts",
+    "missing": "hold",
+    "hold_for": "9s",
+}
 WAIT = {"wait": "30s"}
 MIRROR = {"field": "side", "when": 1, "columns": ["ax"]}
 PAGE_HINKLEY = {"detector": "page_hinkley"}
@@ -43,8 +50,9 @@ OF_RECORDS: tuple[dict[str, Any], ...] = (
     {"source": LISTED, "window": None, "drift": None, "learner": {"name": "lms"}, "head": None},
     {"source": LATE, "window": WINDOW | {"mirror": MIRROR}, "labels": {"wait": "5s"}},
     {"source": DEEP},
+    {"source": IN_OBJECTS},
 )
-# Every learner a job can have, and each way a state is kept; the first four share their loops with the above.
+# Every learner a job can have, and each way a state is kept; the first five share their loops with the above.
 OF_STATES: tuple[dict[str, Any], ...] = (
     *OF_RECORDS,
     {
@@ -175,10 +183,15 @@ def _put(body: dict[str, Any], name: str, value: Any) -> None:
     for step in reversed(path_of(name).steps[1:]):
         if isinstance(step, str):
             value = {step: value}
+        elif step == EACH:
+            ((inner, values),) = value.items()
+            before = body.get(path_of(name).top, repeat({}))
+            values = values if isinstance(values, list) else [values]
+            value = [{**old, inner: one} for old, one in zip(before, values, strict=False)]
         else:
             value = [{step.field: step.value, **value}] if isinstance(step, ByName) else [[]] * step + [value]
     top = path_of(name).top
-    body[top] = {**body[top], **value} if top in body else value
+    body[top] = {**body[top], **value} if isinstance(value, dict) and top in body else value
 
 
 def value_of(job: Job, step: int, n: int = 0) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:

@@ -157,7 +157,18 @@ def test_objects_are_looked_into_and_lists_of_objects_named(tmp_path, printed):
     found = printed(jsonl(tmp_path / "a.jsonl", made))
     assert (found.source["fields"], found.source["time"]) == (['device."fw.rev"', "readings.temp", "open", "v"], "ts")
     assert found.says("guessed from", "key device.id")
-    assert found.says("left out of x: parts: lists")
+    assert found.says("left out of x: parts[].n: lists, and the time is not in their objects")
+
+
+def test_a_list_of_samples_in_a_record_makes_a_job(tmp_path, printed):
+    made = table(
+        device=lambda i: "ab"[i % 2],
+        payload=lambda i: [{"t": START + i + 0.1 * n, "acc": {"x": random(10 * i + n)}, "n": "ok"} for n in range(10)],
+    )
+    sample = jsonl(tmp_path / "a.jsonl", made)
+    found = printed(sample)
+    assert (found.source["fields"], found.source["time"]) == (["payload[].acc.x"], "payload[].t")
+    assert command("check", found.file, "--sample", sample, "--key", "device") == 0
 
 
 def test_lists_of_named_objects_are_fields_by_name(tmp_path, printed):

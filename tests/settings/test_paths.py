@@ -122,6 +122,39 @@ def test_a_bad_field_is_named_by_its_path_and_never_shown(value, reason, said):
     assert error[1].reason == reason and said in str(error[1]) and "warm" not in str(error[1])
 
 
+SAMPLES = {"fields": ["samples[].acc.x", "samples[].y"], "time": "samples[].ts", "label": "samples[].doing"}
+
+
+def _samples(**others):
+    one = {"acc": {"x": 1.0}, "y": 2.0, "ts": NOW, "doing": "sit"}
+    return {"samples": [one, {**one, "ts": NOW + 1, **others}]}
+
+
+@pytest.mark.parametrize("form", ENCODE)
+def test_a_list_of_samples_is_a_frame(form):
+    listed = _samples(y=3.0)
+    del listed["samples"][1]["doing"]
+    decoded = decode(listed, form=form, **SAMPLES)
+    assert not decoded.errors and decoded.labels == ["sit", None]
+    assert decoded.X.tolist() == [[1.0, 2.0], [1.0, 3.0]] and decoded.times.tolist() == [NOW, NOW + 1]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "said"),
+    [
+        (_samples(y="much"), "wrong_value", "expected a number in field 'samples[].y', got a text"),
+        (_samples(acc={}), "missing_field", "expected a number in field 'samples[].acc.x', got null"),
+        (_samples(ts=None), "bad_time", "in field 'samples[].ts', got null"),
+        ({"samples": []}, "malformed", "at least one sample, got an empty frame"),
+        ({"samples": [4]}, "missing_field", "'samples[].acc.x', got null"),
+        ({"samples": {}}, "missing_field", "'samples[].acc.x', got nothing"),
+    ],
+)
+def test_a_bad_sample_of_a_list_is_named(value, reason, said):
+    (error,) = decode(json.dumps(value).encode(), **SAMPLES).errors
+    assert error[1].reason == reason and said in str(error[1])
+
+
 def test_x_may_be_a_list_inside_an_object():
     one, two = {"a": {"x": [1, 2, 3]}, "ts": NOW}, {"a": {"x": [[1, 2, 3], [4, 5, 6]]}, "ts": [NOW, NOW]}
     decoded = decode(one, two, x="a.x", dim=3, time="ts")
@@ -206,7 +239,7 @@ def test_odd_fields_give_samples_or_a_reason(message, form, named, late):
 @pytest.mark.parametrize(
     ("form", "value", "kind"),
     [
-        ("json", [1], "a list; send several samples as one object with a list of numbers in each field"),
+        ("json", [1], 'a list; put a list of samples into a field, as in {"samples": [...]}'),
         ("msgpack", 7, "a number"),
         ("json", None, "null"),
     ],

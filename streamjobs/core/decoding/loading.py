@@ -114,7 +114,7 @@ def undecodable(form: str, value: bytes, what: str | None = None) -> Problem:
     except UNDECODABLE:
         other = {}
     if not isinstance(other, dict):
-        several = "; send several samples as one object with a list of numbers in each field" * isinstance(other, list)
+        several = '; put a list of samples into a field, as in {"samples": [...]}' * isinstance(other, list)
         return Problem("malformed", f"expected {what or form} with an object, got {kind_of(other)}{several}")
     if form == "json":
         try:

@@ -51,6 +51,8 @@ def x_of(
             why = "not a signal, by its name"
         elif column.kind == "number" and column.distinct <= 2 and plain_name(column.name).split("_")[-1] in FAULT_WORDS:
             why = f"marks faults, by its name, which an alarm must not depend on; --label {column.name} predicts it"
+        elif column.depth and "[]." in column.name and (times is None or _list_of(times) != _list_of(column)):
+            why = "lists, and the time is not in their objects"
         elif column.depth:
             lists.append(column)
             continue
@@ -110,6 +112,11 @@ def _of_lists(lists: Sequence[Column], fields: list[str], times: Column | None, 
 def quoted_names(names: Sequence[str]) -> str:
     """The first names, for a sentence."""
     return ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+def _list_of(column: Column) -> str:
+    """The list that a path such as samples[].ax leads into."""
+    return column.name.partition("[].")[0]
 
 
 def _lengths(column: Column) -> list[int]:

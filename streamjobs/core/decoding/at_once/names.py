@@ -58,7 +58,7 @@ class Names(NamedTuple):
         nodes, inner = [], [top]
         for node in inner:
             kinds, by = set(map(type, node)), {step.field for step in node if isinstance(step, ByName)}
-            if len(kinds) > 1 or len(by) > 1:
+            if len(kinds) > 1 or len(by) > 1 or not kinds <= KINDS.keys():
                 return None
             nodes.append([KINDS[kinds.pop()], len(leads), len(leads) + len(node), len(by_names)])
             by_names += by
