@@ -43,11 +43,11 @@ def test_it_asks_for_key_label_zone_and_gaps_and_takes_the_answers(monkeypatch, 
 
 
 def test_an_answer_that_is_none_is_asked_again_and_empty_takes_the_proposal(monkeypatch, sample):
-    file, done = asked(monkeypatch, sample, ["9", "x", "", "", "Berlin", "", ""])
+    file, done = asked(monkeypatch, sample, ["9", "x", "²", "", "", "Berlin", "", ""])
     assert done.exit_code == 0, done.output
     source = read_table(file)["source"]
     assert "label" not in source and "time_zone" not in source and source["missing"] == "skip"
-    assert done.output.count("a number from 0 to") == 2 and done.output.count("'Europe/Berlin', please") == 1
+    assert done.output.count("a number from 0 to") == 3 and done.output.count("'Europe/Berlin', please") == 1
 
 
 def test_yes_or_no_terminal_asks_nothing(monkeypatch, sample):

@@ -68,7 +68,7 @@ def _one_of(what: str, why: str, candidates: list[str]) -> str | None:
     listed = "\n".join(f"  {number} {name!r}" for number, name in enumerate(candidates, 1))
     while True:
         answer = str(typer.prompt(f"{what}: {why}\n{listed}\n  number (0: none of them)", default="0", err=True)).strip()
-        if answer.isdigit() and int(answer) <= len(candidates):
+        if answer.isdecimal() and int(answer) <= len(candidates):
             return candidates[int(answer) - 1] if int(answer) else None
         typer.echo(f"  a number from 0 to {len(candidates)}, please", err=True)
 
@@ -79,6 +79,6 @@ def _some_of(why: str, candidates: list[str]) -> list[str]:
         every = " ".join(str(number) for number in range(1, len(candidates) + 1))
         answer = str(typer.prompt(f"fields: {why}\n{listed}\n  numbers of those that make x", default=every, err=True))
         numbers = answer.replace(",", " ").split()
-        if numbers and all(one.isdigit() and 0 < int(one) <= len(candidates) for one in numbers):
+        if numbers and all(one.isdecimal() and 0 < int(one) <= len(candidates) for one in numbers):
             return [candidates[int(one) - 1] for one in numbers]
         typer.echo(f"  numbers from 1 to {len(candidates)}, please", err=True)
