@@ -9,7 +9,7 @@ import numpy as np
 from algorithms.common.protocol import Array
 from streamjobs.fit.inner import left_out
 from streamjobs.fit.learning import Learned, Recipe, Start, Way, convolved, decided, features, learned_from
-from streamjobs.fit.recordings import LATE, Recordings, Stream, Worth, arriving, controls, in_order, shuffled, worth
+from streamjobs.fit.recordings import LATE, Recordings, Stream, Worth, controls, in_order, shuffled, worth
 from streamjobs.fit.transitions import calibration_error, learn_transitions
 
 BIN = 20  # windows of a point of accuracy over time
@@ -94,7 +94,7 @@ def _serve(runs: Runs, data: Recordings, teaches: Array, ways: Sequence[Way], pr
 
 def _of_taught(stream: Stream, classes: int) -> tuple[Stream, tuple[Array, Array]]:
     """The stream without activities that no one taught, and its windows and labels: theirs do not come."""
-    rows, label = arriving(len(stream.X), stream.late)
+    rows, label = stream.arrivals()
     come = ~(label & (stream.activity[rows] >= classes))
     return stream._replace(activity=np.minimum(stream.activity, classes - 1)), (rows[come], label[come])
 

@@ -123,6 +123,7 @@ def read(
         places = _by_pauses(rows, usable, length, pause)
     declared = _of_head(settings, "classes")
     data = _numbered(rows, usable, places, list(declared) if declared else None)
+    data = data if by_name else data._replace(times=_times(rows, usable, hop))
     return Read(
         data,
         tally.samples,
@@ -134,7 +135,7 @@ def read(
         rows.refusal,
         f"{apart} and by changes of the label",
         in_order=_in_order(rows),
-        lived=None if whole is None else _lived(*whole, data, length, pause),
+        lived=None if whole is None else _lived(*whole, data, length, pause, hop),
         hop=hop,
         met=frozenset(key.decode("utf-8", "backslashreplace").partition(BETWEEN)[0] for key in replay.met),
     )
@@ -167,7 +168,12 @@ def _without_recordings(records: Iterable[Any]) -> Iterator[Record]:
         yield record._replace(key=person) if apart else record
 
 
-def _lived(rows: _Rows, replay: Replay, data: Recordings, length: float, pause: float) -> Recordings | None:
+def _times(rows: _Rows, usable: list[int], hop: float) -> Array:
+    ends = np.array([rows.ends[i] for i in usable])
+    return np.asarray((ends - ends[:1]) / hop)
+
+
+def _lived(rows: _Rows, replay: Replay, data: Recordings, length: float, pause: float, hop: float) -> Recordings | None:
     """The windows of the people, numbered as in `data`; None if the recordings of a person overlap in time."""
     if replay.tally.skipped["late"] > LATE_SHARE * replay.tally.samples:
         return None
@@ -175,7 +181,8 @@ def _lived(rows: _Rows, replay: Replay, data: Recordings, length: float, pause: 
     usable = [i for i in rows.usable(replay)[1] if rows.keys[i] in known[0] and rows.labels[i] in known[1]]
     if {rows.keys[i] for i in usable} != {data.people[person] for person in np.unique(data.person)}:
         return None
-    return _numbered(rows, usable, _by_pauses(rows, usable, length, pause), data.names)
+    found = _numbered(rows, usable, _by_pauses(rows, usable, length, pause), data.names)
+    return found._replace(times=_times(rows, usable, hop))
 
 
 def _in_order(rows: _Rows) -> bool:

@@ -38,6 +38,7 @@ class Recordings(NamedTuple):
     unlabelled: Unlabelled | None = None
     kept: dict[Any, Any] | None = None  # what `convolved` makes of these windows, by the windows that teach
     began: Array | None = None  # event time of the first window of each recording, by its number; None: as their rows come
+    times: Array | None = None  # (n,) event times of the windows in hops; None: recordings of a person have no common time
 
     def of(self, which: Array) -> "Recordings":
         """Of these windows with labels alone, (n,) bool or rows."""
@@ -61,6 +62,7 @@ def joined(first: Recordings, second: Recordings) -> Recordings:
         [*first.recordings, *second.recordings],
         None if later is None else later._replace(before=later.before + len(first.X)),
         began=None if first.began is None or second.began is None else np.r_[first.began, second.began],
+        times=None if second.times is None else np.r_[np.full(len(first.X), np.nan), second.times],  # who teaches needs none
     )
 
 
@@ -74,6 +76,11 @@ class Stream(NamedTuple):
     people: int = 1  # the windows are of so many
     person: Array | None = None  # (n,) where they are of several
     unlabelled: Unlabelled | None = None  # `before`: the place in the stream
+    times: Array | None = None  # (n,) in hops, where a label comes `late` hops after its window
+
+    def arrivals(self) -> tuple[Array, Array]:
+        """The order of windows and labels, as `arriving` gives it."""
+        return arriving(len(self.X), self.late) if self.times is None else arriving_at(self.times, self.late)
 
 
 def begins(times: Array, labels: Sequence[str | None], length: float, pause: float = PAUSE) -> Array:
@@ -102,13 +109,18 @@ def fresh(recording: Array, late: int) -> Array:
 
 def shuffled(data: Recordings, chosen: Array, seed: list[int], late: int = LATE) -> Stream:
     """The chosen windows, recording by recording, in an order drawn from the seed. chosen: (n,) bool."""
-    return _stream(data, np.random.default_rng(seed).permutation(np.unique(data.recording[chosen])), late)
+    order = np.random.default_rng(seed).permutation(np.unique(data.recording[chosen]))
+    return _stream(data._replace(times=None), order, late)
 
 
 def in_order(data: Recordings, chosen: Array, late: int = LATE) -> Stream:
-    """The same in the order in which a worker gets them: that of the recordings' times, and of equal ones as they came."""
+    """The same in the order in which a worker gets them: that of the recordings' times, and of equal ones as they came.
+
+    Labels are late by time, too: in a pause, and where windows have no label, they catch up.
+    """
     ids, first = np.unique(data.recording[chosen], return_index=True)
-    return _stream(data, ids[np.lexsort((first, first if data.began is None else data.began[ids]))], late)
+    stream = _stream(data, ids[np.lexsort((first, first if data.began is None else data.began[ids]))], late)
+    return stream if stream.times is None or (np.diff(stream.times) >= 0).all() else stream._replace(times=None)
 
 
 def _stream(data: Recordings, ids: Array, late: int) -> Stream:
@@ -116,6 +128,7 @@ def _stream(data: Recordings, ids: Array, late: int) -> Stream:
     rows = np.concatenate([np.flatnonzero(data.recording == one) for one in ids])
     person = data.person[rows]
     stream = Stream(data.X[rows], data.activity[rows], data.recording[rows], late, len(np.unique(person)), person)
+    stream = stream if data.times is None else stream._replace(times=data.times[rows])
     if data.unlabelled is None:
         return stream
     place = np.full(len(data.X), -1)
@@ -156,13 +169,16 @@ def controls(stream: Stream, classes: int) -> dict[str, Array]:
 
     The bound is right if the class was labelled before, else -1.
     """
-    y, n, late = stream.activity, len(stream.activity), stream.late
+    y, n = stream.activity, len(stream.activity)
     majority, last, bound = np.full(n, -1), np.full(n, -1), np.full(n, -1)
     counts = np.zeros(classes, np.int64)
-    for i in range(late + 1, n):
-        counts[y[i - late - 1]] += 1
-        majority[i], last[i] = counts.argmax(), y[i - late - 1]
-        bound[i] = y[i] if counts[y[i]] else -1
+    newest = -1  # label
+    for i, label in zip(*(column.tolist() for column in stream.arrivals()), strict=True):
+        if label:
+            newest = y[i]
+            counts[newest] += 1
+        elif newest >= 0:
+            majority[i], last[i], bound[i] = counts.argmax(), newest, y[i] if counts[y[i]] else -1
     return {"majority so far": majority, "last label seen": last, "bound of cold: class labelled before": bound}
 
 
