@@ -254,6 +254,18 @@ def test_a_state_with_a_kind_of_day_that_the_job_lacks_is_refused() -> None:
         assert all(one.good.all() for one in stage.demands(work, np.zeros(1, np.int64))) == valid
 
 
+def test_the_state_of_a_key_without_a_row_is_read_again() -> None:
+    """Its samples have filled no window when a checkpoint comes."""
+    source = {"topic": "press", "fields": ["power"], "time": "ts"}
+    of_windows = settings(source=source, drift=DRIFT, **PLAIN | {"window": {"length": "1h", "hop": "1h", "rate": 0.1}})
+    worker = Worker(Job.from_settings(of_windows))
+    worker.apply(records_of(press(1)[:2]))
+    worker.checkpoint()
+    worker.crash()
+    worker.apply(records_of(press(1)[:3])[2:])
+    assert worker.store and worker.live.aside.verdicts == {}
+
+
 @pytest.mark.parametrize(("zone", "farthest"), [("Asia/Tokyo", 15), (None, 50)])
 def test_kinds_of_days_begin_at_midnight_of_the_zone(zone: str | None, farthest: float) -> None:
     source = {"topic": "press", "fields": ["power"], "time": "ts"} | ({"time_zone": zone} if zone else {})

@@ -153,6 +153,13 @@ def test_days_of_the_week_are_told_apart_where_they_differ_and_only_there():
     assert found.count("aaaabcc") >= 90 and not any(none) and offices.count("aaaaabb") >= 40
 
 
+def test_hours_that_a_day_of_the_week_has_once_are_not_compared():
+    hours = np.arange(3 * 7 * 24)
+    kept = (hours >= 10) & ~((hours >= 14 * 24) & (hours < 16 * 24))  # begins at ten on a Monday, and is off for two days
+    works, noise = (hours // 24 % 7 < 5) & (hours % 24 >= 7), np.random.default_rng(3).normal(size=len(hours))
+    assert week_of((3600.0 * hours + 1_699_833_600)[kept], (20.0 * works + noise)[kept]) == "aaaaabb"
+
+
 def test_random_walks_of_three_days_are_hardly_ever_called_daily_and_noisy_days_are():
     """Seeds that chose nothing. Without a look at the periods around a day, 81 of the 600 walks were daily cycles."""
     rows = np.arange(432)

@@ -67,14 +67,16 @@ def test_windows_are_those_of_the_definition(steps, grid, label, fewest, data):
 
 
 @settings(derandomize=True, deadline=None, max_examples=examples(60))
-@given(steps=steps, grid=grids, data=st.data())
-def test_any_split_mix_and_crash_gives_the_same_bits(steps, grid, data):
+@given(
+    steps=steps, grid=grids, fewest=st.sampled_from([0.8, 0.4]), faster=st.sampled_from([1.0, 1.0, 2.6, 8.0]), data=st.data()
+)
+def test_any_split_mix_and_crash_gives_the_same_bits(steps, grid, fewest, faster, data):
     length, hop, gap = grid
     n = len(steps)
     slots = data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
     cuts = data.draw(st.lists(st.integers(0, n), max_size=5))
-    stage = Windows(length=length, hop=hop, rate=RATE, gap=gap)
-    times = EPOCH + np.cumsum(steps) * 0.5 / RATE
+    stage = Windows(length=length, hop=hop, rate=RATE, gap=gap, fewest=fewest)
+    times = EPOCH + np.cumsum(steps) * 0.5 / (faster * RATE)
     samples = (*stream(times, slots=slots), _some(data, n))
     whole = drive(stage, samples, keys=3)
     assert same_bits(drive(stage, samples, keys=3, cuts=cuts), whole)

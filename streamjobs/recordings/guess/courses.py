@@ -182,7 +182,7 @@ def week_of(times: Array, values: Array) -> str:
     means = np.divide(sums, counts, out=np.full(24 * days, np.nan), where=counts > 0).reshape(days, 24)
     weekday = (np.arange(days) + first + 3) % WEEK
     of_days = [means[weekday == day] for day in range(WEEK)]
-    present = np.all([np.isfinite(one).any(axis=0) for one in of_days], axis=0)  # hours
+    present = np.all([np.isfinite(one).sum(axis=0) > 1 for one in of_days], axis=0)  # hours that another week has too
     if not present.any():
         return ""
     usual = np.array([np.nanmedian(one[:, present], axis=0) for one in of_days])

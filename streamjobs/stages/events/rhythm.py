@@ -86,7 +86,7 @@ class Rhythm(JobStage):
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
         days, part = work["days"][slots], work["part"][slots]
         yield Demand("days", "counts from 0", every(days >= 0))
-        kinds = 8 * np.where(np.isfinite(part), part - np.floor(part), 0)
+        kinds = 8 * (np.where(np.isfinite(part), part, 0.0) % 1.0)
         known = (kinds == np.floor(kinds)) & (kinds <= days.shape[1] // BINS)
         yield Demand("part", "a number with a kind of day, or -inf", (np.isfinite(part) | np.isneginf(part)) & known)
 
