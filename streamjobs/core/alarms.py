@@ -23,6 +23,7 @@ from streamjobs.stages.names import ALARMS
 from streamjobs.stages.rows import Rows, Watched
 
 ID_BYTES = 7  # an id fits into a state's integers
+ROUNDING = 1e-14  # of the value before: what is left of it after a fall to 0
 
 
 def events_of(
@@ -181,6 +182,7 @@ def _moved(names: Sequence[str], verdict: Array) -> list[Moved]:
     for named in verdict[report.FIRST_COLUMN :].reshape(report.NAMED, report.OF_COLUMN).tolist():
         if math.isfinite(named[report.COLUMN]):
             after = named[report.USUAL] + named[report.SHIFT] * named[report.SPREAD]
+            after = 0.0 if abs(after) < ROUNDING * abs(named[report.USUAL]) else after
             moved.append(Moved(names[int(named[report.COLUMN])], named[report.SHIFT], named[report.USUAL], after))
     return moved
 

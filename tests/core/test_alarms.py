@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from algorithms import learner_from
+from algorithms.drift.report import WIDE_COLUMNS
 from streamjobs.core.advance import advance
+from streamjobs.core.alarms import _moved
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import decode_snapshot
@@ -23,6 +25,15 @@ OFF = {"features": "", "drift": ""}
 
 def job(drift: dict | None = None, **sections) -> Job:
     return Job.from_settings(settings(drift=drift or DRIFT, **{**PLAIN, **sections}))
+
+
+def test_a_count_that_falls_to_0_has_0_after_the_alarm_and_nothing_of_rounding() -> None:
+    afters = []
+    for before, deviations in np.random.default_rng(0).uniform(0.01, 9.0, (200, 2)).tolist():
+        verdict = np.full(WIDE_COLUMNS, np.nan)
+        verdict[10:14] = 0, -deviations, before, (0.0 - before) / -deviations  # as of innovations
+        afters += [one.after for one in _moved(["count"], verdict)]
+    assert afters == [0.0] * 200
 
 
 def stream(n: int = 700, keys: int = 2, at: int = 300, back: int = 400) -> list:
