@@ -4,7 +4,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ MOST = 1e100  # a larger number counts as missing: its square may be infinite
 MOST_GAPS = 0.25  # of the rows, that skipping those without one field's number may cost
 COORDINATES = {"lat", "latitude", "lon", "lng", "long", "longitude"}
 ANGLE = re.compile(r"heading|bearing|azimuth|direction|wind.?dir|yaw|course|compass", re.IGNORECASE)
+MOST_SILENT = 20  # fields that only alarm when they begin to change, or come apart from another
 ADVICE = ". If the label does not need these columns, remove them from fields"
 POSITION = "a position, which each journey changes"
 
@@ -56,6 +57,7 @@ class Profile(NamedTuple):
     back: int = 0  # rows that are older than a row of their key before them
     repeats: int = 0  # rows with the time of the row of their key before them, and other numbers
     runs: int = 0  # rows of the usual key, where keys follow one another; 0: keys run at the same time
+    lacking: Sequence[str] = ()  # fields that some row lacks
     week: str = ""  # as `courses.week_of`, of the field with most kinds of days, in most keys
 
 
@@ -100,17 +102,22 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
         if found.wait is None:  # as of folders with a file of labels that sorts before the samples'
             why = "no label of the sample comes after its sample; one that comes before it becomes a dead letter"
             guessed = guessed._replace(choose={**guessed.choose, "wait": why})
-    left_out = dict.fromkeys(found.still, f"{NEVER}s in the sample")
-    left_out |= dict.fromkeys(found.names, "one whole number for each key, as its name")
-    left_out |= {name: f"follows {other!r}" for name, other in found.following.items()}
+    left_out = dict.fromkeys(found.names, "one whole number for each key, as its name")
     left_out |= {
         name: f"{way} all through the sample, which drift detection would report again and again"
         for name, way in found.trending.items()
     }
     left_out |= {name: POSITION for name in guessed.fields if plain_name(name) in COORDINATES}
+    silent = {name: f"{NEVER}s in the sample" for name in found.still}
+    silent |= {name: f"follows {other!r}" for name, other in found.following.items()}
+    silent = {name: why for name, why in silent.items() if name not in left_out}
+    stay = _may_be_silent(guessed, found, silent, len(left_out))
+    left_out = left_out if stay else silent | left_out
     remarks = [*guessed.remarks, *_said_of(found.codes)]
     if found.most_rows >= courses.LEAST:  # of more rows than those by which the remark was made
         remarks = [one for one in remarks if NEVER not in one]
+    if stay:
+        remarks.append(f"{quoted_names([*silent])}: {NEVER} or follow another field; an alarm comes when that ends")
     unsure = windowed(guessed.rate) or guessed.turns or guessed.candidates.get("key")
     if found.repeats > LATE_SHARE * found.gaps.rows and not unsure:
         guessed = guessed._replace(repeats=True)
@@ -145,6 +152,13 @@ def _said_of(codes: Mapping[str, Sequence[float]]) -> Iterator[str]:
         names = quoted_names([name for name, own in codes.items() if tuple(own) == one])
         numbers = " and ".join(f"{code:.10g}" for code in one)
         yield f"{numbers} in {names} is far from all other numbers, as a code for a missing one: missing_values has it"
+
+
+def _may_be_silent(guessed: Guess, found: Profile, silent: Collection[str], left_out: int) -> bool:
+    """Whether fields of rows stay that raise no alarm while they never change, or follow another: a few, without gaps."""
+    others = len(guessed.fields) - len(silent) - left_out
+    few = 0 < len(silent) <= MOST_SILENT and others > 0 and not any(name in found.lacking for name in silent)
+    return few and may_leave_out(guessed) and not windowed(guessed.rate)
 
 
 def may_leave_out(guessed: Guess) -> bool:
@@ -232,6 +246,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         sum(int((key[:, 0] < np.fmax.accumulate(key[:, 0])).sum()) for key in of_keys),
         0 if guessed.narrow is not None else sum(map(_repeats, of_keys)),
         courses.runs(of_keys),
+        [name for n, name in enumerate(fields, 1) if not all(np.isfinite(key[:, n]).all() for key in of_keys)],
         _week([[courses.week_of(second * key[:, 0], key[:, 1 + n]) for n in steady] for key in keys]),
     )
 
