@@ -67,6 +67,16 @@ def test_switching_on_and_off_each_day_is_no_alarm_and_idling_at_noon_is_one() -
         assert moved["after"] == pytest.approx(after, abs=0.2)
 
 
+def test_a_counter_that_dies_alarms_in_the_hours_in_which_it_usually_counts_and_not_by_night() -> None:
+    """It repeats 0, as an idle sensor, and as each night."""
+    hour = np.arange(16 * OF_DAY) % OF_DAY * PAUSE / 3600
+    people = np.random.default_rng(2).poisson(np.where((hour >= 8) & (hour < 20), 7.0, 0.0)).astype(float)
+    dies = 14 * OF_DAY + OF_DAY // 12
+    people[dies:] = 0.0
+    starts = [(one["start"] - MONDAY) / PAUSE - dies for one in raised(people, counts=True)]
+    assert 72 <= min(starts) < 140, "rows from two o'clock in the night; without such rows there is no alarm"
+
+
 def test_the_day_after_a_fault_is_normal() -> None:
     power = press(8)
     fault = slice(5 * OF_DAY + 108, 5 * OF_DAY + 180)

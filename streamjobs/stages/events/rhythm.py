@@ -31,7 +31,7 @@ DAY, BINS, DAYS, KNOWN = 86_400.0, 96, 5, 2  # seconds; parts of a day; days tha
 FAR = 2.0  # units by which a whole day is off, for the days before to move to its level
 LEAST_UNIT = 0.05  # of the column's mean unit, where a part of the day hardly varies
 MOST, FARTHEST = 50.0, 1e30  # largest |z| and |x|
-UNUSUAL = 2.0  # |z| from which other kinds of days are tried
+UNUSUAL, AWAKE = 2.0, 1.5  # |z| from which other kinds of days are tried; from which an idle sensor seems to have failed
 APART = 0.25  # of the largest distance of two kinds of days, by which they differ at least in a part that counts
 MOST_EVIDENCE, ENOUGH = 100.0, 25.0
 
@@ -90,10 +90,11 @@ class Rhythm(JobStage):
         known = (kinds == np.floor(kinds)) & (kinds <= days.shape[1] // BINS)
         yield Demand("part", "a number with a kind of day, or -inf", (np.isfinite(part) | np.isneginf(part)) & known)
 
-    def advance(self, work: Any, slots: Array, times: Array, X: Array, learn: Array) -> Array:
+    def advance(self, work: Any, slots: Array, times: Array, X: Array, learn: Array, repeats: Array | None = None) -> Array:
         """(3, n, width): z, c and s of rows X (n, width) at times (n,); NaN where they are not known, s is 0 before any is.
 
-        learn (n,) bool: the row is one of its day. Rows with numbers that are missing are not.
+        learn (n,) bool: the row is one of its day. Rows with numbers that are missing are not. repeats (n,) bool: the sensor
+        seems idle; such rows teach nothing, and have a z only if it is AWAKE or more.
         """
         found = np.full((3, *X.shape), np.nan)
         if self.zone is not None:
@@ -102,7 +103,8 @@ class Rhythm(JobStage):
             times = times + np.array([_forward(part, self.zone, whole) for part in parts.tolist()])[which]
         letters = self.week or "a" * 7
         kinds = np.array([sorted(set(letters)).index(letter) for letter in letters])
-        _loop(work.arrays, slots, times, np.ascontiguousarray(X), learn, kinds, found)
+        repeats = np.zeros(len(X), np.bool_) if repeats is None else repeats
+        _loop(work.arrays, slots, times, np.ascontiguousarray(X), learn, repeats, kinds, found)
         return found
 
 
@@ -118,7 +120,7 @@ def _forward(part: float, zone: tzinfo, whole: bool) -> float:
 
 
 @compiled
-def _loop(work, slots, times, X, learn, kinds, found):
+def _loop(work, slots, times, X, learn, repeats, kinds, found):
     all_means, all_spreads, all_days, all_level, all_usual, all_sums, parts, rows, _ = work
     several, others = kinds.max() > 0, np.empty((X.shape[1], 2))
     for n in range(len(X)):
@@ -128,6 +130,12 @@ def _loop(work, slots, times, X, learn, kinds, found):
         means, spreads, days, level = all_means[key], all_spreads[key], all_days[key], all_level[key]
         usual, sums, part = all_usual[key], all_sums[key], np.floor(times[n] * (BINS / DAY))
         before = np.floor(parts[key])
+        if repeats[n]:
+            at = _place(part + parts[key] - before if part // BINS == before // BINS else part, kinds)
+            _begin(means, spreads, days, at, others)
+            if days[at] < KNOWN or _compare(x, level, others, found[:, n]) < AWAKE:
+                found[:, n] = np.nan
+            continue
         if part != before and learn[n]:
             as_other = 0.0
             if before == -np.inf:
