@@ -130,11 +130,13 @@ def test_what_good_states_become_is_never_left_to_the_long_way(which):
     assert live.columns.decode(data, [0, 1], live.offsets, live.names, job.most_names, job.given_names) == [True, True]
 
 
-def test_a_damaged_snapshot_among_good_ones_sets_its_key_aside_and_no_other():
+@pytest.mark.parametrize("parked", [(), (b"a", b"c")])
+def test_a_damaged_snapshot_among_good_ones_sets_its_key_aside_and_no_other(parked):
     job = stateful(0)
     data = moments("state", 0)[-1]
     stored = {b"a": data, b"b": data[:-30] + b"x" + data[-29:], b"c": data}
     live = Live(job, stored.get)
+    live.parked.add(parked, [data] * len(parked))
     live.tick()
     live.enter([b"a", b"b", b"c"])
     assert live.slot_of.keys() == {b"a", b"c"} and b"b" in live.aside and len(live.aside) == 1

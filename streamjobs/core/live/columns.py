@@ -9,6 +9,7 @@ import operator
 import struct
 import zlib
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -196,17 +197,20 @@ class Columns:
         names: list[tuple[str, ...]],
         most_names: int | None,
         least: list[str],
+        own: Array | None = None,
     ) -> list[bool]:
         """Fill these slots; gives which snapshots were taken. Nothing of the slot of another one may be used.
 
         offsets, names: by slot, filled too. most_names: classes a key may know, None: labels are numbers; least: those it
-        begins with.
+        begins with. own: (k,) bool, snapshots of this process, of states that were `writable`: they are not checked again.
         """
+        foreign = np.ones(len(snapshots), np.bool_) if own is None else ~own
         lengths = np.fromiter(map(len, snapshots), np.int64, len(snapshots))
         ends = np.cumsum(lengths)
         begins, ends = ends - lengths, ends - CRC.size
         buffer: Array = np.frombuffer(bytearray().join(snapshots), np.uint8)
-        sound = np.fromiter(map(zlib.crc32, snapshots), np.int64, len(snapshots)) == CRC_OF_WHOLE
+        sound = ~foreign
+        sound[foreign] = np.fromiter(map(zlib.crc32, compress(snapshots, foreign.tolist())), np.int64) == CRC_OF_WHOLE
         all_slots = np.array(slots, np.int64)
         arrays_at = self._read_heads(snapshots, sound, buffer, begins, ends, all_slots, offsets, names)
         fitting = {one: _known(one, most_names, least) for one in {names[slot] for slot in slots}}
@@ -222,6 +226,10 @@ class Columns:
             into, places, counts = into[kept], np.ascontiguousarray(places[:, kept]), np.ascontiguousarray(counts[:, kept])
         self._fill(buffer, into, places, counts)
         classes = np.array([len(names[slot]) for slot in into.tolist()], np.int64) if most_names is not None else None
+        if not foreign.all():
+            checked = np.flatnonzero(foreign[kept])
+            kept, into, counts = kept[checked], into[checked], np.ascontiguousarray(counts[:, checked])
+            classes = None if classes is None else classes[checked]
         good[kept] = self.valid.met(into, counts, classes)
         for leaf in self.leaves:
             kept = np.flatnonzero(good)

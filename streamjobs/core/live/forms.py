@@ -53,6 +53,7 @@ class Forms:
         names: list[tuple[str, ...]],
         most_names: int | None,
         least: list[str],
+        own: Array | None = None,
     ) -> list[bool]:
         """See `Columns.decode`."""
         decoded = [False] * len(slots)
@@ -66,7 +67,8 @@ class Forms:
                 self.heads.release(np.array(into))
             else:
                 self.heads.own(into, blank=True)
-            good = columns.decode([snapshots[n] for n in some], into, offsets, names, most_names, least)
+            checked = None if own is None else own[kept]
+            good = columns.decode([snapshots[n] for n in some], into, offsets, names, most_names, least, checked)
             for n, fine in zip(some, good, strict=True):
                 decoded[n] = fine
             if columns is self.whole:

@@ -257,7 +257,10 @@ class Live(Slots):
         if self.columns is not None:
             self.columns.look()
         known = [at for at, data in enumerate(stored) if data is not None]
-        wrong = self._load([slots[at] for at in known], [stored[at] for at in known])  # type: ignore[misc]
+        own = np.zeros(len(keys), np.bool_)
+        if not self.pooled:  # else what is parked was not checked, see `writable`
+            own[changed] = True
+        wrong = self._load([slots[at] for at in known], [stored[at] for at in known], own[known])  # type: ignore[misc]
         self._begin([slots[at] for at, data in enumerate(stored) if data is None])
         self.slot_of.update(zip(keys, slots, strict=True))
         for at in changed:
@@ -272,8 +275,8 @@ class Live(Slots):
                 self._set_aside(key, aside.READ, wrong[slot], changed=at in changed or key in self.repeated)
         self.touch([slot for slot in slots if slot not in wrong] if wrong else slots)
 
-    def _load(self, slots: list[int], snapshots: list[bytes]) -> dict[int, str]:
-        """The slots of snapshots that cannot be read, and why."""
+    def _load(self, slots: list[int], snapshots: list[bytes], own: Array) -> dict[int, str]:
+        """The slots of snapshots that cannot be read, and why. own: those that were parked."""
         wrong: dict[int, str] = {}
         if not slots:
             return wrong
@@ -281,7 +284,7 @@ class Live(Slots):
         good = [False] * len(slots)
         if self.columns is not None:
             most, given = self.job.most_names, self.job.given_names
-            good = self.columns.decode(snapshots, slots, self.offsets, self.names, most, given)
+            good = self.columns.decode(snapshots, slots, self.offsets, self.names, most, given, own)
             if all(good):
                 return wrong
         for slot, data, done in zip(slots, snapshots, good, strict=True):
