@@ -87,6 +87,15 @@ class Unlearned:
                 seconds=seconds,
                 meaning="[source] missing fills it in; check its sensor, and whether the field has a new name",
             )
+        if minute.redelivered >= FEWEST_RECORDS and 2 * minute.redelivered > minute.records:
+            log.info(
+                "most records were applied before",
+                redelivered=minute.redelivered,
+                of=minute.records,
+                seconds=seconds,
+                meaning="as after a crash, or offsets that were set back: the states of their keys have them, so that they "
+                "give no outputs",
+            )
         if minute.mostly_dead:
             log.warning(
                 "most records became dead letters",

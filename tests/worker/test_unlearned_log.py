@@ -46,6 +46,16 @@ def test_a_minute_of_mostly_dead_letters_is_one_warning_with_an_example() -> Non
     ]
 
 
+def test_a_minute_of_records_that_were_mostly_applied_before_is_one_line() -> None:
+    taken = Taken()
+    told = Unlearned(taken, now=0.0)
+    with capture_logs() as events:
+        for end, redelivered in ((61.0, 900), (122.0, 1100), (183.0, 1000)):
+            taken.add(Report(records=2000, redelivered=redelivered, samples=900, rows=900))
+            told.check(end)
+    assert [(e["event"], e["redelivered"], e["of"]) for e in events] == [("most records were applied before", 1100, 2000)]
+
+
 def test_a_number_that_is_in_no_sample_of_a_minute_is_named_though_it_is_filled_in() -> None:
     taken = Taken()
     told = Unlearned(taken, now=0.0)
