@@ -52,7 +52,7 @@ def drift_contradictions(
             "drift.counts",
             "counts is for watch 'innovations' and 'rows' with the usual detector; remove counts, or change these.",
         )
-    if drift.reference is not None and (foreseen := next(iter(set(FORESEEN) & set(drift.watch_names)), None)):
+    if drift.reference is not None and (foreseen := next((one for one in drift.watch_names if one in FORESEEN), None)):
         yield "drift.watch", f"watch {foreseen!r} keeps learning what is normal; remove reference, or watch 'columns'."
     elif drift.reference == POPULATION:
         yield from _of_population(drift, population)
