@@ -26,7 +26,7 @@ LEAST_SLICE = 16
 FIRST_SLICE = 64  # a record may take 200 ms, which no call has shown yet
 HOLD = 0.25  # seconds of applying after which a waiting checkpoint gets its turn
 TRIM_EVERY = 5.0  # seconds after which what batches and checkpoints left free in the heap returns to the system
-READ_OPEN = 0.02  # seconds of a checkpoint for reading which stored keys are in alarm
+READ_OPEN, READ_EVERY = 0.02, 0.9  # seconds for reading which stored keys are in alarm; least from one reading to the next
 OVERDUE = 3  # times the checkpoint's bounds: applying waits for the checkpoint
 OVERDUE_AFTER = 5.0  # seconds a checkpoint may take: then applying waits for it, and leaves it the event loop
 
@@ -98,6 +98,7 @@ class Partition:
         self.held = self.committed = start
         self.pace: Pace | None = None  # of writing states; None: every checkpoint writes all
         self.reading: Iterator[bool] | None = None  # each step reads some of the stored keys that are in alarm
+        self._read_open_at = -inf
         self._on_replayed = on_advance
         self._before: JobLike | None = None  # see `take_over`
         self._write_all = False  # with the next cut, see `_snapshots`
@@ -367,7 +368,10 @@ class Partition:
 
     def _read_open(self) -> None:
         """Some of the stored keys that are in alarm; all that was cut before is stored now."""
-        until = time.perf_counter() + READ_OPEN
+        now = time.perf_counter()
+        if now - self._read_open_at < READ_EVERY:  # a checkpoint may come every 75 ms
+            return
+        self._read_open_at, until = now, now + READ_OPEN
         while self.reading is not None and not self.closing and next(self.reading) and time.perf_counter() < until:
             pass
 

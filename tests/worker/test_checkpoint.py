@@ -1,13 +1,16 @@
 """The order of a checkpoint, and what a crash between any two of its steps leaves behind."""
 
 import asyncio
+import math
 from types import SimpleNamespace
 
 import pytest
 
 from streamjobs.worker import checkpoint
+from streamjobs.worker import partition as module
 from streamjobs.worker.checkpoint import Checkpoints
 from streamjobs.worker.failures import DeliveryError, FencedError
+from streamjobs.worker.partition import Partition
 from streamjobs.worker.store import MemoryStore
 from tests.worker.fake_core import hash_core
 from tests.worker.fakes import Broker, Worker, crashed_at, stream, until
@@ -144,6 +147,20 @@ def test_a_checkpoint_comes_as_soon_as_there_is_enough_to_store(bound):
         assert worker.broker.committed == {0: 12}
 
     asyncio.run(body())
+
+
+def test_checkpoints_in_quick_succession_read_stored_keys_that_are_in_alarm_once_a_second(monkeypatch):
+    """Else the reading would take a quarter of each 75 ms."""
+    steps, times = [], iter([5.0, 5.01, 5.03, 5.075, 5.8, 6.0, 6.03])
+    monkeypatch.setattr(module.time, "perf_counter", lambda: next(times))
+    partition = object.__new__(Partition)
+    partition._read_open_at, partition.closing = -math.inf, False
+    partition.reading = iter(lambda: steps.append(1) or True, None)
+    counts = []
+    for _ in range(4):
+        partition._read_open()
+        counts.append(len(steps))
+    assert counts == [2, 2, 2, 3]
 
 
 def test_a_state_that_leaves_memory_while_it_is_being_stored_is_not_read_from_before():
