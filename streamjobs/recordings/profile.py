@@ -33,7 +33,7 @@ MOST = 1e100  # a larger number counts as missing: its square may be infinite
 MOST_GAPS = 0.25  # of the rows, that skipping those without one field's number may cost
 COORDINATES = {"lat", "latitude", "lon", "lng", "long", "longitude"}
 ANGLE = re.compile(r"heading|bearing|azimuth|direction|wind.?dir|yaw|course|compass", re.IGNORECASE)
-MOST_SILENT = 20  # fields that only alarm when they begin to change, or come apart from another
+MOST_FOLLOWING = 20  # fields that only alarm when they come apart from another
 ADVICE = ". If the label does not need these columns, remove them from fields"
 POSITION = "a position, which each journey changes"
 
@@ -102,22 +102,21 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
         if found.wait is None:  # as of folders with a file of labels that sorts before the samples'
             why = "no label of the sample comes after its sample; one that comes before it becomes a dead letter"
             guessed = guessed._replace(choose={**guessed.choose, "wait": why})
-    left_out = dict.fromkeys(found.names, "one whole number for each key, as its name")
+    left_out = dict.fromkeys(found.still, f"{NEVER}s in the sample; among fields it alarms when it does")
+    left_out |= dict.fromkeys(found.names, "one whole number for each key, as its name")
     left_out |= {
         name: f"{way} all through the sample, which drift detection would report again and again"
         for name, way in found.trending.items()
     }
     left_out |= {name: POSITION for name in guessed.fields if plain_name(name) in COORDINATES}
-    silent = {name: f"{NEVER}s in the sample" for name in found.still}
-    silent |= {name: f"follows {other!r}" for name, other in found.following.items()}
-    silent = {name: why for name, why in silent.items() if name not in left_out}
-    stay = _may_be_silent(guessed, found, silent, len(left_out))
-    left_out = left_out if stay else silent | left_out
+    following = {name: f"follows {other!r}" for name, other in found.following.items() if name not in left_out}
+    stay = _may_follow(guessed, found, following, len(left_out))
+    left_out = left_out if stay else left_out | following
     remarks = [*guessed.remarks, *_said_of(found.codes)]
     if found.most_rows >= courses.LEAST:  # of more rows than those by which the remark was made
         remarks = [one for one in remarks if NEVER not in one]
     if stay:
-        remarks.append(f"{quoted_names([*silent])}: {NEVER} or follow another field; an alarm comes when that ends")
+        remarks.append(f"{quoted_names([*following])}: in step with another field; an alarm comes when that ends")
     unsure = windowed(guessed.rate) or guessed.turns or guessed.candidates.get("key")
     if found.repeats > LATE_SHARE * found.gaps.rows and not unsure:
         guessed = guessed._replace(repeats=True)
@@ -154,10 +153,10 @@ def _said_of(codes: Mapping[str, Sequence[float]]) -> Iterator[str]:
         yield f"{numbers} in {names} is far from all other numbers, as a code for a missing one: missing_values has it"
 
 
-def _may_be_silent(guessed: Guess, found: Profile, silent: Collection[str], left_out: int) -> bool:
-    """Whether fields of rows stay that raise no alarm while they never change, or follow another: a few, without gaps."""
-    others = len(guessed.fields) - len(silent) - left_out
-    few = 0 < len(silent) <= MOST_SILENT and others > 0 and not any(name in found.lacking for name in silent)
+def _may_follow(guessed: Guess, found: Profile, following: Collection[str], left_out: int) -> bool:
+    """Whether fields of rows stay that raise no alarm while they follow another: a few, without gaps."""
+    others = len(guessed.fields) - len(following) - left_out
+    few = 0 < len(following) <= MOST_FOLLOWING and others > 0 and not any(name in found.lacking for name in following)
     return few and may_leave_out(guessed) and not windowed(guessed.rate)
 
 

@@ -207,7 +207,7 @@ def test_a_column_that_changes_after_the_first_rows_is_not_said_to_stand_still(t
     made = table(2600, ts=lambda i: START + i, door=lambda i: int(i > 2300), still=3, ax=random)
     found = printed(as_csv(tmp_path / "a.csv", made))
     assert not found.says("'door'", "never changes") and "door" in found.source["fields"]
-    assert found.says("'still': never change or follow another field")
+    assert found.says("left out of x: still: never changes in the sample")
 
 
 def test_keys_with_other_rates_than_the_window_are_named(tmp_path, printed):

@@ -20,7 +20,7 @@ def test_many_columns_of_a_kind_are_one_line(tmp_path, capsys):
     sample.write_text("\n".join(map(json.dumps, lines)) + "\n")
     assert command("init", str(tmp_path / "plain.toml"), "--sample", str(sample)) == 0
     said = capsys.readouterr().err
-    assert "'s5', 's6', 's7', 's8', 's9': never change or follow another field; an alarm comes" in said
+    assert "'s5', 's6', 's7', 's8', 's9': in step with another field; an alarm comes" in said
     assert command("init", str(tmp_path / "label.toml"), "--sample", str(sample), "--label", "state") == 0
     said = capsys.readouterr().err
     advice = "If the label does not need these columns, remove them from fields"
