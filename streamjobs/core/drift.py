@@ -164,7 +164,7 @@ def _watched(
         taken = np.where((usable if idle is None else usable & ~idle).reshape(n, 1), rows.X, np.nan)
         if job.population_reference is not None:
             taken = job.population_reference.rows(taken)
-        repeats = np.zeros(n, np.bool_) if idle is None else idle & usable
+        repeats = None if idle is None else idle & usable
         rhythm = _in_rhythm(job, live, seen, taken, repeats, foreseen)
         if steps.follower is None and rhythm is None:
             return Watched(unknown((n,)), detector.advance(work, slots, taken, nothing, learn).features)
@@ -188,7 +188,9 @@ def _watched(
     return Watched(value, detector.advance(work, slots, value.reshape(n, 1).copy(), nothing, learn).features)
 
 
-def _in_rhythm(job: Job, live: Live, seen: Seen, taken: Array, repeats: Array, foreseen: dict[str, Array]) -> Array | None:
+def _in_rhythm(
+    job: Job, live: Live, seen: Seen, taken: Array, repeats: Array | None, foreseen: dict[str, Array]
+) -> Array | None:
     """(3, n, width): the rows in deviations from their time of day, with centres and units; None without [drift] daily.
 
     repeats (n,) bool: rows of idle sensors, which are watched too where the sensor usually is not idle.
@@ -197,8 +199,9 @@ def _in_rhythm(job: Job, live: Live, seen: Seen, taken: Array, repeats: Array, f
         return None
     if RHYTHM not in foreseen:
         follows = seen.rows.learn & LEARN_EXTRACTOR > 0
-        taken = np.where(repeats.reshape(-1, 1), seen.rows.X, taken)
-        of_rows = seen.slots, seen.rows.times, taken, follows & ~repeats, repeats
+        if repeats is not None:
+            taken, follows = np.where(repeats.reshape(-1, 1), seen.rows.X, taken), follows & ~repeats
+        of_rows = seen.slots, seen.rows.times, taken, follows, repeats
         foreseen[RHYTHM] = job.steps.rhythm.advance(live.work[RHYTHM], *of_rows)
     return foreseen[RHYTHM]
 

@@ -36,9 +36,6 @@ class ByName(NamedTuple):
 class Each(NamedTuple):
     """All objects of a list: the path leads to a list of their values, null where an object has none."""
 
-    def __str__(self) -> str:
-        return ""
-
 
 EACH = Each()
 Step = str | int | ByName | Each

@@ -23,7 +23,7 @@ log = structlog.get_logger("streamjobs")
 SELDOM = 60.0  # seconds between two lines of a kind
 MOST_LINES = 10  # about keys of a partition that are set aside, in SELDOM seconds
 MANY_MISSES = 0.1  # states read to records
-FEWEST_RECORDS = 1_000  # of which states read are called many
+FEWEST_RECORDS = 1_000  # of a minute, for a line about what most of its records needed, or were
 SLOW = 1.0  # seconds of a call of `advance`, which takes 0.15 s where 16 records or more fit
 
 
