@@ -1,6 +1,7 @@
 """`replay`: runs the worker's core without Kafka."""
 
 import contextlib
+import dataclasses
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from streamjobs.core.messages import Output, Stored
     from streamjobs.fit.scored import Scores
     from streamjobs.recordings.tables import How
+    from streamjobs.replay.progress import Progress
 
 
 MOST_ALARMED = 5  # keys with alarms that are printed
@@ -98,7 +100,8 @@ def replay(
             f"{job_file}: --pool learns a start for new keys, but this job has one in [population]; use 'streamjobs fit'."
         )
     how = options.how_of(separator, decimal, key_from, key_is, start)
-    records = records_to_replay(job, source, key, time_column, begin, end, how)
+    progress = Progress(job.task)
+    records = records_to_replay(job, source, key, time_column, begin, end, _telling(job, source, how, progress))
     if labels:
         records = _with_labels(job, records, labels, key, time_column, how)
     expected = None
@@ -108,10 +111,9 @@ def replay(
         expected = from_topics(broker, job.sinks, topic) if is_topics else from_files(Path(expect), list(job.sinks))
     scores = scores_of(job) if score else None
     compile_loops(job)
-    run, progress = Replay(job, pooled=pool), Progress(job.task)
-    scored_late = Scored(run)
+    run = Replay(job, pooled=pool)
+    scored_late, figures = Scored(run), Figures(run)
     late = scored_late if scored_late.is_late and not pool else None
-    figures = Figures(run)
     with Writer(output_dir, list(job.sinks)) as writer, contextlib.closing(records):
         takers = [one.take for one in (writer, figures, scores, expected, late) if one is not None]
 
@@ -181,6 +183,14 @@ def as_workers_have_it(job: "Job", source: str) -> "Job":
     unit = kept_time_unit(job.settings) if job.settings.source.time_unit == AUTO else ""
     job = job.in_life(kept_life(job.settings))
     return job.in_time_unit(unit) if unit else job
+
+
+def _telling(job: "Job", source: str, how: "How", progress: "Progress") -> "How":
+    """The same way to read, which tells `progress` of a file that is the only one."""
+    path = Path(source)
+    if topic_of(job, source) is not None or path.suffix.lower() == ".zip" or not path.is_file():
+        return how
+    return dataclasses.replace(how, opened=lambda file: progress.opened(file, path.stat().st_size))
 
 
 def topic_of(job: "Job", source: str) -> str | None:

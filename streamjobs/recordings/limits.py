@@ -53,6 +53,11 @@ class Bounded(io.RawIOBase):
         self._file, self._where, self._whole = file, where, whole
         self._held = 0  # bytes since the last end of a line, or since the beginning
 
+    @property
+    def position(self) -> int:
+        """Bytes that were read, of a packed file those of the package."""
+        return int(getattr(self._file, "fileobj", self._file).tell())
+
     def readable(self) -> bool:
         return True
 

@@ -32,7 +32,7 @@ Row = dict[str, Any]
 Tell = Callable[[str, str], None]  # a file, and what should be known of how it is read
 LINES = (".jsonl", ".ndjson")
 VALUES = 100_000  # of arrays, that become Python's at once
-REPEATED = 256  # cells of CSV that are looked up
+REPEATED = 4096  # cells of CSV that are looked up
 _DAMAGED = (
     *(ValueError, OverflowError, RuntimeError, EOFError),  # of zip archives, times of Parquet, and deep nesting too
     *(csv.Error, zipfile.BadZipFile, zlib.error, msgspec.MsgspecError),
@@ -40,6 +40,10 @@ _DAMAGED = (
 
 
 def untold(where: str, text: str) -> None:
+    """Tells no one."""
+
+
+def unopened(file: Any) -> None:
     """Tells no one."""
 
 
@@ -55,6 +59,7 @@ class How:
     preset: str | None = None  # the tool that wrote the files
     start: float | None = None  # seconds since 1970 at which times that count from 0 began
     tell: Tell = untold
+    opened: Callable[[Any], None] = unopened  # gets each text file that is read
     unread: int | None = None  # timestamp of a row with a time that cannot be read; None: the row's number
 
 
@@ -114,6 +119,7 @@ def _damaged(place: Place) -> ConfigError:
 def _lines(place: Place, how: How) -> Iterator[tuple[bytes, Row]]:
     most = COLUMNS.value
     with place.open() as file:
+        how.opened(file)
         for number, line in enumerate(file):
             text = line.strip()
             if not text:
@@ -168,6 +174,7 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
         how.tell(str(place), dialect.said)
     decimals = itertools.repeat(dialect.decimal)
     with place.open() as binary, io.TextIOWrapper(binary, dialect.encoding, newline="") as file:
+        how.opened(binary)
         for _ in range(dialect.first):
             file.readline()
         lines = _Lines(file, dialect)

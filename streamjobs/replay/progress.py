@@ -4,7 +4,8 @@ import copy
 import math
 import sys
 import time
-from typing import TextIO
+from datetime import timedelta
+from typing import Any, TextIO
 
 from streamjobs.replay.engine import Tally
 
@@ -22,8 +23,14 @@ class Progress:
         self.out = out or sys.stderr
         self.tty = self.out.isatty()
         self.every = 1.0 if self.tty else 10.0  # seconds
-        self.last = time.monotonic()
+        self.last = self.began = time.monotonic()
         self.shown: Tally | None = None
+        self.file: Any = None
+        self.size = 0
+
+    def opened(self, file: Any, size: int) -> None:
+        """From here on the lines end with the share of this file that is read, and the time left at the speed so far."""
+        self.file, self.size, self.began = file.raw, size, time.monotonic()
 
     def __call__(self, tally: Tally) -> None:
         if time.monotonic() - self.last >= self.every:
@@ -47,8 +54,15 @@ class Progress:
             f"{tally.dead_lettered.total():,}",
             f"{rate:,.0f}",
         )
-        print("".join(text.rjust(width) for text, width in zip(figures, WIDTHS, strict=True)), file=self.out, flush=True)
+        text = "".join(text.rjust(width) for text, width in zip(figures, WIDTHS, strict=True)) + self._left(now)
+        print(text, file=self.out, flush=True)
         self.shown, self.last = copy.deepcopy(tally), now
+
+    def _left(self, now: float) -> str:
+        if self.file is None or self.file.closed or not (at := self.file.position) or at >= self.size:
+            return ""
+        seconds = round((now - self.began) * (self.size - at) / at)
+        return f"  {at / self.size:.0%} read, {timedelta(seconds=seconds)} left"
 
     def _error(self, now: Tally, before: Tally) -> str:
         if self.regression:
