@@ -72,7 +72,7 @@ def check(
         result["sample"] = _sampled(
             job, sample, key, time_column, options.how_of(separator, decimal, key_from, key_is, start)
         )
-        advice += filter(None, [result["sample"].pop("unlike")])
+        advice += result["sample"].pop("unlike")
         advice += doubtful(result["sample"]["labels"])
         advice += _unread_times(job, sample, time_column, result["sample"])
     if online:
@@ -185,7 +185,7 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
         "days_to_alarm": days_to_alarm(job),
         "keys_warming_up": keys - ready if needed else None,
         "skipped": dict(first.skipped) if first is not None else {},
-        "unlike": first.unlike if first is not None else None,
+        "unlike": first.unlike if first is not None else [],
         "first_rows": first
         and {
             "columns": list(first.columns),

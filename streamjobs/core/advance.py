@@ -315,8 +315,11 @@ def _run_model(
             share, choice = None if share is None else share[own], None if choice is None else choice.of(own)
             apart = None if apart is None else apart[own]
     if job.population is not None and job.population.scaling is not None:
-        for name, count in outside(job.composition.columns, scaled, job.settings.scaling.clip, apart).items():
+        far = outside(job.composition.columns, scaled, job.settings.scaling.clip, apart)
+        for name, count in far.items():
             report.outside[name] = report.outside.get(name, 0) + count
+        if far and job.norms is not None:
+            report.units.update(job.norms.other_units(came.X, [live.text_of[slot] for slot in came.slots.tolist()]))
     ids = identities(records, came.owner, job.life)
     drift, events = watch_drift(job, live, records, Seen(slots, scaled, came, out), ids) if steps.watches else ([], [])
     seq, seen = steps.class_counts.number(live.work[CLASS_COUNTS], slots)

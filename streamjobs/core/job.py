@@ -30,6 +30,7 @@ from streamjobs.settings.sections import Settings
 from streamjobs.stages import rows
 from streamjobs.stages.population.reference import PopulationReference
 from streamjobs.stages.population.reject import Rejection
+from streamjobs.stages.population.units import Norms
 from streamjobs.stages.stage import JobStage, Shape
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Job(NamedTuple):
     check: StateCheck  # of stored states
     population: Population | None
     convolutions: Convolved | None  # of windows, as the population has them
+    norms: Norms | None  # of the population's windows, by which other units are noticed
     directions: "Directions | None"  # that the head sees, as the population has them
     rejection: Rejection | None  # when the class of a row is unknown
     population_reference: PopulationReference | None  # what [drift] compares rows with, if that is the population's
@@ -126,6 +128,7 @@ class Job(NamedTuple):
             check=StateCheck(own, template),
             population=others,
             convolutions=None if others is None else others.convolutions,
+            norms=None if others is None else others.norms(composition.columns),
             directions=None if others is None else others.directions,
             rejection=others.reject if others is not None and composition.reject is not None else None,
             population_reference=others.reference if others is not None and composition.between is not None else None,

@@ -2,6 +2,7 @@
 
 import math
 import operator
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol
@@ -175,7 +176,7 @@ MOST_SHOWN = 50  # alarms, and dead letters, that a report holds for the page
 
 @dataclass(slots=True)
 class Report:
-    """What one call of `advance` did, for metrics and logs; counts are plain ints, never keyed by a record key.
+    """What one call of `advance` did, for metrics and logs; counts are plain ints; only `units` is keyed by a record key.
 
     The last three fields hold keys, and are for the worker's page alone.
     """
@@ -187,6 +188,7 @@ class Report:
     filled: int = 0  # missing numbers of samples that were filled
     lacking: dict[str, int] = field(default_factory=dict)  # samples that lacked a number, by the number's name
     outside: dict[str, int] = field(default_factory=dict)  # rows with a number that the population hardly has, by its name
+    units: Counter[tuple[str, str]] = field(default_factory=Counter)  # rows of other units: see `stages.population.units`
     sensor_samples: dict[str, int] = field(default_factory=dict)  # samples by sensor, where there are several
     sensor_gaps: dict[str, int] = field(default_factory=dict)  # how often rows were left out for want of its samples
     redelivered: int = 0  # records at or below a key's last applied offset: skipped; letters between them, sent again

@@ -5,8 +5,8 @@ Also the labels of a key that it has learned, for controls.
 
 import math
 from bisect import insort
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.core.messages import Report
+from streamjobs.settings.types import listed, printable, shortened
 from streamjobs.stages.rows import count_far, find_long
 
 MUCH = 0.01  # share of what was taken; more is probably a mistake
@@ -37,6 +38,7 @@ FAR = 5.0  # standard deviations of a population; in other units, a number of mo
 APART = 4.0  # mean square of a row's directions, 1 of the population's rows; with a sensor in smaller units it is larger
 TOGETHER = "all their numbers together"
 MOST_NAMED = 3
+MOST_UNITS = 1000  # keys in other units that are counted
 
 
 class Skipped(NamedTuple):
@@ -79,6 +81,7 @@ class Taken:
     outside: Counter[str] = field(default_factory=Counter)  # rows FAR from the population in a number, by its name
     first_letter: str = ""  # reason and place of the first dead letter
     latest_letter: str = ""  # of one of the newest
+    units: Counter[tuple[str, str]] = field(default_factory=Counter)  # rows of other units, by key and what they look like
     watch_events: Counter[str] = field(default_factory=Counter)  # alarms by what is watched
 
     def add(self, report: Report) -> None:
@@ -89,6 +92,8 @@ class Taken:
         for name in COUNTED:
             if counts := getattr(report, name):  # few batches have any
                 getattr(self, name).update(counts)
+        if report.units and len(self.units) < MOST_UNITS:
+            self.units.update(report.units)
         self.first_letter = self.first_letter or report.first_letter
         self.latest_letter = report.first_letter or self.latest_letter
 
@@ -119,6 +124,16 @@ class Taken:
             "(g or m/s^2, rad/s or degrees/s), an axis without a signal, a sensor that is mounted another way, or "
             "activities that it lacks. Do not trust their classes."
         )
+
+    def other_units(self, named: Container[tuple[str, str]] = ()) -> Iterator[tuple[str, list[str]]]:
+        """A sentence for each unit that keys seem to have in place of the population's, and the keys, without `named`."""
+        found = defaultdict[str, list[str]](list)
+        for (key, what), rows in self.units.items():
+            if rows >= ENOUGH and (key, what) not in named:
+                found[what].append(key)
+        for what, keys in found.items():
+            who = f"{'key' if len(keys) == 1 else 'keys'} {printable(listed(list(map(shortened, keys)), MOST_NAMED))}"
+            yield f"{who}: {what}; convert it, because such windows get wrong classes.", keys
 
     @property
     def absent(self) -> list[str]:

@@ -113,6 +113,8 @@ def fit_job(
         statistics = composition.columns[: numbers - (settings.window.convolutions if settings.window is not None else 0)]
         for line in report.doubts(data_read, recipe, statistics):
             doubt(line)
+        for line in findings.other_units(data_read.data, statistics, new) if new is not None else ():
+            doubt(line)
         evaluated = None
         if asked.report:
             evaluated = _evaluate(data_read, ways, asked, late, progress)

@@ -17,7 +17,7 @@ from streamjobs.core.unlearned import apart, outside
 from streamjobs.errors import RecordError
 from streamjobs.replay.engine import Replay
 from streamjobs.replay.warm_up import days_to_alarm
-from streamjobs.settings.composition import derived
+from streamjobs.settings.composition import derived, fewest_of
 from streamjobs.settings.sections import LearnerSection, ScalingSection, Settings, SinksSection
 
 _SINK, _DAY = "features", 86_400_000  # milliseconds
@@ -40,7 +40,7 @@ class FirstRows(NamedTuple):
     rows: int  # of all records
     watched: list[int]  # rows of each key that had any, without its first `days_to_alarm`
     skipped: Counter[str]  # samples and windows that gave none, by reason
-    unlike: str | None  # a sentence where most rows are unlike all that taught the job's population
+    unlike: list[str]  # sentences on rows unlike those that taught the job's population
 
 
 def decoded_with_labels(job: Job, records: Sequence[Record]) -> Decoded:
@@ -79,15 +79,20 @@ def first_rows(job: Job, records: Sequence[Record], most: int) -> FirstRows:
     if unscaled and shared:
         rows = shared.learner.transform(shared.state, np.array([row.numbers for row in unscaled], float))
         tally.outside.update(outside(columns, rows, settings.scaling.clip, _apart(job, rows)))
-    return FirstRows(columns, unscaled[:most], scaled, tally.rows, watched, tally.skipped, tally.unlike)
+        if job.norms is not None:
+            X = np.array([row.numbers for row in unscaled], float)
+            tally.units.update(job.norms.other_units(X, [row.key for row in unscaled]))
+    unlike = [*filter(None, [tally.unlike]), *(sentence for sentence, _ in tally.other_units())]
+    return FirstRows(columns, unscaled[:most], scaled, tally.rows, watched, tally.skipped, unlike)
 
 
 def passing_through(settings: Settings, scaling: ScalingSection, **sections: Any) -> Settings:
     """The job up to its windows: features are the rows, scaled so."""
+    window = settings.window
     return Settings(
         job=settings.job,
         source=settings.source,
-        window=settings.window,
+        window=window and window.model_copy(update={"fewest": fewest_of(settings, window)}),
         scaling=scaling,
         learner=LearnerSection(name="scaling", method="none"),  # type: ignore[call-arg]
         sinks=SinksSection(features=f"{settings.source.topic}.{_SINK}"),

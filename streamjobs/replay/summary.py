@@ -89,6 +89,7 @@ class Figures:
         controls = summary["controls"] or {}
         if tally.unlike:
             yield tally.unlike
+        yield from (sentence for sentence, _ in tally.other_units())
         if summary["wrong"] is not None and summary["wrong"] > controls.get("wrong_last_label", summary["wrong"]):
             later = "; to see what the model recognises by itself, let labels come later ([labels] delay)"
             yield (

@@ -40,10 +40,9 @@ class WindowSection(Section):
     gap: Seconds | None = optional(
         "a longer pause between two samples starts a new window (duration, or seconds); absent: 10 sample periods"
     )
-    fewest: float = setting(
-        0.8,
+    fewest: float | None = optional(
         "share of the samples that `rate` gives; a window with fewer has no row. Below 0.8, windows with fewer than 0.8 or "
-        "more than 1.05 are interpolated",
+        "more than 1.05 are interpolated; absent: 0.8, with [population] 0.4",
         gt=0,
         le=0.8,
     )

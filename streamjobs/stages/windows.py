@@ -35,6 +35,7 @@ from streamjobs.stages.stage import UNDESCRIBED, JobStage, Shape
 
 REASONS = ("sparse", "gap", "crowded", "late")
 FULL, MOST = 0.8, 1.5  # samples of a window that need no others between them, and that are kept, to the declared number
+POPULATED = 0.4  # `fewest` of jobs with a population that do not state it
 MANY = 1.05  # samples that need interpolation with `fewest` below FULL, to the declared number
 APART = 0.75  # sample periods between those that a window keeps of a faster sensor
 MOST_SAMPLES = 100_000  # of one window

@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from streamjobs.core.messages import BACK, Report, SetAside
-from streamjobs.core.unlearned import Taken
+from streamjobs.core.unlearned import ENOUGH, Taken
 from streamjobs.kafka.topic_id import settings_of
 
 log = structlog.get_logger("streamjobs")
@@ -58,6 +58,7 @@ class Unlearned:
     def __init__(self, taken: Taken, now: float) -> None:
         self._taken, self._before, self._since = taken, copy.deepcopy(taken), now
         self._unlike = False
+        self._named = set[tuple[str, str]]()  # keys in other units, once each
 
     def check(self, now: float, *, last: bool = False) -> None:
         """Warn where a minute is over; with `last`, of the minute begun, because the worker stops."""
@@ -79,6 +80,9 @@ class Unlearned:
         if self._taken.unlike and not self._unlike:  # once, of all since the start: a minute may be one person at rest
             self._unlike = True
             log.warning("windows unlike the population", rows=self._taken.rows, meaning=self._taken.unlike)
+        for sentence, keys in self._taken.other_units(self._named):
+            log.warning("keys in other units than the population", keys=len(keys), meaning=sentence)
+        self._named |= {one for one, rows in self._taken.units.items() if rows >= ENOUGH}
         if minute.absent:
             log.warning(
                 "a number is missing in all samples",

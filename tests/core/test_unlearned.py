@@ -11,7 +11,7 @@ from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Report, Stored
 from streamjobs.core.unlearned import ENOUGH, REASONS, TOGETHER, Taken
 from streamjobs.stages import windows
-from tests.core.people import job_of_people
+from tests.core.people import COMPACT, job_of_people
 from tests.core.streams import record, samples, settings
 
 AXES = ("ax", "ay", "az")
@@ -109,6 +109,18 @@ def test_most_windows_of_other_units_are_said_to_be_unlike_the_population(clip: 
     assert counts.unlike is None  # one person of ten
     counts.rows, counts.outside = rows, Counter({name: rows // 2 for name in counts.outside})
     assert counts.unlike is None  # one of two activities
+
+
+def test_one_key_of_three_in_another_unit_is_named_as_the_job_counts_it() -> None:
+    job = job_of_people(**COMPACT)
+    records = samples(1200, keys=3, seed=5)
+    changed = in_other_units([one for one in records if one.key == b"p1"], 9.80665)
+    counts = Taken()
+    for stream in ([one for one in records if one.key != b"p1"], changed):
+        counts.add(advance(job, Live(job, lambda key: None), stream).report)
+    assert counts.unlike is None
+    ((sentence, keys),) = counts.other_units()
+    assert keys == ["p1"] and sentence.startswith("key p1: ax_ay_az is about 9.807 times the usual")
 
 
 def test_a_sentence_about_windows_unlike_the_population_names_the_numbers() -> None:

@@ -6,11 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algorithms.common.protocol import SettingError
+from streamjobs.replay.first_rows import passing_through
+from streamjobs.settings.composition import composition_of
 from streamjobs.stages import statistics
 from streamjobs.stages.order import Order
 from streamjobs.stages.stage import describe
 from streamjobs.stages.windows import Windows
 from tests.core.driving import drive, fresh, same_bits
+from tests.core.people import of_people
+from tests.core.streams import settings as job_settings
 from tests.reference import windows as reference
 from tests.sizes import examples
 
@@ -233,6 +237,14 @@ def test_every_feature_has_a_name():
 def test_a_setting_out_of_range_is_refused_by_name(wrong, setting):
     with pytest.raises(SettingError, match=setting):
         Windows(**{"length": 2.0, "hop": 1.0, "rate": 50.0, **wrong})
+
+
+@pytest.mark.parametrize(("job", "fewest"), [(job_settings, 0.8), (of_people, 0.4)])
+@pytest.mark.parametrize("stated", [None, 0.8, 0.6])
+def test_windows_of_a_population_are_interpolated_unless_the_job_states_their_fewest_samples(job, fewest, stated):
+    made = job(window={"length": "1s", "hop": "500ms", "rate": 10.0} | ({"fewest": stated} if stated else {}))
+    assert composition_of(made).windows.fewest == (stated or fewest)
+    assert passing_through(made, made.scaling).window.fewest == (stated or fewest)  # fit and check --sample, without it
 
 
 def test_fewest_may_change_while_states_and_populations_stay():

@@ -22,6 +22,7 @@ import dataclasses
 import json
 import struct
 import zlib
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,11 +31,13 @@ import numpy as np
 from algorithms import Learner
 from algorithms.common.kernels import Kernel, table_of
 from algorithms.common.protocol import Array, State
+from algorithms.scaling import ScalingState
 from streamjobs.core.state.snapshot import array_header, flatten
 from streamjobs.errors import ConfigError
 from streamjobs.settings.composition import Composition
 from streamjobs.stages.population.reference import DIRECTIONS, PopulationReference
 from streamjobs.stages.population.reject import MEASURES, OF_HEAD, Measures, Rejection
+from streamjobs.stages.population.units import Norms, norms_of
 from streamjobs.stages.smoothing import Transitions
 from streamjobs.stages.stage import MOST_COUNTED
 
@@ -127,6 +130,12 @@ class Population(NamedTuple):
         if self.reference is None:
             return None
         return blake2b(b"".join(array.tobytes() for array in self.reference[1:]), digest_size=16).hexdigest()
+
+    def norms(self, columns: Sequence[str]) -> Norms | None:
+        """Lengths of three axes in its windows, which have these columns."""
+        if self.scaling is None or not isinstance(state := self.scaling.state, ScalingState):
+            return None
+        return norms_of(columns, state.mean, state.squares / max(1, state.seen))
 
     @property
     def rows(self) -> int:

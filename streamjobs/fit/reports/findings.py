@@ -10,8 +10,9 @@ from algorithms.common.protocol import Array
 from streamjobs.core.unlearned import FAR, Taken, outside
 from streamjobs.fit.learning import BOOST, Learned, Recipe, features
 from streamjobs.fit.least_squares import Sums, head_of, sums_of
-from streamjobs.fit.recordings import Recordings
+from streamjobs.fit.recordings import Recordings, joined
 from streamjobs.fit.reports.curve import MORE, Curve
+from streamjobs.stages.population.units import unlike_most
 
 LOOKS = 0.7  # of a recording's windows, at least, are decided as another activity
 USUAL = 0.1  # of other recordings with its label, at most, are, and of those of that activity as its label
@@ -225,6 +226,14 @@ def copies(data: Recordings) -> Iterator[str]:
     if named:
         more = ", ..." if len(named) > MOST_COPIES else ""
         yield f"recordings that are there twice make the figures too good: {', '.join(named[:MOST_COPIES])}{more}."
+
+
+def other_units(taught: Recordings, columns: Sequence[str], new: Recordings | None = None) -> Iterator[str]:
+    """A sentence for each person of `new`, or who taught, whose windows are in another unit than most others'."""
+    data = taught if new is None else joined(taught, new)
+    is_new = np.arange(len(data.X)) >= len(taught.X)
+    for person, what in unlike_most(columns, data.X[:, : len(columns)], data.person, is_new):
+        yield f"{data.people[person]}: {what}; convert it."
 
 
 def strangers(data: Recordings, columns: Sequence[str]) -> Iterator[str]:

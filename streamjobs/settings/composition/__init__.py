@@ -15,7 +15,7 @@ from streamjobs.settings.events import AlarmsSection
 from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, read_learners
 from streamjobs.settings.rules import check_sections
-from streamjobs.settings.sections import MOST_WAITING, SINKS, HeadSection, MirrorSection, Settings
+from streamjobs.settings.sections import MOST_WAITING, SINKS, HeadSection, MirrorSection, Settings, WindowSection
 from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.sentences import Places
 from streamjobs.settings.times import zone_of
@@ -28,7 +28,7 @@ from streamjobs.stages.sensors import Sensors
 from streamjobs.stages.smoothing import Smoothing, Transitions
 from streamjobs.stages.stage import describe
 from streamjobs.stages.statistics import names as statistic_names
-from streamjobs.stages.windows import Windows
+from streamjobs.stages.windows import FULL, POPULATED, Windows
 
 if TYPE_CHECKING:
     from streamjobs.stages.events.bouts import Bouts
@@ -298,6 +298,11 @@ def _sensors(settings: Settings) -> Sensors | None:
     )
 
 
+def fewest_of(settings: Settings, window: WindowSection) -> float:
+    """Share of a window's samples that it needs: a population's people have sensors of several rates."""
+    return window.fewest or (FULL if settings.population is None else POPULATED)
+
+
 def _windows(settings: Settings, label: str) -> Windows | None:
     window = settings.window
     if window is None:
@@ -310,7 +315,7 @@ def _windows(settings: Settings, label: str) -> Windows | None:
         gap=window.gap,
         statistics=window.statistics,
         convolutions=window.convolutions,
-        fewest=window.fewest,
+        fewest=fewest_of(settings, window),
     )
 
 
