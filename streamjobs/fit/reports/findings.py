@@ -229,7 +229,7 @@ def copies(data: Recordings) -> Iterator[str]:
 
 
 def other_units(taught: Recordings, columns: Sequence[str], new: Recordings | None = None) -> Iterator[str]:
-    """A sentence for each person of `new`, or who taught, whose windows are in another unit than most others'."""
+    """A sentence for each person of `new`, or who taught, with windows in another unit than most others'."""
     data = taught if new is None else joined(taught, new)
     is_new = np.arange(len(data.X)) >= len(taught.X)
     for person, what in unlike_most(columns, data.X[:, : len(columns)], data.person, is_new):

@@ -66,7 +66,7 @@ def unit_of(ratio: float, steady: bool) -> str | None:
 
 
 def unlike_most(columns: Sequence[str], X: Array, person: Array, new: Array) -> Iterator[tuple[int, str]]:
-    """People whose rows X (n, width) of these people (n,) are in another unit than most people's that are not `new` (n,).
+    """People with rows X (n, width) of these people (n,) in another unit than most people's that are not `new` (n,).
 
     Gives the number of each, and what looks how. The mean of a person is compared with the median of the others, because
     the people who teach may have several units.
