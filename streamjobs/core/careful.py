@@ -36,6 +36,10 @@ class StageError(Exception):
         super().__init__(f"{failed} raised {self.error} at {self.place}")
 
 
+class NotRepeatable(StreamjobsError):
+    """A stage raises for records that it has taken before: the states from before a failure cannot be computed again."""
+
+
 class Guard:
     """Names what runs, for errors outside of stages; None: errors stay as they are."""
 
@@ -66,7 +70,13 @@ def careful(job: Job, live: Live, records: Sequence[Record], apply: Apply) -> Ad
         try:
             made = _guarded(apply, job, live, records)
         except StageError:
-            rewind(live, records, counts, lambda batch, left_out: _guarded(apply, job, live, batch, left_out))
+            try:
+                rewind(live, records, counts, lambda batch, left_out: _guarded(apply, job, live, batch, left_out))
+            except StageError as error:
+                raise NotRepeatable(
+                    f"{error} for records that it had applied before. Nothing is lost: see what it depends on besides its "
+                    "rows, such as a file or a service, then restart; the job continues from the last checkpoint."
+                ) from error
         else:
             live.log.add(records, made.report.bytes)
             return made

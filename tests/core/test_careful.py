@@ -118,6 +118,22 @@ def test_the_letter_says_what_failed_and_never_a_value(monkeypatch):
     assert (failure.offset, failure.stage, failure.error) == (100, "learner", "IndexError")
 
 
+def test_a_stage_that_begins_to_fail_for_all_records_is_named(monkeypatch):
+    job = Job.from_settings(settings(**ROWS))
+    worker = Worker(job)
+    advance(job, worker.live, RECORDS[:100])
+
+    def fails(self, *arguments):
+        raise ZeroDivisionError("98765-secret")
+
+    monkeypatch.setattr(LearnerStage, "advance", fails)
+    with pytest.raises(
+        careful.NotRepeatable, match=r"^learner raised ZeroDivisionError at test_careful.py:\d+ for rec"
+    ) as caught:
+        advance(job, worker.live, RECORDS[100:110])
+    assert "restart" in str(caught.value) and "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize("stage", ["order", "idle", "waiting", "learner", "drift", "books", "encode"])
 def test_any_stage_may_fail(stage, monkeypatch):
     labels = {"labels": {"wait": "10s"}} if stage == "waiting" else {}
