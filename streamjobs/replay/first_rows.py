@@ -3,6 +3,7 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -47,14 +48,18 @@ def decoded_with_labels(job: Job, records: Sequence[Record]) -> Decoded:
     """As `job.decode`; records with labels that new keys refuse are errors too, as in a worker."""
     decoded, wrong = job.decode(records), dict[int, RecordError]()
     names = defaultdict[bytes | None, list[str]](lambda: list(job.names()))
-    for index, label in zip(decoded.owner.tolist(), decoded.labels, strict=True) if job.task != "none" else ():
+    labels = zip(decoded.owner.tolist(), decoded.labels, strict=True) if job.task != "none" else ()
+    for index, of_record in groupby(labels, itemgetter(0)):
+        trial = list(names[records[index].key])
         try:
-            if job.task == "regression":
-                number_code(label, job.label_width)
-            else:
-                class_code(label, names[records[index].key], job.targets, job.classes is not None)
+            for _, label in of_record:
+                if job.task == "regression":
+                    number_code(label, job.label_width)
+                else:
+                    class_code(label, trial, job.targets, job.classes is not None)
+            names[records[index].key] = trial
         except RecordError as error:
-            wrong.setdefault(index, error)
+            wrong[index] = error
     if not wrong:
         return decoded
     errors = sorted([*decoded.errors, *wrong.items()], key=itemgetter(0))

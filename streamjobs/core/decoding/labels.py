@@ -32,14 +32,15 @@ def class_code(label: Any, names: list[str], most: int, declared: bool) -> float
 
 def class_name(label: Any) -> str:
     """The name of the class that a label has; raises RecordError `bad_label`."""
-    if isinstance(label, str) and 0 < len(label) <= 200:
-        return label
-    if isinstance(label, bool):
-        return "true" if label else "false"
-    if isinstance(label, int):
-        return str(label)
-    if isinstance(label, float) and label.is_integer():
-        return str(int(label))
+    name = ""
+    if isinstance(label, str):
+        name = label
+    elif isinstance(label, bool):
+        name = "true" if label else "false"
+    elif isinstance(label, int) or (isinstance(label, float) and label.is_integer()):
+        name = str(int(label))
+    if 0 < len(name) <= 200:
+        return name
     raise RecordError(
         "bad_label", f"expected a class as a text of 1-200 characters, an integer or a boolean, got {label!r:.80}.", "label"
     )
