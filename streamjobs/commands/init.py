@@ -358,7 +358,7 @@ def _listed(names: Sequence[str]) -> str:
 def _said(guessed: "Guess", missing: str | None) -> Iterator[str]:
     """The guess for people, a line for each thing they should look at. missing: the proposed [source] missing."""
     from streamjobs.commands.recordings.source_template import one_line
-    from streamjobs.recordings.guess.result import by_kind, key_to_try
+    from streamjobs.recordings.guess.result import NONE_CHOSEN, by_kind, key_to_try
     from streamjobs.recordings.survey import with_counts
 
     parts = []
@@ -382,7 +382,8 @@ def _said(guessed: "Guess", missing: str | None) -> Iterator[str]:
         yield f"{of} of {guessed.preset.tool}: preset {guessed.preset.name!r}"
         yield from guessed.preset.notes
     for what, why in guessed.choose.items():
-        yield one_line(f"not guessed, choose: {what}: {why}")
+        if (what, why) != ("label", NONE_CHOSEN):
+            yield one_line(f"not guessed, choose: {what}: {why}")
         if what == "key" and (name := key_to_try(guessed)) is not None:
             yield f"until you choose, {name!r} is tried as the key"
     for remark in guessed.remarks:

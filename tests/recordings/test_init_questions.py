@@ -47,6 +47,7 @@ def test_an_answer_that_is_none_is_asked_again_and_empty_takes_the_proposal(monk
     assert done.exit_code == 0, done.output
     source = read_table(file)["source"]
     assert "label" not in source and "time_zone" not in source and source["missing"] == "skip"
+    assert "not guessed, choose: label" not in done.output  # none was the answer
     assert done.output.count("a number from 0 to") == 3 and done.output.count("'Europe/Berlin', please") == 1
 
 

@@ -24,7 +24,7 @@ from streamjobs.recordings.exports import TIME
 from streamjobs.recordings.files import SECONDS
 from streamjobs.recordings.guess.categories import OTHER_WORDS, categories_of
 from streamjobs.recordings.guess.keys import OWNER, key_by_turns
-from streamjobs.recordings.guess.result import Chosen, Gaps, Guess, windowed
+from streamjobs.recordings.guess.result import NONE_CHOSEN, Chosen, Gaps, Guess, windowed
 from streamjobs.recordings.guess.rows import MOST_FALLS, largest_of, oddities, parts_of_times, rates_apart, rises
 from streamjobs.recordings.guess.x import BAD_NAME, X, in_turns, is_bad, quoted_names, x_of
 from streamjobs.settings.presets import Preset
@@ -281,9 +281,7 @@ class Columns:
 
     def _label(self, key: str | None) -> Column | None:
         if self.chosen.label is not None:
-            (self.because if self.chosen.label else self.choose)["label"] = (
-                "as chosen" if self.chosen.label else "none was chosen"
-            )
+            (self.because if self.chosen.label else self.choose)["label"] = "as chosen" if self.chosen.label else NONE_CHOSEN
             return next((column for column in self.columns if column.name == self.chosen.label), None)
         events = self.preset.export.events if self.preset is not None and self.preset.export is not None else None
         noted = next((c for c in self.columns if events and c.name == events["name"] and c.kind == "text"), None)

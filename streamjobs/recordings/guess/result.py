@@ -22,6 +22,7 @@ class Chosen(NamedTuple):
 
 
 NOTHING_CHOSEN = Chosen()
+NONE_CHOSEN = "none was chosen"
 LEAST_RATE = 5.0  # Hz, for windows
 MOST_CYCLE = 3000  # rows of a day, as which innovations are kept: 12 bytes a row, and a day without alarms
 
