@@ -82,10 +82,10 @@ def first_rows(job: Job, records: Sequence[Record], most: int) -> FirstRows:
         unscaled = [row._replace(numbers=numbers) for row, numbers in zip(unscaled, X.tolist(), strict=True)]
     columns, tally = job.composition.columns, replay.tally
     if unscaled and shared:
-        rows = shared.learner.transform(shared.state, np.array([row.numbers for row in unscaled], float))
+        X = np.array([row.numbers for row in unscaled], float)
+        rows = shared.learner.transform(shared.state, X)
         tally.outside.update(outside(columns, rows, settings.scaling.clip, _apart(job, rows)))
         if job.norms is not None:
-            X = np.array([row.numbers for row in unscaled], float)
             tally.units.update(job.norms.other_units(X, [row.key for row in unscaled]))
     unlike = [*filter(None, [tally.unlike]), *(sentence for sentence, _ in tally.other_units())]
     return FirstRows(columns, unscaled[:most], scaled, tally.rows, watched, tally.skipped, unlike)
