@@ -20,6 +20,8 @@ def test_plain_noise_is_x_and_key_time_and_label_are_left_to_the_user(tmp_path, 
     assert '\n# label = "activity"  # needed by a [head]; choose: no column' in found.text
     assert "--key-is noise" in found.out  # a recording of one device, as far as it tells
     assert command("check", found.file) == 0
+    assert load_job(found.file, {}).checkpoint == 1.0
+    assert load_job(found.file, {"STREAMJOBS_JOB__GUARANTEE": "exactly_once"}).checkpoint == 0.075  # not stated
 
 
 def test_init_prints_how_many_records_gaps_cost(tmp_path, printed):

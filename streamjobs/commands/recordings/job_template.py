@@ -80,12 +80,12 @@ format = "{format}"  # json | msgpack | raw | avro | protobuf
 
 [sinks]  # absent: <topic>.predictions, .alarms, .dlq; "" turns one off (never dlq)
 # 'streamjobs schema JOB --outputs' describes the records
-# features = {features}  # costs most of what a worker writes; off unless named
+# features = {features}  # of learners with features; costs most of what a worker writes; off unless named
 # scores = true  # predictions with the scores of all classes
 
 [state]
 directory = "state"
-checkpoint = "1s"  # a crash repeats at most this much input
+# checkpoint = "1s"  # a crash repeats at most this much input; absent: 1 s, with guarantee = "exactly_once" 75 ms
 # start_from = "pooled.state"  # new keys start from it; written by 'streamjobs replay --pool --export'
 
 [metrics]
