@@ -85,8 +85,7 @@ def init(
     from streamjobs.recordings.guess.preset import guess_of_preset
     from streamjobs.recordings.guess.result import EXAMPLE, Chosen
 
-    if file.exists() and not force:
-        raise ConfigError(f"{file}: already exists; --force overwrites it.")
+    _refuse_file(file, force)
     _refuse_options(missing, sample, from_topic, preset)
     _refuse_times(time_format, time_zone, time_unit)
     asks = not yes and questions.at_a_terminal()
@@ -120,6 +119,15 @@ def init(
 def _tell(lines: Iterable[str]) -> None:
     for line in lines:
         note(line)
+
+
+def _refuse_file(file: Path, force: bool) -> None:
+    from streamjobs.recordings.places import is_recording
+
+    if is_recording(file):
+        raise ConfigError(f"{file}: this is the name of recordings, not of a job file; write: init --sample {file}.")
+    if file.exists() and not force:
+        raise ConfigError(f"{file}: already exists; --force overwrites it.")
 
 
 def _refuse_options(missing: str | None, sample: Path | None, from_topic: str | None, preset: str | None) -> None:

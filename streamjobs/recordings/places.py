@@ -90,6 +90,11 @@ class Place(NamedTuple):
             yield copy
 
 
+def is_recording(path: Path) -> bool:
+    """Whether it is a folder, or has the ending of a recording, of an archive, or of a file that says how to make one."""
+    return path.is_dir() or path.suffix.lower() in {*KINDS, *INSTEAD, PACKED, ARCHIVE}
+
+
 @lru_cache(maxsize=1)
 def _archive(path: Path, version: tuple[int, int]) -> zipfile.ZipFile:
     """An archive that stays open: its directory is read once, not for each of its files. version: of the file."""

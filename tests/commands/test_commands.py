@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -74,6 +75,17 @@ def test_init_overwrites_only_when_asked(tmp_path, capsys):
     assert "--force" in capsys.readouterr().err
     assert file.read_text() == JOB
     assert command("init", file, "--force") == 0
+
+
+@pytest.mark.parametrize("name", ["pumps.csv", "pumps.CSV.gz", "pumps.xlsx", "."])
+def test_init_overwrites_no_recording_even_when_asked(tmp_path, capsys, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    file = Path(name)
+    if not file.exists():
+        file.write_text("ts,x\n1,2\n")
+    assert command("init", file, "--force") == 2
+    assert f"init --sample {name}" in capsys.readouterr().err
+    assert file.is_dir() or file.read_text() == "ts,x\n1,2\n"
 
 
 def test_check_prints_every_mistake_and_ends_with_code_2(tmp_path, capsys):
