@@ -97,7 +97,9 @@ def refusal(broker: BrokerSection, server: str, error: BaseException) -> str | N
     if isinstance(error, ConnectionResetError) and broker.reached != "plaintext":
         return f"broker {server}: closed the connection during the TLS handshake; correct [broker] protocol or the port."
     if isinstance(error, errors.KafkaError):
-        expected = "TLS: set [broker] ca_file, or protocol" if broker.reached == "plaintext" else "another [broker] protocol"
+        expected = "another [broker] protocol"
+        if broker.reached == "plaintext":
+            expected = "TLS: set [broker] ca_file or protocol (without a job file STREAMJOBS_BROKER__CA_FILE)"
         return f"broker {server}: closed the connection at the first request; it may expect {expected}."
     return None
 

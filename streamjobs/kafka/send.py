@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from streamjobs.core.messages import Stored
@@ -128,7 +128,10 @@ class Sender:
             if error is None:
                 self.acknowledged += 1
             elif self.problem is None:
-                self.problem = f"row {row + 1}: {error.str()}"
+                why = error.str()
+                if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    why = f"expected the right to Write, not granted to {client.principal(self.broker)}"
+                self.problem = f"row {row + 1}: {why}"
 
         return take
 

@@ -119,6 +119,10 @@ def test_workers_with_exactly_the_printed_rights_do_everything(kafka: SecuredKaf
 
 def test_each_right_removed_is_named_with_who_lacks_it(kafka: SecuredKafka, tmp_path: Path) -> None:
     job = kafka.make_job(tmp_path, "lacking")
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"k": "a", "ts": 1, "x": [1]}\n')
+    code, text = output_of("produce", job.path, rows, "--key", "k", env=_at(kafka))
+    assert code == 1 and "(row 1: expected the right to Write, not granted to User:worker)" in text, text
     granted = acls.bindings(acls.rights(job.settings, job.core.sinks, "User:worker"))
     needed = [one for one in granted if one.operation is not AclOperation.DESCRIBE]
     assert len(needed) == 9
