@@ -23,7 +23,7 @@ REASONS = {  # of samples and windows that are skipped: what to do about them
     "missing": "without one of their numbers; see [source] missing for what else may be done",
     "unfilled": "without a number, where nothing was there to fill in; check the sensor, and [source] hold_for",
     "reading": "with a counter's first reading of a key, or one that is not newer than the one before",
-    "late": "older than the newest sample of their key; send them in order, or set [source] lateness",
+    "late": "older than the newest sample of their key; send the oldest first, or set [source] lateness",
     "duplicate": "at the time of an earlier sample of their key; send finer times, or set [source] duplicates = 'learn'",
     "crowded": "beyond 1.5 times the samples of a window, or a sensor's rate; check times and rate, or set [window] fewest",
     "unpaired": "at times at which another sensor had none; check the sensors, and [source.sensors] wait and gap",
@@ -33,6 +33,7 @@ REASONS = {  # of samples and windows that are skipped: what to do about them
 }
 WANTED = ("other_sensor",)  # as the job states: no reason for a warning
 WINDOWS = ("sparse", "gap")  # reasons that count windows; the others count samples
+NEARLY = 0.9  # of the samples that no window had, which is more than a clock that was wrong once
 ENOUGH = 20  # samples, to say that a number is not there any more, and rows, to say that they are unlike a population's
 FAR = 5.0  # standard deviations of a population; in other units, a number of most rows is outside
 APART = 4.0  # mean square of a row's directions, 1 of the population's rows; with a sensor in smaller units it is larger
@@ -182,7 +183,7 @@ class Taken:
             return f"nothing was learned: {unpaired:,} of {self.samples:,} samples are skipped as unpaired: {what}."
         left_out = Counter({reason: self.skipped[reason] for reason in REASONS if reason not in (*WINDOWS, *WANTED)})
         no_window = any(self.skipped[reason] for reason in WINDOWS) and 2 * left_out.total() > self.samples
-        if self.samples and (no_window or left_out.total() >= self.samples):
+        if self.samples and (no_window or left_out.total() >= NEARLY * self.samples):
             reason, count = left_out.most_common(1)[0]
             what = f"{REASONS[reason]}{self._which(reason)}"
             never = ", ".join(repr(name) for name, lack in self.lacking.items() if lack >= self.samples >= ENOUGH)

@@ -11,6 +11,7 @@ from streamjobs.settings.types import UNIT_NAMES, many, printable
 
 FROM, TO = 946_684_800.0, 4_102_444_800.0  # the years 2000 to 2099; a time in between counts from 1970
 LEAST_FALLS, OFTEN = 5, 0.01  # rows that are earlier than the row of their key before them, least and of all
+MOST_FALLS = 0.9  # of all steps from a row to the next of its key: the rows come newest first
 LATENESS = "[source] lateness"
 UPTIME = 1e8  # least number that may count ms, us or ns from a start: as seconds, 3 years
 PAUSES = 10  # least between samples, to tell a rate
@@ -75,17 +76,23 @@ def in_order(
             f"{wrong:,} {of} {'has' if wrong == 1 else 'have'} a {time!r} outside of the years 2000 to 2099, first of key "
             f"'{first:.40}': another unit, or a wrong clock; outside of the years 1970 to 9999 it is a dead letter"
         )
-    last, falls, keys = dict[str, float](), 0, [repr(owners[number]) for number in kept]
+    last, falls, rises, keys = dict[str, float](), 0, 0, [repr(owners[number]) for number in kept]
     for key, number in zip(keys, kept, strict=True):
         falls += moments[number] < last.get(key, moments[number])
+        rises += moments[number] > last.get(key, moments[number])
         last[key] = moments[number]
     ages = behind(keys, (moments[number] for number in kept))
     most, early = max(ages, default=0.0), sum(age > 0 for age in ages)
     rest = f"up to {most:,.0f} s earlier than a row of their key before them"
     if falls >= max(LEAST_FALLS, OFTEN * len(rows)):
-        said.append(
-            f'{early:,} {of} are {rest}; {LATENESS} = "{math.ceil(most)}s" puts them in order, and every row waits that long'
-        )
+        if falls >= MOST_FALLS * (falls + rises):
+            said.append(
+                f"the newest row comes first, and {early:,} {of} would be late: reverse the rows below the header, such as "
+                "with 'tac', before 'streamjobs replay' and 'produce'"
+            )
+        else:
+            wait = f'{LATENESS} = "{math.ceil(most)}s" puts them in order, and every row waits that long'
+            said.append(f"{early:,} {of} are {rest}; {wait}")
         kept.sort(key=lambda number: 0.0 if math.isnan(moments[number]) else moments[number])
     elif early:
         said.append(f"{early:,} {of} are {rest}, which may have a wrong time; a [window] skips them")

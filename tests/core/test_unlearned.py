@@ -38,6 +38,7 @@ def taken(**counts) -> Taken:
             "5 of 9 samples are skipped as late: older than",
         ),
         ({"records": 9, "samples": 9, "skipped": {"sparse": 2, "late": 4}}, None),
+        ({"records": 90, "samples": 90, "skipped": {"late": 88}}, "88 of 90 samples are skipped as late: older than"),
         ({"records": 9, "samples": 9, "skipped": {"late": 5}}, None),  # the others wait in an unfinished window
     ],
 )

@@ -176,6 +176,12 @@ def test_rows_out_of_order_are_counted_and_do_not_change_the_pause(tmp_path, pri
     assert "the median pause between a key's samples is 60 s" in found.text
 
 
+def test_rows_with_the_newest_first_are_to_be_reversed(tmp_path, printed):
+    found = printed(jsonl(tmp_path / "pumps.jsonl", of_pumps(lambda _, i: -120 * i)))
+    assert found.says("the newest row comes first, and 118 of 120 rows would be late", "'tac'")
+    assert not found.says("lateness")
+
+
 def test_a_clock_that_jumps_once_is_named(tmp_path, printed):
     found = printed(jsonl(tmp_path / "pumps.jsonl", of_pumps(lambda pump, i: 31_536_000 * ((pump, i) == ("q", 20)))))
     assert found.says("39 of 120 rows are up to 31,535,940 s earlier than", "may have a wrong time; a [window] skips them")
