@@ -26,6 +26,7 @@ from streamjobs.settings.composition import Composition, composition_of
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.sections import SINKS, Settings
 from streamjobs.settings.times import zone_of
+from streamjobs.settings.toml import toml
 from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ class Job:
 
     def __init__(self, job: "Path | str | Mapping[str, Any] | Settings") -> None:
         load_own_learners()
+        self._sections = job if isinstance(job, Mapping) else None
         if isinstance(job, Mapping):
             self.origin, composition = "job", composition_from(_with_topic(job), origin="job")
         elif isinstance(job, Settings):
@@ -179,6 +181,9 @@ class Job:
         Raises ConfigError for a column that is not there. Warns where nothing, or little, was learned.
         """
         source = self._job.settings.source
+        for name, column in (("key", key), ("key_is", key_is), ("time", time)):
+            if column is not None and not isinstance(column, str):
+                raise ConfigError(f"replay: expected a text as {name}; got {type(column).__name__}.")
         if key is None and key_is is None and source.key is None and not isinstance(data, (str, Path)):
             raise ConfigError(
                 "replay needs key, the name of the column with the key (a person, a device), or key_is, the only key."
@@ -210,6 +215,17 @@ class Job:
 
         self._last = Replayed(self._job.settings, lines, summary, snapshots, states)
         return self._last
+
+    def toml(self) -> str:
+        """The sections as the text of a job file, for 'streamjobs check', 'replay' and 'run'.
+
+        Raises ConfigError for a job without [source] topic, and for a job that was not made of sections.
+        """
+        if self._sections is None:
+            raise ConfigError(f"{self.origin}: toml() writes a job made of a dict with its sections.")
+        if "topic" not in self._sections["source"]:
+            raise ConfigError("job [source]: a job file needs topic, the Kafka topic that the worker reads.")
+        return toml(self._sections) + "\n"
 
     @property
     def plot(self) -> Plot:

@@ -197,6 +197,23 @@ def test_what_is_no_table_is_one_sentence(tmp_path: Path, data: Any, key: str | 
     assert str(told.value).startswith(sentence)
 
 
+def test_a_column_in_place_of_its_name_is_one_sentence(tmp_path: Path) -> None:
+    made = pandas.DataFrame(table(n=3))
+    with pytest.raises(ConfigError, match="replay: expected a text as key; got Series"):
+        Job(job_file(tmp_path)).replay(made, made["person"])  # type: ignore[arg-type]
+
+
+def test_sections_become_a_job_file_for_a_worker(tmp_path: Path) -> None:
+    sections = tomllib.loads(JOB)
+    written = Job(job_file(tmp_path, Job(sections).toml()))
+    assert written.replay(table(), key="person").snapshots() == Job(sections).replay(table(), key="person").snapshots()
+    del sections["source"]["topic"]
+    with pytest.raises(ConfigError, match="needs topic"):
+        Job(sections).toml()
+    with pytest.raises(ConfigError, match="made of a dict"):
+        written.toml()
+
+
 def test_nothing_learned_is_a_warning_that_names_the_reason(tmp_path: Path) -> None:
     made = [row | {"ts": "yesterday"} for row in table(n=30)]
     with pytest.warns(ReplayWarning, match="nothing was learned"):

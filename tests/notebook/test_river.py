@@ -11,6 +11,7 @@ from river.checks import yield_checks
 
 from algorithms import LEARNERS, learner_from
 from algorithms.drift.report import watches_columns
+from streamjobs import Job
 from streamjobs import river as ours
 from streamjobs.estimators.catalogue import LEFT_OUT
 from streamjobs.learner_checks.states import same_state
@@ -105,6 +106,20 @@ def test_a_pipeline_of_river_learns() -> None:
             right.update(bool(label), said)
         model.learn_one(x, bool(label))
     assert right.get() > 0.8
+
+
+def test_a_job_has_the_scores_of_the_model_it_was_written_from() -> None:
+    X, y = stream(200)
+    table = pandas.DataFrame(X, columns=list("abc")).assign(label=np.where(y > 0, "up", "down"))
+    extractor, head = {"name": "okfeb", "rank": 5, "budget": 20}, {"name": "rls", "intercept": True}
+    source = {"fields": list("abc"), "label": "label"}
+    sections = {"source": source, "scaling": {"method": "none"}, "learner": extractor}
+    job = Job(sections | {"head": head | {"task": "classification"}})
+    model, scores = ours.ChainClassifier(extractor=extractor, head=head), []
+    for x, label in zip(table[list("abc")].to_dict("records"), table["label"], strict=True):
+        scores.append(max(model.scores_one(x).values(), default=None))
+        model.learn_one(x, label)
+    assert job.replay(table, key_is="p").predictions["score"].tolist()[25:] == scores[25:]
 
 
 def test_a_detector_says_what_the_learner_says() -> None:
