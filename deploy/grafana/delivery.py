@@ -20,7 +20,7 @@ def delivery() -> Dashboard:
         chart("Bytes in", "Bytes of the values of records taken.", "Bps", [Query(rate("consumed_bytes_total"))]),
         chart(
             "Lag of partitions",
-            "Records between the committed offset and the end of each partition.",
+            "Records after the newest one with safe outputs, up to the end of each partition.",
             "short",
             [Query(f"sum by (topic, partition) ({of('consumer_lag_records')})", "{{topic}} {{partition}}")],
         ),

@@ -276,7 +276,7 @@ class Metrics:
         self._collectors["assigned_partitions"].set(len(partitions))
 
     def lag_of(self, partition: Partition) -> int:
-        """Records between the committed offset and the end that the last fetch reported."""
+        """Records after the newest one with safe outputs, up to the end that the last fetch reported."""
         end = self.end_of(partition.number)
         return max(0, end - partition.committed) if end is not None else 0
 

@@ -118,7 +118,9 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("targets_clipped_total", "Labels that [head] clip_target clipped before they were learned."),
     Metric(
-        "consumer_lag_records", "Records between the committed offset and the end of the partition.", ("topic", "partition")
+        "consumer_lag_records",
+        "Records after the newest one with safe outputs, up to the end of the partition.",
+        ("topic", "partition"),
     ),
     Metric("state_bytes", "Bytes of live states in memory.", ("store",)),
     Metric("state_dirty_keys", "Keys changed since their last checkpoint."),
