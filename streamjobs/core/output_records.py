@@ -15,20 +15,20 @@ from msgspec import UNSET, UnsetType
 class Features(msgspec.Struct):
     """A record of the features topic."""
 
-    key: str  # the record's, as text
+    key: str  # key of the record, as text
     ts: float  # event time, seconds since 1970; of a window its end
     seq: int  # number of this row within its key, from 0
     model: str  # learner and head
     z: list[float | None]  # features of x, before x was learned
     ls_error: float | None  # squared distance of phi(x) to what the model spans, before x was learned
-    n_seen: int  # rows the learner had seen before this one (a warm start's included)
-    filled: int | UnsetType = UNSET  # missing numbers filled since the key's row before
+    n_seen: int  # rows that the learner had learned before this row, with the rows of a warm start
+    filled: int | UnsetType = UNSET  # missing numbers filled since the key's previous row
 
 
 class Prediction(msgspec.Struct):
     """A record of the predictions topic: the fields of the job's task, each of one type."""
 
-    key: str  # the record's, as text
+    key: str  # key of the record, as text
     ts: float  # event time, seconds since 1970; of a window its end
     seq: int  # number of this row within its key, from 0
     model: str  # learner and head
@@ -37,7 +37,7 @@ class Prediction(msgspec.Struct):
     drift: bool | None  # this row raised an alarm; null without a detector
     predicted_class: str | UnsetType | None = UNSET  # classification; null until a label has been learned, and if unknown
     true_class: str | UnsetType | None = UNSET  # classification: the label that came with the record
-    score: float | UnsetType | None = UNSET  # classification: of the predicted class; with [head] filter a probability
+    score: float | UnsetType | None = UNSET  # score of the predicted class; with [head] filter a probability
     smoothed: float | UnsetType | None = UNSET  # score of the predicted class after smoothing; null without [head] smooth
     classes: int | UnsetType = UNSET  # classification: number of classes that the head can predict
     labelled: list[str] | UnsetType = UNSET  # classification: classes of the labels that the key's head has learned
@@ -47,43 +47,43 @@ class Prediction(msgspec.Struct):
     true_value: float | UnsetType | None = UNSET  # regression of one number: the label that came with the record
     predicted_values: list[float] | UnsetType | None = UNSET  # regression of several numbers
     true_values: list[float] | UnsetType | None = UNSET  # regression of several numbers: the label that came
-    filled: int | UnsetType = UNSET  # with [source] missing: numbers filled in since the row before
+    filled: int | UnsetType = UNSET  # with [source] missing: numbers filled since the key's previous row
     unknown: bool | UnsetType = UNSET  # with [head] reject: the scores resemble no known activity
     scores: dict[str, float] | UnsetType | None = UNSET  # with [sinks] scores: scores by class, after smoothing
     first: str | UnsetType | None = UNSET  # with [sinks] scores: class with the highest score, also of an unknown row
-    first_score: float | UnsetType | None = UNSET  # its score
+    first_score: float | UnsetType | None = UNSET  # score of first
     second: str | UnsetType | None = UNSET  # with [sinks] scores: class with the next highest score
-    second_score: float | UnsetType | None = UNSET  # its score
+    second_score: float | UnsetType | None = UNSET  # score of second
 
 
 class Beside(msgspec.Struct):
     """Report of the same detector on a control, or of the detector of a further watched value."""
 
     value: float | None  # the control's LS error
-    statistic: float | None  # of the detector
-    alarm: bool  # raised by this row
+    statistic: float | None  # statistic of the detector
+    alarm: bool  # this row raised an alarm
 
 
 class Drift(msgspec.Struct, omit_defaults=True):
     """A record of the drift topic, one for every row."""
 
-    key: str  # the record's, as text
+    key: str  # key of the record, as text
     ts: float  # event time, seconds since 1970; of a window its end
     seq: int  # number of this row within its key, from 0
     model: str  # learner and head
-    detector: str  # its name
+    detector: str  # name of the detector
     extractor: str  # the learner of the watched error: the job's own, or a separate extractor
     watch: str  # what is watched: columns, innovations, rows, ls_error or loss
     value: float | None  # the watched value; null if the row is not watched, such as from an idle sensor
-    statistic: float | None  # of the detector
-    alarm: bool  # raised by this row
+    statistic: float | None  # statistic of the detector
+    alarm: bool  # this row raised an alarm
     before: float | None  # mean before the suspected change
-    after: float | None  # mean since then
-    n_seen: int  # rows the learner had seen before this one
-    filled: int | UnsetType = UNSET  # missing numbers filled since the key's row before
+    after: float | None  # mean since the suspected change
+    n_seen: int  # rows that the learner had learned before this row
+    filled: int | UnsetType = UNSET  # missing numbers filled since the key's previous row
     beside: dict[str, Beside] = {}  # by control, or by further watched value; absent without any
     warming_up: bool = False  # the detector has too few rows to raise an alarm; absent afterwards
-    open: bool = False  # an alarm is open; absent while none is
+    open: bool = False  # an alarm is open; absent otherwise
     since: int | None = None  # in an alarm: rows from the estimated change to this row; otherwise absent
     columns: dict[str, float] = {}  # in an alarm of columns: the columns that moved most, in standard deviations
 
@@ -100,8 +100,8 @@ class Moved(msgspec.Struct):
 class Alarm(msgspec.Struct, omit_defaults=True):
     """A record of the alarms topic: one when an alarm is raised, and one when it ends."""
 
-    id: str  # of the alarm, the same in both records and after every crash
-    key: str  # the record's, as text
+    id: str  # the same in both records of the alarm, also after a crash
+    key: str  # key of the record, as text
     start: float  # event time of the row that raised it, seconds since 1970
     open: bool  # false in the record of the alarm's end
     end: float | None  # event time of the row that ended it; null while it lasts
@@ -111,10 +111,10 @@ class Alarm(msgspec.Struct, omit_defaults=True):
     columns: list[Moved]  # at most 3 that moved most, or 16 that are stuck; empty if one number is watched or no mean moved
     watch: str  # what is watched: columns, innovations, rows, ls_error or loss; of [alarms]: stuck, silent, missing or group
     extractor: str  # the learner of the watched error; 'columns' if the columns are watched, 'samples' if the sensor is
-    detector: str  # its name
+    detector: str  # name of the detector
     chart: str | None  # with watch columns, what changed: mean, whitened mean, whitened row; else null
     before: float | None  # mean of the watched number in the reference rows
-    after: float | None  # its mean since the change
+    after: float | None  # mean of the watched number since the change
     size: float | None  # after / before
     evidence: float  # how sure: an alarm is raised at 1
     false_alarms: str | None  # [drift] false_alarms; null if absent, or if the reference is too short to keep this limit
@@ -122,26 +122,26 @@ class Alarm(msgspec.Struct, omit_defaults=True):
     warm_up: int | None  # rows of the key at which the detector could not alarm yet; null if they were not counted
     rows_learned: int  # rows of the key that the detector had learned before the alarm
     model: str  # learner and head
-    keys: list[str] = []  # of a group: its keys, by the time of their alarms, at most 100; absent of other alarms
-    keys_alarmed: int = 0  # of a group: number of its keys; absent of other alarms
+    keys: list[str] = []  # keys of a group by the time of their alarms, at most 100; absent in other alarms
+    keys_alarmed: int = 0  # number of keys of a group; absent in other alarms
 
 
 class Minutes(msgspec.Struct):
     """How long a key did something on a day."""
 
     day: str  # such as 2026-11-21, in [source] time_zone, or UTC
-    minutes: float  # of the bout's activity on this day, in all bouts of the key up to this one's end
+    minutes: float  # minutes of the activity on this day, in all bouts of the key so far
 
 
 class Bout(msgspec.Struct):
     """A record of the bouts topic: one when a bout is over and no late label can change it."""
 
-    key: str  # the record's, as text
-    number: int  # of the bout within its key, from 0
-    activity: str  # class of its rows: their labels, or else predictions
+    key: str  # key of the record, as text
+    number: int  # number of the bout within its key, from 0
+    activity: str  # class of the rows: the label, or without a label the predicted class
     start: float  # event time, seconds since 1970
     end: float  # event time, seconds since 1970
-    score: float | None  # mean score of its predicted rows; with [head] filter a probability; null if all have labels
+    score: float | None  # mean score of the predicted rows; with [head] filter a probability; null if all have labels
     rows: int  # number of rows, with shorter activities that joined it
     labelled: int  # rows with a label
     days: list[Minutes]  # the days from start to end
@@ -149,9 +149,9 @@ class Bout(msgspec.Struct):
 
 
 class Interval(msgspec.Struct):
-    """An interval that a forecast value lies in, in this share of rows."""
+    """An interval that contains the forecast value in a share of the rows."""
 
-    coverage: float  # such as 0.8
+    coverage: float  # the share of rows, such as 0.8
     low: float | None  # null until 20 forecasts so far ahead have been judged
     high: float | None
 
@@ -160,19 +160,19 @@ class Ahead(msgspec.Struct):
     """The forecast of a column so many rows ahead."""
 
     column: str  # its name
-    rows: int  # ahead
+    rows: int  # number of rows ahead
     ts: float | None  # event time of the row that is forecast; null if rows do not come at equal intervals
     value: float | None  # null if this row came late
     naive: float | None  # forecast that nothing changes: the column's value in this row
-    ratio: float | None  # running mean error of the forecasts over that of the naive ones; null until 20 were judged
-    due: float | None  # value that was forecast for this row, so many rows ago
+    ratio: float | None  # running mean error of the forecasts, divided by that of naive; null until 20 were judged
+    due: float | None  # forecast for this row, made that many rows ago
     intervals: list[Interval]  # by [forecast] coverage
 
 
 class Forecast(msgspec.Struct):
     """A record of the forecasts topic, one for every row."""
 
-    key: str  # the record's, as text
+    key: str  # key of the record, as text
     ts: float  # event time, seconds since 1970; of a window its end
     seq: int  # number of this row within its key, from 0
     forecasts: list[Ahead]  # by column, then by rows ahead
