@@ -63,6 +63,13 @@ def test_a_worker_that_no_broker_answers_is_live_and_not_ready():
     assert health.ready(now) == (503, {"ready": False, "reason": "no broker has answered for 61 s"})
 
 
+def test_a_recovery_that_waits_for_the_brokers_names_them():
+    health = Health(Metrics("in"), state="recovering", last_turn=160.0, last_answer=100.0)
+    health.metrics.set_recovery(6002)
+    assert health.ready(161.0)[1]["reason"] == "no broker has answered for 61 s"
+    assert health.ready(159.0)[1]["reason"] == "6002 changelog records are still to be read"
+
+
 def test_a_loop_that_stands_still_is_not_healthy():
     health = Health(Metrics("in"), state="running", last_turn=100.0)
     assert health.answer(100.0 + STALLED - 1)[0] == 200

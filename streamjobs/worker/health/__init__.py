@@ -76,7 +76,8 @@ class Health:
             reason = self.waits_for
         elif self.state == "recovering":
             left = self.metrics.remaining
-            reason = (
+            reason = self._stands_still(moment) or self._silence(moment)
+            reason = reason or (
                 f"{left} changelog records are still to be read" if left else "the worker does not have its partitions yet"
             )
         else:
