@@ -305,3 +305,20 @@ def test_predictions_have_those_without_a_model_beside_them(people: Viewer) -> N
     assert people.ask("document.getElementById('confusion-note').textContent").startswith(
         "5,394 labelled rows so far, 17 % right; last label 83 %, most frequent 6 %. 6 more arrived before"
     )
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, True), (1440, False)])
+def test_a_key_of_200_characters_is_cut_where_it_would_widen_the_page(browser: Any, width: int, dark: bool) -> None:
+    key = "k" * 200
+    with fleet(FLEET) as (made, url):
+        made.feed([(key, row) for _, row in machine_rows(0, 60, machines=1)])
+        viewer = _viewer(browser, made, url, "!!document.querySelector('.person button')")
+        viewer.look(width, dark)
+        viewer.ask("document.querySelector('.person button').click()")
+        viewer.until("document.querySelectorAll('#asked .facts dd').length > 5")
+        viewer.look(width, dark)
+        assert viewer.ask("document.documentElement.scrollWidth") == width
+        assert viewer.ask("document.querySelector('.person').offsetHeight") < 130, "three lines of the key at most"
+        assert viewer.ask("document.querySelector('.person button').title") == key
+        assert viewer.ask("document.getElementById('asked-title').textContent") == f"Key {key}"
+        viewer.loop.run_until_complete(viewer.tab.close())

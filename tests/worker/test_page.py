@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import re
 import socket
 import threading
 import time
@@ -88,6 +89,12 @@ def test_on_loopback_the_page_is_there_and_nothing_in_it_may_run_that_is_not_its
         assert get(port, "/metrics")[0] == 200 and get(port, "/health")[0] == 200
 
 
+def test_every_address_is_relative_so_that_a_proxy_may_serve_the_page_under_a_path() -> None:
+    for path in web.STATIC.glob("*.*"):
+        text = path.read_text() if "uPlot" not in path.name and path.suffix in (".html", ".js") else ""
+        assert re.findall(r"""(?:href|src|action)="/[^"]*|(?:fetch|EventSource)\([`'"]/.*""", text) == [], path.name
+
+
 def test_uplot_is_the_version_that_its_notice_names() -> None:
     head = (web.STATIC / "uPlot.iife.min.js").read_text()[:80]
     notice = (web.STATIC / "__init__.py").read_text()
@@ -132,8 +139,8 @@ def test_with_a_token_a_header_or_a_cookie_opens_the_page() -> None:
         assert status == 401 and headers["Set-Cookie"] is None
         status, headers, _ = get(port, "/login", f"token={TOKEN}")
         cookie = headers["Set-Cookie"]
-        assert (status, headers["Location"]) == (303, "/") and "HttpOnly" in cookie and "SameSite=Strict" in cookie
-        assert TOKEN not in cookie
+        assert (status, headers["Location"]) == (303, "./") and "HttpOnly" in cookie and "SameSite=Strict" in cookie
+        assert TOKEN not in cookie and "Path" not in cookie, "the browser takes the path under which a proxy serves the page"
         session = cookie.partition(";")[0]
         assert get(port, Cookie=session)[0] == 200 and get(port, Cookie=session + "x")[0] == 401
         assert get(port, "/metrics")[0] == 200  # as it was

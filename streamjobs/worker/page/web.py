@@ -37,6 +37,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+UNBUFFERED = {"X-Accel-Buffering": "no"}  # nginx would keep events until its buffer is full
 WITHIN = 20.0  # seconds for a request and its answer
 TAKE_WITHIN = 10.0  # seconds for a viewer to take an event
 MOST_STREAMS = 32
@@ -139,8 +140,8 @@ class Web:
         if session is None:
             await asyncio.sleep(WRONG_TOKEN)
             return self._page("login.html", 401)
-        response = web.Response(status=303, headers={"Location": "/"})
-        response.set_cookie(self._cookie, session, httponly=True, samesite="Strict", path="/")
+        response = web.Response(status=303, headers={"Location": "./"})
+        response.headers["Set-Cookie"] = f"{self._cookie}={session}; HttpOnly; SameSite=Strict"  # of the page's path
         return response
 
     async def _listed(self, request: web.BaseRequest) -> web.Response:
@@ -171,7 +172,7 @@ class Web:
                 people.release(key)
 
     async def _stream(self, request: web.BaseRequest) -> web.StreamResponse:
-        response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream; charset=utf-8"})
+        response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream; charset=utf-8", **UNBUFFERED})
         response.force_close()
         await response.prepare(request)
         transport, connection = request.transport, request.protocol

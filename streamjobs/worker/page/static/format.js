@@ -3,7 +3,7 @@ const SHORT = [[1e9, "G"], [1e6, "M"], [1e4, "k"]];
 
 export function count(value) {
   for (const [size, unit] of SHORT) {
-    if (Math.abs(value) >= size) return plain(value / (size === 1e4 ? 1e3 : size)) + " " + unit;
+    if (Math.abs(value) >= size) return plain(value / (size === 1e4 ? 1e3 : size)) + "\u00a0" + unit;
   }
   return value >= 100 || Number.isInteger(value) ? Math.round(value).toLocaleString("en") : plain(value);
 }

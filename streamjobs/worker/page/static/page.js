@@ -24,10 +24,10 @@ let events = null, worstTold = "", askedAt = 0, typing = 0;
 function connect() {
   events?.close();
   const query = store.chosen ? `?key=${encodeURIComponent(store.chosen)}` : "";
-  events = new EventSource(`/events${query}`);
+  events = new EventSource(`events${query}`);
   events.addEventListener("full", (event) => full(JSON.parse(event.data)));
   events.addEventListener("tick", (event) => tick(JSON.parse(event.data)));
-  events.onerror = () => lost(events.readyState === EventSource.CLOSED);
+  events.onerror = () => lost(events);
 }
 
 function full(told) {
@@ -92,7 +92,7 @@ function draw() {
 
 async function list() { // of all keys in memory, those with what is typed
   const part = place("key").value === store.chosen ? "" : place("key").value;
-  const told = await fetch(`/api/keys?part=${encodeURIComponent(part)}`).then((answer) => answer.json()).catch(() => null);
+  const told = await fetch(`api/keys?part=${encodeURIComponent(part)}`).then((answer) => answer.json()).catch(() => null);
   if (!told) return;
   place("keys").replaceChildren(...told.names.map((key) => tables.make("option", { value: key })));
   tables.keys(place("listed"), told, part, choose);
@@ -166,9 +166,13 @@ function trouble(text) {
   if (place("trouble").textContent !== text) place("trouble").textContent = text;
 }
 
-function lost(closed) {
-  say(closed ? "not connected" : "connecting", "warn");
-  trouble(closed ? "The worker refuses this page: reload it, and log in again if it asks for the token."
+async function lost(source) { // a browser connects again by itself, but not after the answer of a proxy in front of the worker
+  const closed = source.readyState === EventSource.CLOSED;
+  const refused = closed && [401, 421].includes(await fetch("api/keys?part=").then((answer) => answer.status).catch(() => 0));
+  if (source !== events) return;
+  if (closed && !refused) setTimeout(() => source === events && connect(), 5000);
+  say(refused ? "not connected" : "connecting", "warn");
+  trouble(refused ? "The worker refuses this page: reload it, and log in again if it asks for the token."
     : "The worker has ended or cannot be reached. These are its last figures; the page connects again by itself.");
 }
 
@@ -188,7 +192,7 @@ async function ask() {
   askedAt = performance.now();
   place("asked-title").textContent = `Key ${key}`;
   try {
-    const answer = await fetch(`/api/keys/${encodeURIComponent(key)}`);
+    const answer = await fetch(`api/keys/${encodeURIComponent(key)}`);
     const told = await answer.json();
     const open = place("asked-body").querySelector("details")?.open;
     if (key !== store.chosen) return;

@@ -70,9 +70,10 @@ export class People {
     alarm.textContent = "in alarm";
     button.type = "button";
     button.textContent = key;
+    button.title = key;
     button.addEventListener("click", () => this.choose(key));
     canvas.setAttribute("role", "img");
-    who.append(button, " ", alarm);
+    who.append(button, alarm);
     line.append(who, canvas, right, error);
     const row = { line, button, alarm, canvas, right, error };
     this.rows.set(key, row);
@@ -106,7 +107,7 @@ export class People {
     const pen = row.canvas.getContext("2d");
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     pen.clearRect(0, 0, width, height);
-    const wide = Math.max(CELL, width / 120), room = Math.floor(width / wide), shown = cells.slice(-room), classes = this.classes.length;
+    const room = Math.max(1, Math.min(120, Math.floor(width / CELL))), wide = width / room, shown = cells.slice(-room), classes = this.classes.length;
     shown.forEach(([predicted, label, alarm, error], at) => {
       const x = width - (shown.length - at) * wide, w = Math.max(1, wide - 1);
       if (classes) {

@@ -18,7 +18,7 @@ function empty(place, text) {
 }
 
 export function keyButton(key, choose) {
-  const button = make("button", { type: "button", class: "link" }, key);
+  const button = make("button", { type: "button", class: "link", title: key }, key);
   button.addEventListener("click", () => choose(key));
   return button;
 }
