@@ -46,6 +46,7 @@ class Dialect(NamedTuple):
     names: tuple[str, ...] = ()  # of the columns, where no line has them
     spaced: str = ""  # a number with spaces or apostrophes between thousands
     ending: str = ""  # what stands behind the last cell of every line
+    padded: bool = False  # spaces stand around names and cells, and belong to none
 
     @property
     def said(self) -> str | None:
@@ -60,6 +61,8 @@ class Dialect(NamedTuple):
             between = "spaces" if self.separator == SPACES else SEPARATORS.get(self.separator, repr(self.separator))
             parts.append(f"{between} between cells")
             parts.append(f"decimal {DECIMALS[self.decimal]}")
+        if self.padded:
+            parts.append("spaces around cells left out")
         if self.spaced:
             parts.append(f"{self.spaced!r} read as {plain_number(self.spaced, self.decimal)}")
         if self.encoding not in ("utf-8-sig", "utf-8"):
@@ -92,7 +95,8 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
     if first == 0 and _is_row(rows[0], rows[1:], decimal):
         named = tuple(f"c{n}" for n in range(1, len(rows[0]) + 1))
         rows = [[*named], *rows]
-    names, rows = rows[0], rows[1:]
+    padded = separator != SPACES and len(rows[0]) > 1 and all(name[:1] == " " for name in rows[0][1:])
+    names, rows = [name.strip() for name in rows[0]] if padded else rows[0], rows[1:]
     decimal = decimal or _decimal(names, rows, separator, where)
     units = _units(names, rows, decimal)
     clock = _clock(names, rows if units is None else rows[1:])
@@ -101,7 +105,7 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
     numbers = _numbers(names, rows if units is None else rows[1:], decimal)
     cells = (row[n].strip() for row in rows for n in sorted(numbers) if n < len(row))
     spaced = next(filter(_SPACED.fullmatch, cells), "")
-    return Dialect(encoding, separator, decimal, first, titles, units, clock, time, numbers, named, spaced, ending)
+    return Dialect(encoding, separator, decimal, first, titles, units, clock, time, numbers, named, spaced, ending, padded)
 
 
 def _ending(text: str, separator: str) -> str:

@@ -178,19 +178,22 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
         for _ in range(dialect.first):
             file.readline()
         lines = _Lines(file, dialect)
-        rows = csv.reader(lines, delimiter=dialect.separator, skipinitialspace=dialect.separator == SPACES)
+        reader = csv.reader(lines, delimiter=dialect.separator, skipinitialspace=dialect.separator == SPACES)
+        rows = ([*map(str.strip, cells)] for cells in reader) if dialect.padded else reader
         names = [*dialect.names] or next((cells for cells in rows if cells), [])
         COLUMNS.require(place, len(names))
         of_numbers = [at in dialect.numbers for at in range(len(names))]
         twice = sorted(name for name, times in Counter(filter(None, names)).items() if times > 1)
         if twice:
-            raise ConfigError(f"{place}: column {twice[0]!r} appears twice; give every column a name of its own.")
+            below = next((cells for cells in rows if cells), [])
+            hint = "" if any(cell[:1].isdigit() for cell in below) else "; of two lines of names, remove one"
+            raise ConfigError(f"{place}: column {twice[0]!r} appears twice; give every column a name of its own{hint}.")
         if dialect.units is not None:
             next((cells for cells in rows if cells), None)
         for cells in rows:
             if len(cells) != len(names):
                 if any(cells[len(names) :]):  # such as a decimal comma that was treated as the end of a cell
-                    raise _too_many(place, dialect.first + rows.line_num, names, cells, dialect)
+                    raise _too_many(place, dialect.first + reader.line_num, names, cells, dialect)
                 if len(cells) < len(names) and lines.broke_off:
                     broken = f"its last line breaks off after {len(cells)} of {len(names)} cells, and is left out"
                     how.tell(str(place), broken)

@@ -74,6 +74,8 @@ def written(path: Path, text: str, encoding: str = "utf-8") -> Path:
         ("Bericht;;\nvom 1.2.2025;;\nt;a;who\n1,5;2,25;p1\n2,5;;p2\n", "utf-8", ["in line 3, below a title; semicolons"]),
         ("# v3, of a, b, c\n# Plant: 1\nt,a,who\n1.5,2.25,p1\n2.5,,p2\n", "utf-8", ["line 3"]),
         ('sep=;\n"Pumps\nof hall 3"\nt;a;who\n1,5;2,25;p1\n2,5;;p2\n', "utf-8", ["the names of columns in line 4"]),
+        ("t, a, who\n1.5, 2.25, p1\n2.5, , p2\n", "utf-8", ["spaces around cells left out"]),
+        ("t ; a ; who\n1,5 ; 2,25 ; p1\n2,5 ; ; p2\n", "utf-8", ["decimal commas; spaces around cells left out"]),
         ("t;a;who\ns;°C;\n1,5;2,25;p1\n2,5;;p2\n", "cp1252", ["CP1252; the line below the names has units"]),
     ],
 )

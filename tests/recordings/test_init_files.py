@@ -86,6 +86,7 @@ def test_columns_that_pandas_numbered_keep_their_names(tmp_path, printed):
         ("a.xml", b"<a/>", "got '.xml'."),
         ("a", b"", "got 'no ending'."),
         ("a.csv", b"a,b,a\n1,2,3\n", "column 'a' appears twice; give every column a name of its own."),
+        ("a.csv", b",Pump,Pump\nt,flow,level\n1,2,3\n", "a name of its own; of two lines of names, remove one."),
     ],
 )
 def test_a_file_that_gives_no_rows_is_one_sentence(tmp_path, printed, name, contents, said):
