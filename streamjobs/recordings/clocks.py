@@ -86,10 +86,7 @@ def in_order(
     rest = f"up to {most:,.0f} s earlier than a row of their key before them"
     if falls >= max(LEAST_FALLS, OFTEN * len(rows)):
         if falls >= MOST_FALLS * (falls + rises):
-            said.append(
-                f"the newest row comes first, and {early:,} {of} would be late: reverse the rows below the header, such as "
-                "with 'tac', before 'streamjobs replay' and 'produce'"
-            )
+            said.append(newest_first(early, len(rows)))
         else:
             wait = f'{LATENESS} = "{math.ceil(most)}s" puts them in order, and every row waits that long'
             said.append(f"{early:,} {of} are {rest}; {wait}")
@@ -97,6 +94,13 @@ def in_order(
     elif early:
         said.append(f"{early:,} {of} are {rest}, which may have a wrong time; a [window] skips them")
     return said, [rows[number] for number in kept], [owners[number] for number in kept]
+
+
+def newest_first(late: int, rows: int) -> str:
+    return (
+        f"the newest row comes first, and {late:,} of {many(rows, 'row')} would be late: reverse the rows below the header, "
+        "such as with 'tac', before 'streamjobs replay' and 'produce'"
+    )
 
 
 def behind(keys: Iterable[str], times: Iterable[float]) -> list[float]:

@@ -358,9 +358,8 @@ def why_no_number(column: Column) -> str | None:
             return f"numbers with a decimal comma, such as {column.values[0]!r:.40}; write a point"
         if all(map(reads_as_number, column.values)):
             return "numbers as texts; numbers = 'lenient' lets fields have them"
-        units = {found and found[1] for found in map(_WITH_UNIT.fullmatch, column.values)}
-        if len(units) == 1 and None not in units:
-            return f"numbers with the unit {units.pop()!r}; a field needs the number alone, so change what sends them"
+        if (unit := unit_of_cells(column)) is not None:
+            return f"numbers with the unit {unit!r}; a field needs the number alone, so change what sends them"
         return "texts"  # not which: they may be names of people
     return {
         "empty": "empty in all rows",
@@ -368,6 +367,16 @@ def why_no_number(column: Column) -> str | None:
         "list": "lists",
         "mixed": "values of several kinds",
     }.get(column.kind)
+
+
+def unit_of_cells(column: Column) -> str | None:
+    """The unit that follows the number in each text of a column.
+
+    >>> unit_of_cells(Column("p", ["1.5 bar", "2 bar"], 0, "text")), unit_of_cells(Column("p", ["1 bar", "off"], 0, "text"))
+    ('bar', None)
+    """
+    units = {found and found[1] for found in map(_WITH_UNIT.fullmatch, column.values)} if column.kind == "text" else set()
+    return units.pop() if len(units) == 1 else None
 
 
 def reads_as_number(text: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamjobs.recordings.arrays import Array
-from streamjobs.recordings.clocks import LATENESS
+from streamjobs.recordings.clocks import LATENESS, MOST_FALLS, newest_first
 from streamjobs.recordings.codes import codes_of
 from streamjobs.recordings.columns import absent, plain_name
 from streamjobs.recordings.files import SECONDS, rows_of
@@ -30,6 +30,8 @@ KEYS = 20  # the first keys of the file
 NUMBERS = 2_000_000  # numbers that are kept
 LATE_SHARE = 0.05  # of the rows, at most, that are not newer than the row of their key before them without a word
 MOST = 1e100  # a larger number counts as missing: its square may be infinite
+FEW_UNTIMED = 0.01  # of a key's rows, at most: rows without a time among others that have one
+HOUR = 3600.0
 MOST_GAPS = 0.25  # of the rows, that skipping those without one field's number may cost
 COORDINATES = {"lat", "latitude", "lon", "lng", "long", "longitude"}
 ANGLE = re.compile(r"heading|bearing|azimuth|direction|wind.?dir|yaw|course|compass", re.IGNORECASE)
@@ -58,6 +60,9 @@ class Profile(NamedTuple):
     repeats: int = 0  # rows with the time of the row of their key before them, and other numbers
     runs: int = 0  # rows of the usual key, where keys follow one another; 0: keys run at the same time
     lacking: Sequence[str] = ()  # fields that some row lacks
+    steps: int = 0  # from a row of a key to the next, between different times
+    falls: int = 0  # of them, back
+    fall: float = 0.0  # seconds, of the largest
     week: str = ""  # as `courses.week_of`, of the field with most kinds of days, in most keys
 
 
@@ -73,10 +78,18 @@ def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) ->
         *filter(None, (guessed.key, guessed.time, guessed.x)),
     ]
     guessed, found = profiled_rows(count(rows_of(path, how, wanted)), guessed)
-    if found.gaps.rows and found.back > LATE_SHARE * found.gaps.rows and not any(LATENESS in one for one in guessed.remarks):
+    much = 0 < LATE_SHARE * found.gaps.rows < found.back and not any(LATENESS in one for one in guessed.remarks)
+    if much and found.falls >= MOST_FALLS * found.steps:
+        newest = newest_first(found.back, found.gaps.rows)
+        guessed.remarks.extend([newest] if newest not in guessed.remarks else [])
+    elif much:
+        put_back = found.falls <= found.keys and "time_zone" in guessed.choose and 0.9 * HOUR < found.fall <= HOUR
+        why = "if the file is sorted by another column, sort it by " + repr(guessed.time)
+        if put_back:
+            why = "clocks go back by an hour there; let the device write UTC, or an offset such as +01:00"
         guessed.remarks.append(
             f"{found.back:,} of {found.gaps.rows:,} rows are older than a row of their key before them, and windows skip "
-            f"them; if the file is sorted by another column, sort it by {guessed.time!r}"
+            f"them; {why}"
         )
     return guessed, found
 
@@ -246,6 +259,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         0 if guessed.narrow is not None else sum(map(_repeats, of_keys)),
         courses.runs(of_keys),
         [name for n, name in enumerate(fields, 1) if not all(np.isfinite(key[:, n]).all() for key in of_keys)],
+        *_falls([second * key[:, 0] for key in of_keys]),
         _week([[courses.week_of(second * key[:, 0], key[:, 1 + n]) for n in steady] for key in keys]),
     )
 
@@ -254,6 +268,13 @@ def _repeats(key: Array) -> int:
     """Rows with the time of the row before them, and other numbers. key: (rows, 1 + fields)."""
     steps = np.diff(np.nan_to_num(key), axis=0)
     return int(((np.diff(key[:, 0]) == 0) & steps[:, 1:].any(axis=1)).sum())
+
+
+def _falls(of_keys: Iterable[Array]) -> tuple[int, int, float]:
+    """Steps between different times of a key, those of them that go back, and how far the largest does."""
+    steps = np.concatenate([np.empty(0), *(np.diff(times) for times in of_keys)])
+    steps = steps[np.abs(steps) > 0]
+    return len(steps), int((steps < 0).sum()), max(0.0, -float(steps.min(initial=0.0)))
 
 
 def _week(of_keys: Sequence[Sequence[str]]) -> str:
@@ -352,7 +373,13 @@ def _by_key(
             newest[key] = max(newest.get(key, moment), moment)
         kept.setdefault(key, []).append([moment, *map(_number, numbers)])
         room -= 1
-    return {key: np.array(found) for key, found in kept.items()}, late
+    return {key: _timed(np.array(found)) for key, found in kept.items()}, late
+
+
+def _timed(key: Array) -> Array:
+    """Without the few rows that have no time, such as a line of totals: they become dead letters."""
+    known = np.isfinite(key[:, 0])
+    return key[known] if known.sum() >= (1 - FEW_UNTIMED) * len(key) else key
 
 
 def moment_of(value: Any, form: str | None) -> float:

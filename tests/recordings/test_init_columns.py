@@ -1,6 +1,7 @@
 """What `init` makes of columns: fields, meters, angles and daily cycles; and what it leaves out, with the reason."""
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from streamjobs.recordings.guess.courses import is_daily, week_of
 from streamjobs.recordings.profile import profiled
 from tests.commands.jobs import jsonl
 from tests.recordings.fleet import START, fleet
-from tests.recordings.init_told import as_csv, columns
+from tests.recordings.init_told import as_csv, columns, random, table
 
 
 def test_a_battery_that_falls_step_by_step_and_is_recharged_is_left_out(tmp_path, printed):
@@ -119,6 +120,13 @@ def test_columns_that_stand_still_are_left_out_and_some_that_follow_another_stay
     else:
         assert found.source["fields"] == ["a", "fahrenheit"]
         assert found.says("'fahrenheit': in step with another field; an alarm comes when that ends")
+
+
+def test_a_line_of_totals_changes_nothing(tmp_path, printed):
+    made = table(600, ts=lambda i: str(datetime.fromtimestamp(START + i, UTC)), a=random, b=lambda i: random(i + 900))
+    totals = {"ts": "Total"} | {name: sum(row[name] for row in made) * 1e4 for name in "ab"}
+    found = printed(as_csv(tmp_path / "a.csv", [*made, totals]))
+    assert found.source["fields"] == ["a", "b"] and not found.says("in step")
 
 
 def test_a_daily_cycle_is_named_and_its_column_kept(tmp_path, printed):

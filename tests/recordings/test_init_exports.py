@@ -31,6 +31,7 @@ def test_numbers_with_a_unit_and_states_are_named_with_what_to_do(tmp_path, prin
     ]
     found = printed(as_csv(tmp_path / "a.csv", rows))
     assert found.source["fields"] == ["pressure"]
+    assert not found.says("candidates", "humidity") and not found.says("candidates", "power")
     assert found.says("power: numbers with the unit 'kW'; a field needs the number alone")
     assert found.says("humidity: numbers with the unit '%'")
     assert found.says("running: texts of a few kinds, such as yes and no; [source] categories lets fields have them")

@@ -11,7 +11,7 @@ from streamjobs.commands.recordings import questions
 from streamjobs.job_files import read_table
 from streamjobs.recordings.files import records_of
 from streamjobs.settings.source import SourceSection
-from streamjobs.settings.times import example_of
+from streamjobs.settings.times import example_of, zone_of
 from tests.commands.jobs import command, job_file, jsonl
 from tests.recordings.init_told import N, as_csv, random, table
 
@@ -180,6 +180,21 @@ def test_rows_with_the_newest_first_are_to_be_reversed(tmp_path, printed):
     found = printed(jsonl(tmp_path / "pumps.jsonl", of_pumps(lambda _, i: -120 * i)))
     assert found.says("the newest row comes first, and 118 of 120 rows would be late", "'tac'")
     assert not found.says("lateness")
+
+
+def test_dates_with_the_newest_first_are_to_be_reversed(tmp_path, printed):
+    made = sheet(tmp_path, "%Y-%m-%dT%H:%M:%SZ").read_text().splitlines(keepends=True)
+    (tmp_path / "turned.csv").write_text("".join([made[0], *made[:0:-1]]))
+    found = printed(tmp_path / "turned.csv")
+    assert found.says("the newest row comes first") and not found.says("sort it by")
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_clocks_that_go_back_in_a_sample_are_named(tmp_path, printed, shift):
+    moments = [datetime(2025, 10, 25, 23, tzinfo=UTC) + timedelta(hours=3 * shift, minutes=i) for i in range(300)]
+    local = [moment.astimezone(zone_of("Europe/Berlin")).strftime("%d.%m.%Y %H:%M") for moment in moments]
+    found = printed(as_csv(tmp_path / "a.csv", table(300, zeit=lambda i: local[i], flow=random)))
+    assert found.says("59 of 300 rows are older", "clocks go back by an hour", "an offset such as +01:00") == (not shift)
 
 
 def test_a_clock_that_jumps_once_is_named(tmp_path, printed):

@@ -17,6 +17,7 @@ from streamjobs.recordings.columns import (
     rank_of,
     says_duration,
     says_time,
+    unit_of_cells,
     unit_of_name,
     why_no_number,
 )
@@ -309,7 +310,10 @@ class Columns:
         some = [
             c.name
             for c in self.columns
-            if c.kind in ("text", "bool") and 2 <= c.distinct <= min(most, CLASSES) and not self._names_owner(c)
+            if c.kind in ("text", "bool")
+            and 2 <= c.distinct <= min(most, CLASSES)
+            and not self._names_owner(c)
+            and unit_of_cells(c) is None
         ]
         others = {*self.left_out, key, self.chosen.key}
         some = [name for name in some if name not in others and plain_name(name) not in KEYS]

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from streamjobs.recordings.columns import ASIDE, LABELS, Column, absent, plain_name, says_time
+from streamjobs.recordings.columns import ASIDE, LABELS, Column, absent, plain_name, says_time, unit_of_cells
 from streamjobs.recordings.guess.rows import Rows, follows, is_state, take_turns
 
 MOST_WITHOUT_KEY = 0.1  # of the rows: without a key a record is a dead letter
@@ -49,6 +49,7 @@ def key_by_turns(rows: Rows, columns: Sequence[Column], time: str | None, label:
         column for column in columns if column.missing <= most and column.name != label and 2 * column.distinct <= len(rows)
     ]
     texts = [c for c in there if not says_time(c.name) and plain_name(c.name) not in LABELS]
+    texts = [c for c in texts if names_id(c.name) or unit_of_cells(c) is None]
     texts = [c for c in texts if (c.kind == "text" and not c.has_clocks) or (names_id(c.name) and c.is_whole)]
     ids = [c for c in texts if names_id(c.name) and c.distinct > 1]
     taken = False
