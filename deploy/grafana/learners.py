@@ -32,7 +32,7 @@ def learners() -> Dashboard:
         ),
         chart(
             "Drift alarms",
-            "Alarms of the drift detector, and of the same detector on the controls that run beside it.",
+            "Alarms of the drift detector, and of the same detector on controls; no data without [drift] and its `beside`.",
             "cps",
             [
                 Query(rate("drift_events_total", "detector"), "{{detector}}"),
@@ -66,7 +66,7 @@ def learners() -> Dashboard:
         ),
         chart(
             "Wrong predictions",
-            "Share of labelled rows whose class was predicted wrong.",
+            "Share of labelled rows whose class was predicted wrong; no data while none arrive.",
             "percentunit",
             [Query(f"{wrong} / {labels}")],
         ),
@@ -82,7 +82,7 @@ def learners() -> Dashboard:
         ),
         chart(
             "Delay of labels",
-            "From the event time of a batch's newest labelled row to its label's record time.",
+            "From the event time of a batch's newest labelled row to its label's record time; no data while none arrive.",
             "s",
             middle_and_tail("label_delay_seconds"),
         ),

@@ -48,7 +48,7 @@ def person() -> Dashboard:
         ),
         chart(
             "Wrong predictions of all keys",
-            "Share of labelled rows whose class was predicted wrong, to compare a person's with.",
+            "Share of labelled rows whose class was predicted wrong, to compare a person's with; no data while none arrive.",
             "percentunit",
             [Query(f"{rate('prediction_errors_total')} / {rate('labels_total')}")],
         ),
