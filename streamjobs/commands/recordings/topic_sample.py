@@ -80,7 +80,10 @@ def sample_of(broker: BrokerSection, topic: str, records: int | None, seconds: f
     if 2 * sum(_names_schema(record.value) for record in found) > len(found):
         return _with_schemas(broker, topic, found, whole)
     empty = sum(not record.value for record in found)
-    others = "records without a value" if 2 * empty > len(found) else "others"
+    others = "records without a value"
+    if 2 * empty <= len(found):
+        value = next(record.value for record in found if record.value)
+        others = f"others, such as {value[:40].decode(errors='backslashreplace')!r}{'...' * (len(value) > 40)},"
     raise ConfigError(
         f"topic {topic}: expected records that are objects in JSON or MessagePack, got {others} in most of {len(found):,} "
         f"records; see [source] format for what else can be read, and {LISTS}."
