@@ -24,6 +24,8 @@ def _added(point: EntryPoint) -> str:
     package = point.dist.name if point.dist is not None else "?"
     who = f"learner {point.name!r} of package {package} ({point.value})"
     advice = "correct or uninstall the package."
+    if EntryPoint.pattern.match(point.value) is None:
+        raise ConfigError(f"{who}: expected the entry point to be MODULE:CLASS without quotes; {advice}")
     try:
         cls = point.load()
     except Exception as problem:

@@ -23,7 +23,7 @@ from streamjobs.core.state.population_reader import decode as decode_population
 from streamjobs.core.state.snapshot import LeftOut, Snapshot
 from streamjobs.core.state.untaught import Untaught
 from streamjobs.core.state.valid import StateCheck
-from streamjobs.errors import ConfigError
+from streamjobs.errors import ConfigError, StreamjobsError
 from streamjobs.settings.composition import Composition, composition_of
 from streamjobs.settings.composition.watches import Watch
 from streamjobs.settings.sections import Settings
@@ -290,9 +290,29 @@ class Job(NamedTuple):
         """Run every compiled loop once, so that the first record does not wait for the compiler."""
         states = self.template | self.shared
         for name, stage in self.stages.items():
-            stage.warm_up(states[name], self.shape)
+            try:
+                stage.warm_up(states[name], self.shape)
+            except (StreamjobsError, MemoryError, OSError):
+                raise
+            except Exception as error:
+                raise ConfigError(_not_started(self.model, name, error)) from error
         rows.warm_up()
         self.decode([Stored(self.settings.source.topic or "", 0, 0, 0, b"-", b"{}")])
+
+
+def _not_started(model: str, stage: str, error: Exception) -> str:
+    """Names the innermost learner that was called, and where and how it failed."""
+    place, learner, trace = "?", "", error.__traceback__
+    while trace is not None:
+        place = f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}, line {trace.tb_lineno}"
+        owner = trace.tb_frame.f_locals.get("self")
+        learner = type(owner).__name__ if isinstance(owner, Learner) else learner
+        trace = trace.tb_next
+    text = next(iter(str(error).strip().splitlines()), "no message")
+    return (
+        f"stage {stage!r} of {model}: {learner or 'it'} raised {type(error).__name__} on a first row of zeros ({place}): "
+        f"{text:.200}; correct the learner, which 'streamjobs check-learner' checks."
+    )
 
 
 def _fingerprint(described: dict[str, str]) -> bytes:

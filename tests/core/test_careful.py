@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from algorithms.heads.rls import Rls
 from streamjobs.core import careful
 from streamjobs.core.advance import advance
 from streamjobs.core.encode import Encoder
@@ -15,6 +16,7 @@ from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import decode_snapshot
 from streamjobs.core.messages import Advanced, BatchRows, Report, Stored
 from streamjobs.core.state.snapshot import LEAVES_OUT, VERSION
+from streamjobs.errors import ConfigError
 from streamjobs.replay.engine import Replay
 from streamjobs.stages.late_labels import LateLabels
 from streamjobs.stages.learner import LearnerStage
@@ -341,3 +343,18 @@ def test_a_record_that_fails_leaves_heads_as_they_were(labelled, monkeypatch):
     for key, data in states.items():
         assert same_bits(decode_snapshot(job, data)[0]["learner"], decode_snapshot(job, whole[key])[0]["learner"])
         assert data[2] == (VERSION if labelled and key == b"p1" else LEAVES_OUT)
+
+
+def test_a_learner_that_raises_while_loops_compile_is_named(monkeypatch):
+    job = Job.from_settings(settings(**ROWS))
+
+    def fails(self, *arguments):
+        raise ZeroDivisionError("division by zero\nand more")
+
+    monkeypatch.setattr(Rls, "loop", fails)
+    with pytest.raises(
+        ConfigError,
+        match=r"^stage 'learner' of okfeb\+rls: Rls raised ZeroDivisionError on a first row of zeros \(test_careful.py, "
+        r"line \d+\): division by zero; correct the learner, which 'streamjobs check-learner' checks\.$",
+    ):
+        job.compile()

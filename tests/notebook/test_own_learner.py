@@ -139,6 +139,10 @@ def test_what_is_no_learner_is_one_sentence(words: list[str], sentence: str, cap
     [
         ("rls = nearest_label:NearestLabel", "expected the entry point to have the learner's name, 'nearest_label'"),
         ("nearest_label = nearest_label:Missing", "cannot be loaded: AttributeError"),
+        (
+            "nearest_label = 'nearest_label:NearestLabel'",
+            "('nearest_label:NearestLabel'): expected the entry point to be MODULE:CLASS without quotes",
+        ),
         ("nearest_label = json:loads", "expected a class that inherits from algorithms.Learner"),
     ],
 )
