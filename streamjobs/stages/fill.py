@@ -117,7 +117,11 @@ def _loop(work, slots, times, policies, hold_for, X, verdict, total):
             else:
                 last[key, j], since[key, j] = X[n, j], times[n]
                 seen[key, j] += 1
-                means[key, j] += (X[n, j] - means[key, j]) / seen[key, j]
+                gap = X[n, j] - means[key, j]
+                if np.isinf(gap):  # of numbers beyond 1e308
+                    means[key, j] += X[n, j] / seen[key, j] - means[key, j] / seen[key, j]
+                else:
+                    means[key, j] += gap / seen[key, j]
         if verdict[n] == 0:
             filled[key] += missing
         total[n] = filled[key]
