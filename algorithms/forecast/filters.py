@@ -18,7 +18,7 @@ import numpy as np
 from algorithms.common import lagged_rls
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Learner, Stage, State, require, unknown
+from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, Learner, SettingError, Stage, State, require, unknown
 from algorithms.common.workspace import Composite, numbered, states_of
 from algorithms.forecast import intervals
 from algorithms.forecast.experts import MEAN, SPREAD, STEP, cut, scaled
@@ -100,10 +100,12 @@ class FilterForecast(Composite, Ahead):
         require(self, "lags", 1 <= self.lags <= MOST_LAGS, f"1 to {MOST_LAGS:,}")
         kind = self.learner.kind
         gives = {"features": "gives features", "drift": "finds drift"}.get(kind, "predicts classes")
-        expected = f"one that predicts numbers, such as krls or rls; {self.learner.name} {gives}"
-        require(self, "learner", kind == "regression", expected)
-        expected = f"one with a bounded state; {self.learner.name} stores every sample with these settings"
-        require(self, "learner", self.learner.bounded, expected)
+        must = f"{type(self).__name__}: learner must be one"
+        if kind != "regression":
+            raise SettingError(f"{must} that predicts numbers, such as krls or rls; {self.learner.name} {gives}.")
+        if not self.learner.bounded:
+            stores = f"{self.learner.name} with these settings stores every sample"
+            raise SettingError(f"{must} with a bounded state; {stores}; set a budget (max_terms of some learners).")
 
     @property
     def learners(self) -> Several:
