@@ -374,7 +374,7 @@ def _said(guessed: "Guess", missing: str | None) -> Iterator[str]:
         parts.append(f"x = {guessed.x} (list of {guessed.dim})" if guessed.x else f"fields {_listed(guessed.fields)}")
     parts += [f"categories {', '.join(guessed.categories)}"] if guessed.categories else []
     parts += [f"key {guessed.key}"] if guessed.key else []
-    parts += [f"key the name of each of {many(guessed.files, 'file')}"] if guessed.key_from else []
+    parts += [f"key the name of each of {many(guessed.files, guessed.key_from)}"] if guessed.key_from else []
     unit = guessed.time_format or "ISO 8601" if guessed.written else f"{UNIT_NAMES[guessed.time_unit]} since 1970"
     parts += [f"time {guessed.time} ({unit})"] if guessed.time else []
     counted = f", {guessed.classes} classes" if guessed.people else ""

@@ -70,6 +70,11 @@ class Recording(NamedTuple):
         return rows if not strip else map(lambda row: _stripped(row, strip), rows)
 
 
+def named(recording: "Recording | Table", key_from: str | None) -> str:
+    """What has the name of the recording's key. key_from: file or folder."""
+    return recording.folder if key_from == "folder" else recording.name
+
+
 class Table(NamedTuple):
     """Rows at hand, such as those of a DataFrame, in the place of a recording."""
 
@@ -278,8 +283,7 @@ class _Records:
         self.timeless, self.rate = how.rate is not None and self.time is None, how.rate or 1000.0
         self.as_key, self.stamp_of = _key if source.key is None else key_bytes, stamping(source)
         if how.key_is is not None or how.key_from is not None:
-            named = recording.folder if how.key_from == "folder" else recording.name
-            text = how.key_is if how.key_is is not None else named
+            text = how.key_is if how.key_is is not None else named(recording, how.key_from)
             self.key_of = lambda row: text
         if by_file:
             self.apart, self.apart_of = "", lambda row: recording.name

@@ -14,11 +14,12 @@ from streamjobs.recordings.arrays import Array
 from streamjobs.recordings.clocks import LATENESS, MOST_FALLS, newest_first
 from streamjobs.recordings.codes import codes_of
 from streamjobs.recordings.columns import absent, plain_name
-from streamjobs.recordings.files import SECONDS, rows_of
+from streamjobs.recordings.files import SECONDS, named, recordings_of, rows_of
 from streamjobs.recordings.guess import courses
 from streamjobs.recordings.guess.result import Gaps, Guess, by_kind, windowed
 from streamjobs.recordings.guess.rows import APART, DECIDES, NEVER, pauses_apart, stands_still
 from streamjobs.recordings.guess.x import quoted_names
+from streamjobs.recordings.survey import teaches
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.times import EXCEL, seconds_since_1970, zone_of
@@ -77,8 +78,16 @@ def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) ->
         *guessed.candidates.get("key", ()),
         *filter(None, (guessed.key, guessed.time, guessed.x)),
     ]
-    guessed, found = profiled_rows(count(rows_of(path, how, wanted)), guessed)
-    much = 0 < LATE_SHARE * found.gaps.rows < found.back and not any(LATENESS in one for one in guessed.remarks)
+    owners: Iterable[Any] | None = None
+    rows: Iterable[Mapping[str, Any]] = rows_of(path, how, wanted)
+    if (key_from := guessed.key_from) is not None:
+        pairs = ((named(one, key_from), row) for one in recordings_of(path, how) for row in one.rows(how, wanted))
+        some, others = itertools.tee(pairs)
+        owners, rows = (owner for owner, _ in some), (row for _, row in others)
+    guessed, found = profiled_rows(count(rows), guessed, owners)
+    one_by_one = guessed.files > 1 and (teaches(guessed) or "key" in guessed.choose)  # as 'fit' reads the files
+    much = 0 < LATE_SHARE * found.gaps.rows < found.back and not one_by_one
+    much = much and not any(LATENESS in one for one in guessed.remarks)
     if much and found.falls >= MOST_FALLS * found.steps:
         newest = newest_first(found.back, found.gaps.rows)
         guessed.remarks.extend([newest] if newest not in guessed.remarks else [])
@@ -95,7 +104,7 @@ def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) ->
 
 
 def profiled_rows(
-    rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Sequence[Any] | None = None
+    rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None = None
 ) -> tuple[Guess, Profile]:
     """As `profiled`, of rows at hand. owners: as for `profile_of`."""
     if "fields" in guessed.choose:

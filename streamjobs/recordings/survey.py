@@ -3,12 +3,12 @@
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from streamjobs.recordings.columns import plain_name
-from streamjobs.recordings.files import SECONDS, recordings_of, rows_of
+from streamjobs.recordings.files import SECONDS, Recording, named, recordings_of, rows_of
 from streamjobs.recordings.guess.columns import MOST_CLASSES
 from streamjobs.recordings.guess.result import Guess, windowed, with_key_known
 from streamjobs.recordings.guess.runs import with_runs
@@ -18,11 +18,13 @@ from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.types import many
 
+_BETWEEN_WORDS = re.compile(r"[\W_]+")
 _DATED = re.compile(r"(?:19|20)[0-9]{2}[-_.]?[0-9]{2}")  # a year and a month: parts of one stream
 MOST_SPELLINGS = 4  # of a label in a sentence
 MOST_LISTED = 32  # labels with their counts
 MISSPELT, SHORTEST = 0.25, 4  # most rows of a misspelling, as a share of the right label's; letters of a label
-NO_LABEL = {"null", "none", "nan", "n/a", "na", "?", "-"}  # texts in its place
+NO_LABEL = {"null", "none", "nan", "n/a", "na", "?", "-", "unknown", "undefined", "unlabelled", "unlabeled", "nolabel"}
+CODED = 2  # times the rows of any other class has 0, at least, where it probably is the code of no label
 MOST_UNSTATED = 64  # labels that `streamjobs fit` reads if the job states no max_classes
 PEOPLE = 5  # from so many on `streamjobs fit` can tell what a population is worth for others
 
@@ -50,7 +52,7 @@ def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
     key_of = None if guessed.key is None else column_path(guessed.key)
     found = [("", rows_of(path, how, wanted))]
     if guessed.key_from is not None:
-        found = [(one.name, one.rows(how, wanted)) for one in recordings_of(path, how)]
+        found = [(named(one, guessed.key_from), one.rows(how, wanted)) for one in recordings_of(path, how)]
     for name, rows in found:
         for row in rows:
             label, person = label_of.find(row), name if key_of is None else key_of.find(row)
@@ -105,6 +107,10 @@ def doubtful(labels: Mapping[Any, int], rows: str = "row") -> Iterator[str]:
      "the label 'none' is a class like any other; leave the label empty where none is known."]
     >>> list(doubtful({"run": 9, "  ": 9}))
     ["the label '  ' is a class like any other; leave the label empty where none is known."]
+    >>> list(doubtful({0: 80, 1: 40, 2: 20}))
+    ['the label 0 (80 rows) is a class like any other; leave the label empty if it is the code of no activity.']
+    >>> list(doubtful({0: 79, 1: 40, 2: 20})), list(doubtful({0: 900, 1: 10}))
+    ([], [])
     >>> list(doubtful({"walk": 40, "wlak": 10, "talk": 40, "walk2": 1}))  # doctest: +NORMALIZE_WHITESPACE
     ["the label 'wlak' (10 rows) is spelled nearly as 'walk' (40), but is a different class; correct it in the recordings
      if it is a misspelling."]
@@ -119,6 +125,13 @@ def doubtful(labels: Mapping[Any, int], rows: str = "row") -> Iterator[str]:
             yield f"the labels {some} differ only in case or spaces, but are different classes; write them in one way."
         if plain in NO_LABEL or not plain:
             yield f"the label {alike[0]!r} is a class like any other; leave the label empty where none is known."
+    most = max([count for label, count in labels.items() if str(label) != "0"], default=0)
+    for label, count in labels.items() if len(labels) > 2 else ():
+        if str(label) == "-1" or (str(label) == "0" and count >= CODED * most):
+            yield (
+                f"the label {label} ({many(count, rows)}) is a class like any other; leave the label empty if it is the "
+                "code of no activity."
+            )
     for label in sorted(texts, key=texts.__getitem__)[:MOST_CLASSES]:
         enough = [one for one, count in texts.items() if count * MISSPELT >= texts[label]]
         near = [one for one in enough if _one_slip(_plain(label), _plain(one))]
@@ -149,7 +162,8 @@ def _shared(a: str, b: str) -> int:
 
 
 def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
-    """With the names of a folder's files as keys, where no column may have the key and the names are not dates.
+    """With the names of a folder's files as keys, where no column may have the key and the names are not dates; or of its
+    folders, where files with labels have the same names in each.
 
     A column of few texts that do not take turns is rather the label of each file's person.
     """
@@ -159,9 +173,44 @@ def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     files = [recording.name for recording in recordings]
     named = all(recording.named for recording in recordings) and len({*files}) > 1  # each person in several folders
     keys, labels = (guessed.candidates.get(what, []) for what in ("key", "label"))
-    if {*keys} - {*labels} or (len({*files}) < len(files) and not named) or any(map(_DATED.search, files)):
+    if {*keys} - {*labels} or any(map(_DATED.search, files)):
         return guessed
-    return with_key_known(guessed)._replace(key_from="file", files=len({*files}))
+    if len({*files}) == len(files) or named:
+        return _by_name(guessed, [*dict.fromkeys(files)])
+    folders = {recording.folder for recording in recordings}
+    if (
+        len(folders) < 2
+        or any("=" in one or _DATED.search(one) for one in folders)
+        or _of_one_label(recordings, guessed, how)
+    ):
+        return guessed
+    return with_key_known(guessed)._replace(key_from="folder", files=len(folders))
+
+
+def _by_name(guessed: Guess, files: Sequence[str]) -> Guess:
+    """With files as keys, unless some may be of one person: the first part in which names differ is often the same."""
+    parts = [list(filter(None, _BETWEEN_WORDS.split(name))) for name in files]
+    first = next((words for words in map(dict.fromkeys, zip(*parts, strict=False)) if len(words) > 1), {})
+    if not 1 < len(first) <= len(files) / 2:
+        return with_key_known(guessed)._replace(key_from="file", files=len(files))
+    words = list(first)
+    why = (
+        f"several of the {len(files):,} files may be of one person, because their names have {len(words):,} different words "
+        f"at one place ({quoted_names(words[:3])}{' ...' if len(words) > 3 else ''}); put the files of each person into a "
+        f"folder such as person={words[0]}, and if names have labels too, into folders such as label=walk in it"
+    )
+    return guessed._replace(choose=guessed.choose | {"key": why})
+
+
+def _of_one_label(recordings: Sequence[Recording], guessed: Guess, how: How) -> bool:
+    """Whether labels are unknown, or each folder seems to have one of its own: that of the first row of its files."""
+    if guessed.label is None:
+        return True
+    label_of, labels = column_path(guessed.label).find, dict[str, set[object]]()
+    for one in recordings:
+        label = next((label_of(row) for row in one.rows(how, [guessed.label])), None)
+        labels.setdefault(one.folder, set()).add(label)
+    return all(len(own) == 1 for own in labels.values()) and len(set().union(*labels.values())) > 1
 
 
 def _by_folder(path: Path, guessed: Guess, how: How) -> Guess:

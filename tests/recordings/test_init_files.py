@@ -1,6 +1,7 @@
 """`init --sample` on files of several kinds: how they are read, and the sentence for those that are not."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -140,6 +141,36 @@ def test_files_of_people_without_a_column_of_keys_teach_a_population(tmp_path, p
     found = printed(tmp_path / "people")
     assert found.out.endswith("--key-from file\n") and "streamjobs fit" in found.out and "[population]" in found.text
     assert found.says("key the name of each of 5 files", "5 people with labels") and not found.says("choose: key")
+
+
+def _of_people(folder: Path, name: str) -> Path:
+    """Two recordings of each of five people, one after the other, as files of these names."""
+    for number in range(10):
+        person, when = number % 5, {"ts": lambda i, n=number: 1_700_000_000_000 + 60_000 * (n // 5) + 50 * i}
+        path = folder / name.format(person=person, recording=number // 5)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        as_csv(path, table(60, **when, ax=random, ay=random, activity=lambda i: "ab"[i // 30]))
+    return folder
+
+
+def test_folders_of_people_have_the_keys_if_each_has_files_of_the_same_names(tmp_path, printed):
+    found = printed(_of_people(tmp_path / "people", "p{person}/recording_{recording}.csv"))
+    assert found.out.endswith("--key-from folder\n") and "\n[population]" in found.text
+    assert found.says("key the name of each of 5 folders", "5 people with labels")
+    assert not found.says("choose: key") and not found.says("are older than a row")
+
+
+def test_files_that_may_be_of_one_person_are_no_people(tmp_path, printed):
+    """As five people of two recordings each, `fit` leaves one out; as ten, the same people teach who are left out."""
+    found = printed(_of_people(tmp_path / "people", "subject-p{person}_{recording}.csv"))
+    assert found.says(
+        "choose: key: several of the 10 files may be of one person, because their names have 5 different words at one "
+        "place ('p0', 'p1', 'p2' ...); put the files of each person into a folder such as person=p0"
+    )
+    assert "\n[population]" not in found.text
+    found.file.unlink()
+    sorted_out = printed(_of_people(tmp_path / "sorted", "person=p{person}/{recording}.csv"))
+    assert sorted_out.says("5 people with labels") and "\n[population]" in sorted_out.text
 
 
 def test_files_of_people_have_keys_although_no_column_has_the_name_of_a_label(tmp_path, printed):

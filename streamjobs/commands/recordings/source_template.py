@@ -56,7 +56,7 @@ def _key(guessed: Guess, partitions: int) -> str:
     if guessed.key is not None:
         return f"; in the sample: column {quoted(guessed.key)} ({one_line(guessed.because['key'])})"
     if guessed.key_from is not None:
-        return f"; in the sample: the name of the file, with --key-from {guessed.key_from}"
+        return f"; in the sample: the name of the {guessed.key_from}, with --key-from {guessed.key_from}"
     if "key" not in guessed.choose:
         return ""
     return f"\n# key: choose the column to send as the key of records: {one_line(guessed.choose['key'])}"

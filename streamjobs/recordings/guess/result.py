@@ -98,7 +98,7 @@ class Guess(NamedTuple):
     people: int = 0  # different keys with a label in the whole sample: `survey`
     alone: bool = False  # labels of other keys teach a key less than its own
     pause: float | None = None  # seconds between two samples of a key, the median
-    key_from: str | None = None  # file: the names of the sample's files are the keys
+    key_from: str | None = None  # file or folder: the names of the sample's are the keys
     mirror: Mirror | None = None  # of a sensor that is worn on either side: `survey`
     largest: float = 0.0  # absolute value of a number of x
     codes: Mapping[str, Sequence[float]] = {}  # fields with numbers that stand for a missing one, and these
