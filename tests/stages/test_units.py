@@ -67,3 +67,13 @@ def test_people_with_other_units_than_most_are_found_among_those_who_teach_and_n
     assert said == [(3, "g in place of m/s^2"), (5, unit)]
     new = person >= 5
     assert [one for one, _ in unlike_most(COLUMNS, X, person, new)] == [5]
+
+
+def test_people_who_only_rest_have_no_smaller_unit() -> None:
+    """Of people with one activity each, the turning rates of a person are even, as acceleration is."""
+    turns = np.array([57.3, 1.0, 0.012, 1.2, 0.01, 1.1])
+    X = np.vstack([people(seed=one) for one in range(6)])
+    X[:, 2] = np.repeat(turns, 200) * np.random.default_rng(9).uniform(0.9, 1.1, 1200)
+    person, nobody = np.repeat(np.arange(6), 200), np.zeros(1200, bool)
+    assert [one for one, _ in unlike_most(COLUMNS, X, person, nobody)] == [2, 4]
+    assert not list(unlike_most(COLUMNS, X, person, nobody, resting={2, 4}))

@@ -24,6 +24,7 @@ NO_SPREAD = 1e-9  # of the variance of all, where others have none
 LEVERAGE = 3.0  # of a person's windows, 1 of those of all others
 RIDGE = 0.01  # added to all variances, each 1, where numbers are compared together
 HALF = 0.5  # right windows, below which a job is not worth running
+TAKEN = 0.2  # of the windows of an activity, at least, are decided as one that most others are mistaken for
 MATTERS = 0.005  # of accuracy
 WEAK = 0.8  # accuracy of a person that asks for a look
 LEAST_PEOPLE = 3  # who show how far people differ
@@ -126,6 +127,20 @@ def confused(counts: Array, names: Sequence[str]) -> list[Confused]:
     order = np.argsort(-shares, axis=None, kind="stable")[:MOST_NAMED]
     places = [divmod(int(place), len(names)) for place in order]
     return [Confused(names[i], names[j], float(shares[i, j])) for i, j in places if shares[i, j] >= WORTH_IT]
+
+
+def takes_most(counts: Array, names: Sequence[str]) -> str | None:
+    """The activity that more than half of the others are often mistaken for, as is a code of no activity.
+
+    >>> takes_most(np.array([[9, 1, 1, 1], [5, 5, 0, 0], [5, 0, 5, 0], [1, 0, 0, 9]]), ["other", "run", "sit", "walk"])
+    'other'
+    >>> takes_most(np.array([[9, 1, 0], [5, 5, 0], [5, 0, 5]]), ["walk", "run", "sit"])  # of three it may be by chance
+    """
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    np.fill_diagonal(shares, 0.0)
+    often = (shares >= TAKEN).sum(axis=0)
+    one = int(often.argmax())
+    return names[one] if len(names) > 3 and 2 * often[one] > len(names) - 1 else None
 
 
 def sentences(found: Sequence[Suspicious], pairs: Sequence[Confused], curve: Curve | None) -> list[str]:
@@ -232,7 +247,9 @@ def other_units(taught: Recordings, columns: Sequence[str], new: Recordings | No
     """A sentence for each person of `new`, or who taught, with windows in another unit than most others'."""
     data = taught if new is None else joined(taught, new)
     is_new = np.arange(len(data.X)) >= len(taught.X)
-    for person, what in unlike_most(columns, data.X[:, : len(columns)], data.person, is_new):
+    does = Counter(person for person, _ in {*zip(data.person.tolist(), data.activity.tolist(), strict=True)})
+    resting = {person for person, count in does.items() if 2 * count <= len(data.names)}  # or not: of few activities
+    for person, what in unlike_most(columns, data.X[:, : len(columns)], data.person, is_new, resting):
         yield f"{data.people[person]}: {what}; convert it."
 
 

@@ -171,6 +171,11 @@ def summary(evaluated: Evaluated) -> list[str]:
         lines.append(findings.adaptation(gains, evaluated.recordings if evaluated.left_out else 0))
     found = evaluated.suspicious
     lines += findings.sentences(found, findings.confused(evaluated.counts, evaluated.data.names), evaluated.curve)
+    if (other := findings.takes_most(evaluated.counts, evaluated.data.names)) is not None:
+        lines.append(
+            f"Most other activities are often recognised as {other}. If {other} means that none of them is known, leave the "
+            "label empty and fit again."
+        )
     lines += evaluated.more
     cold = evaluated.of(COLD) if COLD in ways else None
     return [*lines, findings.advice(every, still, last, evaluated.names, evaluated.curve, len(found), cold)]

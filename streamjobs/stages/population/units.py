@@ -1,7 +1,7 @@
 """Windows in other units than the population's: acceleration in g in place of m/s^2, degrees/s in place of rad/s."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -65,11 +65,14 @@ def unit_of(ratio: float, steady: bool) -> str | None:
     return None
 
 
-def unlike_most(columns: Sequence[str], X: Array, person: Array, new: Array) -> Iterator[tuple[int, str]]:
+def unlike_most(
+    columns: Sequence[str], X: Array, person: Array, new: Array, resting: Collection[int] = ()
+) -> Iterator[tuple[int, str]]:
     """People with rows X (n, width) of these people (n,) in another unit than most people's that are not `new` (n,).
 
     Gives the number of each, and what looks how. The mean of a person is compared with the median of the others, because
-    the people who teach may have several units.
+    the people who teach may have several units. resting: people who may be at rest in all windows, with small turning rates
+    in any unit.
     """
     people = np.unique(person)
     teach = np.unique(person[~new])
@@ -84,5 +87,6 @@ def unlike_most(columns: Sequence[str], X: Array, person: Array, new: Array) -> 
         if new.any() and one in teach:
             continue
         for axes, column, mean, steady in zip(*norms, strict=True):
-            if (unit := unit_of(row[column] / mean, steady)) is not None:
+            small = row[column] < mean and one in resting
+            if not small and (unit := unit_of(row[column] / mean, steady)) is not None:
                 yield one, f"{axes} {unit}"
