@@ -32,8 +32,9 @@ def asked(monkeypatch, sample, answers, *words):
     return file, done
 
 
-def test_it_asks_for_key_label_zone_and_gaps_and_takes_the_answers(monkeypatch, sample):
-    file, done = asked(monkeypatch, sample, ["1", "1", "Europe/Berlin", "hold"])
+@pytest.mark.parametrize("key", ["1", "Band"])
+def test_it_asks_for_key_label_zone_and_gaps_and_takes_the_answers(monkeypatch, sample, key):
+    file, done = asked(monkeypatch, sample, [key, "1", "Europe/Berlin", "hold"])
     assert done.exit_code == 0, done.output
     source, text = read_table(file)["source"], file.read_text()
     assert (source["label"], source["time_zone"], source["missing"]) == ("Zustand", "Europe/Berlin", "hold")

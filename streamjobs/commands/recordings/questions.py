@@ -6,7 +6,7 @@ from collections.abc import Callable
 import typer
 
 from streamjobs.recordings.guess.result import Chosen, Guess
-from streamjobs.settings.times import zone_of
+from streamjobs.settings.times import example_of, zone_of
 
 FILL = "hold", "mean"
 POLICIES = ("dlq", "skip", *FILL)
@@ -36,7 +36,7 @@ def zone_asked(why: str) -> str | None:
     """The zone of times that name none; None to leave it open."""
     question = f"{why}\n  zone, such as UTC or Europe/Berlin (empty: decide later)"
     while True:
-        answer = str(typer.prompt(question, default="", err=True)).strip()
+        answer = str(typer.prompt(question, default="", show_default=False, err=True)).strip()
         try:
             return answer if answer and zone_of(answer) else None
         except ValueError as problem:
@@ -65,11 +65,14 @@ def missing_asked(guessed: Guess) -> str:
 
 
 def _one_of(what: str, why: str, candidates: list[str]) -> str | None:
-    listed = "\n".join(f"  {number} {name!r}" for number, name in enumerate(candidates, 1))
+    such = {one: f", such as {example_of(one)}" for one in candidates} if what == "time_format" else {}
+    listed = "\n".join(f"  {number} {name!r}{such.get(name, '')}" for number, name in enumerate(candidates, 1))
     while True:
         answer = str(typer.prompt(f"{what}: {why}\n{listed}\n  number (0: none of them)", default="0", err=True)).strip()
         if answer.isdecimal() and int(answer) <= len(candidates):
             return candidates[int(answer) - 1] if int(answer) else None
+        if answer in candidates:
+            return answer
         typer.echo(f"  a number from 0 to {len(candidates)}, please", err=True)
 
 
