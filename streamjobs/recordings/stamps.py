@@ -39,8 +39,11 @@ class LocalTimes:
 
     def _changes(self, hour: int) -> bool:
         """Whether clocks change in this hour since 1970, or in one next to it."""
-        ends = (datetime.fromtimestamp(3600 * (hour + n), self.zone).utcoffset() for n in (-1, 2))
-        return len(set(ends)) > 1
+        try:
+            ends = {datetime.fromtimestamp(3600 * (hour + n), self.zone).utcoffset() for n in (-1, 2)}
+        except (ValueError, OverflowError, OSError):  # no calendar has it
+            return False
+        return len(ends) > 1
 
     def sentences(self) -> Iterator[str]:
         """What was read of them."""

@@ -41,6 +41,7 @@ def read(path: Path, **options: Any) -> tuple[list[dict[str, Any]], list[str]]:
         ),
         (["2025-10-26T02:30:00+01:00", "2025-10-26T02:30:00Z", 1761442200.0], None),
         (["25.10.2025 02:30"], None),
+        ([1761442200.0, 9e24, -9e24], None),
     ],
 )
 def test_local_times_that_come_twice_or_never_are_counted(tmp_path: Path, times: list[Any], told: str | None) -> None:
