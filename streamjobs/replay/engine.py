@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,8 @@ from streamjobs.replay.warm_up import days_to_alarm, rows_to_alarm
 from streamjobs.schema_registry.lookup import ready_now
 
 BATCH = 1000  # records of a batch; any other number gives the same bits
-BATCH_BYTES = 64 << 20  # of the values of a batch
+BATCH_BYTES = 64 << 20  # of values: a batch that has as many is full
+AT_ONCE = 100  # records that are read before their bytes are counted
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ class Replay:
 
     def run(self, records: Iterable[Record], take: Callable[[Output], None], progress: Callable[[Tally], None]) -> Tally:
         """Apply all records in order. `take` gets every output, `progress` the tally after each batch."""
-        for partition, group in itertools.groupby(records, key=lambda record: (record.topic, record.partition)):
+        for partition, group in itertools.groupby(records, operator.attrgetter("topic", "partition")):
             live = self.live(partition)
             while batch := ready_now(self.job.settings, self.job.schemas, _batch(group)):
                 outputs, report = advance(self.job, live, batch)
@@ -177,13 +179,10 @@ class Replay:
         return self.live(("", 0)).export()
 
 
-def _batch(records: Iterable[Record]) -> list[Record]:
+def _batch(records: Iterator[Record]) -> list[Record]:
     """The next batch of an iterator; empty at its end."""
-    batch: list[Record] = []
-    size = 0
-    for record in records:
-        batch.append(record)
-        size += len(record.value or b"")
-        if len(batch) == BATCH or size >= BATCH_BYTES:
-            break
+    batch, size = list[Record](), 0
+    while len(batch) < BATCH and size < BATCH_BYTES and (more := list(itertools.islice(records, AT_ONCE))):
+        batch += more
+        size += sum(len(record.value or b"") for record in more)
     return batch
