@@ -23,15 +23,17 @@ def encoder(source: SourceSection, side: str | None) -> Callable[[Row], tuple[by
     paths = [path_of(name) for name in (*source.record_fields, *others)]
     if source.format == "raw":
         return lambda row: _raw(row, source, paths)
-    encode = msgspec.json.encode if source.format == "json" else msgspec.msgpack.encode
+    as_json = source.format == "json"
+    encode = msgspec.json.Encoder().encode if as_json else msgspec.msgpack.Encoder().encode
 
     names = list(dict.fromkeys(name for path in paths for name in (path.literal, path.top) if name is not None))
 
     def encoded(row: Row) -> tuple[bytes, Headers]:
         part = {name: row[name] for name in names if name in row}
-        for name, value in part.items():
-            if isinstance(value, float) and math.isnan(value):  # a missing cell in a column of floats, such as no label
-                part[name] = None
+        if not as_json:  # which has null for NaN
+            for name, value in part.items():
+                if isinstance(value, float) and math.isnan(value):  # a missing cell in a column of floats, such as no label
+                    part[name] = None
         try:
             return encode(part), ()
         except OverflowError:

@@ -7,6 +7,7 @@ folder or a zip archive holds many. Rows keep the file's order.
 import dataclasses
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -244,7 +245,7 @@ class _Records:
         by_file: bool = False,
     ) -> None:
         """apart: as `recording` of `records_of`."""
-        self.as_record = PlainRow if source.wrapped else Stored
+        self.as_record: Callable[[Any], Stored] = partial(tuple.__new__, PlainRow if source.wrapped else Stored)
         source = source.unwrapped if source.wrapped else source
         self.recording, self.source, self.side = recording, source, side
         self.stamped, self.time = time is not None, time or source.record_time
@@ -322,7 +323,7 @@ class _Records:
                 stamp = offset if unread is None else unread
             elif stamp == 0 and not self.timeless:
                 stamp = 1  # ms: to a broker's client 0 is the present
-            yield self.as_record(source.topic, 0, offset, stamp, record_key, value, headers)
+            yield self.as_record((source.topic, 0, offset, stamp, record_key, value, headers))
 
     def _label_alone(self, row: Row) -> Row:
         """The row; one of a table with a label and no numbers loses their columns, as the record of a late label."""

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import json
 import tracemalloc
 import zipfile
@@ -14,7 +15,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import read_times
 from streamjobs.recordings.files import recordings_of, records_of, rows_of
 from streamjobs.recordings.guess import guess_rows
-from streamjobs.recordings.tables import How
+from streamjobs.recordings.tables import How, _cell, _values
 from streamjobs.settings.source import SourceSection
 from tests.commands.jobs import as_npz, as_parquet, command, job_file, jsonl, rows
 
@@ -355,6 +356,47 @@ def test_commands_take_semicolons_and_say_so(tmp_path, capsys):
     assert said[0] == said[1] and said[0]["rows"] > 0
     assert command("replay", job_file(tmp_path), "--input", german, "--key", "person", "--separator", "no") == 2
     assert "--separator must be one character" in capsys.readouterr().err
+
+
+ODD = (
+    *(
+        "",
+        "NaN",
+        "n/a",
+        "null",
+        "1",
+        "-0",
+        "-0.0",
+        "+1",
+        "01",
+        ".5",
+        "5.",
+        " 1.5 ",
+        "1e5",
+        "1E-400",
+        "1.5e400",
+        "1_0",
+        "\u0663",
+    ),
+    *("9" * 25, "9" * 5000, "0." + "123456789" * 5, "true", '"1"', "[1]", "1.5,2.5", "1,5", "1.234,5", "1.234.567", "1\n2"),
+    *("1 000", "p1", "\ud800"),
+)
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+@pytest.mark.parametrize("of_numbers", [False, True])
+def test_cells_of_a_column_read_at_once_are_those_read_one_by_one(decimal: str, of_numbers: bool):
+    for column in itertools.product(ODD, ODD, ["2", f"1{decimal}5"]):
+        one_by_one = [_cell(text, decimal, of_numbers) for text in column]
+        assert repr(_values(column, decimal, of_numbers)) == repr(one_by_one), column
+
+
+def test_rows_before_a_damaged_one_are_read(tmp_path):
+    path = written(tmp_path / "a.csv", "t,a\n" + "1,2\n" * 5000 + '"1\n",2\n1,2,3\n')
+    found = rows_of(path)
+    assert sum(1 for _ in itertools.islice(found, 5001)) == 5001
+    with pytest.raises(ConfigError, match="line 5004: expected 2 cells"):
+        next(found)
 
 
 @pytest.mark.slow
