@@ -35,7 +35,6 @@ TIME_UNITS_IN_NAMES = {
     **dict.fromkeys(("us", "micro", "micros", "microseconds"), "us"),
     **dict.fromkeys(("ns", "nano", "nanos", "nanoseconds"), "ns"),
 }
-LISTS = 'put a record that is a list, as of SenML, into a field: {"e": [...]}'
 LARGEST = 1 << 64  # a whole number beyond it is not a number of a record
 MOST_TEXTS = 0.1  # of the values of a column of numbers
 MOST_UNREAD = 0.01  # of the texts of a column of times

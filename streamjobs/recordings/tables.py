@@ -21,7 +21,7 @@ from typing import IO, Any
 import msgspec
 
 from streamjobs import install_line
-from streamjobs.core.decoding.loading import without_nan
+from streamjobs.core.decoding.loading import WHOLE, without_nan
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import reads_as_number
 from streamjobs.recordings.dialect import HEAD, NOTHING, SPACES, Dialect, dialect_of, plain_number, without_ending
@@ -115,7 +115,7 @@ def _damaged(place: Place) -> ConfigError:
 
 
 def _lines(place: Place, how: How) -> Iterator[tuple[bytes, Row]]:
-    most = COLUMNS.value
+    most, whole = COLUMNS.value, None  # whether the first line is a number or a list, as a record may be
     with place.open() as file:
         how.opened(file)
         for number, line in enumerate(file):
@@ -129,8 +129,10 @@ def _lines(place: Place, how: How) -> Iterator[tuple[bytes, Row]]:
                 if number and not line.endswith(b"\n"):  # the file is still being written
                     how.tell(str(place), "its last line breaks off, and is left out")
                     return
-            if not isinstance(row, dict):
-                row = {}  # not skipped: a broken line, or a list, is a broken record, and becomes a dead letter
+            is_whole = isinstance(row, (int, float, list))
+            whole = is_whole if whole is None else whole
+            if not isinstance(row, dict):  # not skipped: a broken line is a broken record, and becomes a dead letter
+                row = {WHOLE: row} if whole and is_whole else {}
             if len(row) > most:
                 COLUMNS.require(place, len(row))
             yield text, row

@@ -239,14 +239,32 @@ def test_odd_fields_give_samples_or_a_reason(message, form, named, late):
 @pytest.mark.parametrize(
     ("form", "value", "kind"),
     [
-        ("json", [1], 'a list; put a list of samples into a field, as in {"samples": [...]}'),
-        ("msgpack", 7, "a number"),
+        ("json", [1], "a list; it is read as the field 'value'"),
+        ("msgpack", 7, "a number; it is read as the field 'value'"),
         ("json", None, "null"),
     ],
 )
 def test_a_value_that_is_not_an_object_is_named(form, value, kind):
     (error,) = decode(value, form=form, fields=NAMES).errors
     assert error[1].reason == "malformed" and f"expected {form} with an object, got {kind}." in str(error[1])
+
+
+@pytest.mark.parametrize("form", ["json", "msgpack"])
+@pytest.mark.parametrize(
+    ("value", "source", "x"),
+    [
+        (21.5, {"fields": ["value"]}, [[21.5]]),
+        ([1, 2, 3], {"x": "value", "dim": 3}, [[1, 2, 3]]),
+        ([{"bn": "a:", "bt": NOW, "n": "t", "v": 20}, {"n": "h", "v": 50}], {"fields": ["value[n=h].v"]}, [[50]]),
+        ([{"a": 1, "t": NOW}, {"a": 2, "t": NOW}], {"fields": ["value[].a"], "time": "value[].t"}, [[1], [2]]),
+        ({"value": 7}, {"fields": ["value"]}, [[7]]),
+    ],
+)
+def test_a_number_or_a_list_that_is_all_of_a_record_is_the_field_value(form, value, source, x):
+    found = decode(*3 * [value], form=form, **source)  # several records: read at once where that is possible
+    assert not found.errors and found.X.tolist() == 3 * x
+    (error,) = decode(None, form=form, **source).errors
+    assert error[1].reason == "malformed"
 
 
 def test_a_long_text_between_numbers_takes_no_memory_for_each_of_them():

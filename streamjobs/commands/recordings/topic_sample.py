@@ -7,19 +7,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streamjobs.core.decoding.loading import WHOLE
 from streamjobs.core.decoding.with_schema.wire_format import ID, ID_END
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.job_files import with_schemas
 from streamjobs.kafka.reader import newest
 from streamjobs.kafka.topics import connect
-from streamjobs.recordings.columns import LISTS
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.types import many
 
 MISSING = "it does not exist on this broker; correct --from-topic or --broker."
+WHOLE_TOO = msgspec.json.Decoder().decode  # most texts of one letter are numbers of MessagePack
 FORMATS: tuple[tuple[str, Any, int], ...] = (  # each with the bytes that stand before a value
-    ("json", msgspec.json.decode, 0),
+    ("json", WHOLE_TOO, 0),
     ("msgpack", msgspec.msgpack.decode, 0),
     ("json", msgspec.json.decode, ID_END),
 )
@@ -85,8 +86,8 @@ def sample_of(broker: BrokerSection, topic: str, records: int | None, seconds: f
         value = next(record.value for record in found if record.value)
         others = f"others, such as {value[:40].decode(errors='backslashreplace')!r}{'...' * (len(value) > 40)},"
     raise ConfigError(
-        f"topic {topic}: expected records that are objects in JSON or MessagePack, got {others} in most of {len(found):,} "
-        f"records; see [source] format for what else can be read, and {LISTS}."
+        f"topic {topic}: expected records that are objects in JSON or MessagePack, or numbers or lists in JSON, "
+        f"got {others} in most of {len(found):,} records; see [source] format for what else can be read."
     )
 
 
@@ -126,6 +127,8 @@ def _decoded(decode: Any, value: bytes | None) -> Any:
         row = decode(value or b"")
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
+    if decode is WHOLE_TOO and isinstance(row, (int, float, list)):
+        return {WHOLE: row}
     return {str(name): one for name, one in row.items()} if isinstance(row, dict) else None
 
 

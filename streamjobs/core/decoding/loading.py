@@ -22,6 +22,7 @@ Read = Callable[[Message], Sample | Frame | LabelsAlone]  # raises Problem, or a
 _UP_TO_NAN = re.compile(rb'((?:[^"N]|"(?:[^"\\]|\\[\s\S])*+"|N(?!aN))*+)(NaN|[\s\S]*+)')  # outside texts; or to the end
 _BYTE = re.compile(r"\(byte ([0-9]+)\)$")
 _DECODE: dict[str, Callable[[bytes], Any]] = {"json": msgspec.json.decode, "msgpack": msgspec.msgpack.decode}
+WHOLE = "value"  # the field that a number or a list is read as, which is all of a record
 _IS_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -94,9 +95,20 @@ def decoder_of_fields(form: str, tops: dict[str, Any], may_miss: bool) -> Decode
                 return load(without_nan(value))  # type: ignore[no-any-return]
             except UNDECODABLE:
                 pass
+        if WHOLE in tops and (whole := whole_value(module.decode, value)) is not None:
+            return {WHOLE: whole}
         raise undecodable(form, value)
 
     return decode
+
+
+def whole_value(decode: Callable[[bytes], Any], value: bytes) -> int | float | list[Any] | None:
+    """A number or a list that is all of a value; None for anything else."""
+    try:
+        whole = decode(value)
+    except UNDECODABLE:
+        return None
+    return whole if isinstance(whole, (int, float, list)) else None
 
 
 def without_nan(value: bytes) -> bytes:
@@ -114,7 +126,7 @@ def undecodable(form: str, value: bytes, what: str | None = None) -> Problem:
     except UNDECODABLE:
         other = {}
     if not isinstance(other, dict):
-        several = '; put a list of samples into a field, as in {"samples": [...]}' * isinstance(other, list)
+        several = f"; it is read as the field {WHOLE!r}" * isinstance(other, (int, float, list))
         return Problem("malformed", f"expected {what or form} with an object, got {kind_of(other)}{several}")
     if form == "json":
         try:

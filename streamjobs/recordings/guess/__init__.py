@@ -16,7 +16,6 @@ from streamjobs.recordings.columns import (
     ASIDE,
     KEYS,
     LABELS,
-    LISTS,
     Column,
     Times,
     absent,
@@ -157,7 +156,7 @@ def guess_rows(
     if chosen.key:
         read = [row | {chosen.key: None} if isinstance(row.get(chosen.key), list) else row for row in read]
     if not columns:
-        got = f"lines of something else; {LISTS}" if rows else "no rows"
+        got = "lines of something else" if rows else "no rows"
         raise ConfigError(
             f"{where}: expected a few records as they will arrive, JSON objects or rows of a table; got {got}."
         )
