@@ -23,6 +23,8 @@ LABELS = (
     *("label", "labels", "activity", "class", "target", "y", "exercise", "gait", "gesture", "posture", "behaviour"),
     *("behavior", "aktivitaet", "taetigkeit", "klasse", "uebung"),
 )
+OF_LABELS = {*LABELS} - {"y", "class", "target", "klasse"}  # in longer names they may have other meanings
+BESIDE_LABELS = {"id", "code", "name", "type", "class", "true"}
 ASIDE = ("seg", "segment", "session", "recording", "trial", "side", "row", "index", "offset", "partition", "seq", "unnamed")
 FAULT_WORDS = {"anomaly", "anomalous", "attack", "changepoint", "failure", "fault", "faulty", "outlier"}  # last in a name
 TIME_WORDS = {
@@ -308,6 +310,16 @@ def plain_name(name: str) -> str:
     """
     last = _IN_BRACKETS.sub("", name).rstrip('"').rpartition(".")[2]
     return "_".join(_WORD.findall(last.translate(_UMLAUTS))).lower()
+
+
+def names_label(name: str) -> bool:
+    """Whether a name has the word of a label, and no other word with a meaning.
+
+    >>> [names_label(name) for name in ("Activity Label", "activityID", "activity_count", "class", "label_x")]
+    [True, True, False, False, False]
+    """
+    words = set(plain_name(name).split("_"))
+    return bool(words & OF_LABELS) and words <= OF_LABELS | BESIDE_LABELS
 
 
 def rank_of(name: str, usual: Sequence[str]) -> int:

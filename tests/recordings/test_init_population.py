@@ -51,6 +51,21 @@ def test_the_time_may_be_chosen(tmp_path, capsys):
     capsys.readouterr()
 
 
+def test_a_label_of_two_words_is_found_and_its_code_is_not_used(tmp_path, printed):
+    made = [{**row, "Activity Label": row["activity"], "activity_id": len(row["activity"])} for row in rows(people=5)]
+    made = [{name: value for name, value in row.items() if name != "activity"} for row in made]
+    assert printed(as_csv(tmp_path / "people.csv", made)).source["label"] == "Activity Label"
+
+
+def test_samples_need_times_for_windows_and_the_number_of_the_row_may_make_them(tmp_path, printed):
+    made = [{name: value for name, value in row.items() if name != "ts"} for row in rows(people=5)]
+    assert printed(as_csv(tmp_path / "people.csv", made)).says("If they are samples of a sensor, add one")
+    (tmp_path / "job.toml").unlink()
+    timed = [{**row, "t": number / 20} for number, row in enumerate(made)]
+    table = read_table(printed(as_csv(tmp_path / "timed.csv", timed)).file)
+    assert table["window"]["rate"] == 20 and "population" in table
+
+
 def test_windows_with_too_few_samples_for_convolutions_get_none(tmp_path, printed):
     table = read_table(printed(as_csv(tmp_path / "slow.csv", list(rows(people=5))[::2])).file)
     assert table["window"]["rate"] == 5 and "convolutions" not in table["window"]

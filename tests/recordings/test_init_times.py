@@ -176,6 +176,13 @@ def test_rows_out_of_order_are_counted_and_do_not_change_the_pause(tmp_path, pri
     assert "the median pause between a key's samples is 60 s" in found.text
 
 
+def test_rows_in_no_order_are_to_be_sorted(tmp_path, printed):
+    mixed = lambda _, i: 60 * (i * 37 % 60 - i) + (90_000 if i == 0 else 0)  # noqa: E731
+    found = printed(jsonl(tmp_path / "pumps.jsonl", of_pumps(mixed)))
+    assert found.says("118 of 120 rows are up to", "sort the rows by 'ts', and run init again for the right rate")
+    assert not found.says("lateness")
+
+
 def test_rows_with_the_newest_first_are_to_be_reversed(tmp_path, printed):
     found = printed(jsonl(tmp_path / "pumps.jsonl", of_pumps(lambda _, i: -120 * i)))
     assert found.says("the newest row comes first, and 118 of 120 rows would be late", "'tac'")

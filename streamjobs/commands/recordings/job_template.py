@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from streamjobs.commands.recordings.trial import Trial
     from streamjobs.fit.starters import Starter
 
+TURNED = '\n# If people may mount the sensor in any orientation: statistics = "gravity", convolutions = 0, and no directions'
 USUAL_NAME = "job"  # of a job file, which says nothing about the job
 USUAL_CLASSES = 16  # [head] max_classes without the setting
 SPARE = 1.25  # times the time, and the rows, that labels of the sample took
@@ -294,6 +295,7 @@ def _statistics(guessed: Guess) -> str:
     kind = "rich+gravity" if accelerates else "rich"
     also = "; gravity: the first three are acceleration" if accelerates else ""
     line = f'\nstatistics = "{kind}"  # simple | rich | gravity | rich+gravity{also}'
+    line = (TURNED if accelerates else "") + line
     return FEWEST + line + convolutions(guessed) + _mirror(guessed)
 
 

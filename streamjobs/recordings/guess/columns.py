@@ -13,6 +13,7 @@ from streamjobs.recordings.columns import (
     TIMES,
     Column,
     Times,
+    names_label,
     plain_name,
     rank_of,
     says_duration,
@@ -185,7 +186,10 @@ class Columns:
             why = f"no column has the name of a time; candidates, which rise in every row: {quoted_names(rising)}"
             self._unsure("time", rising, why)
         else:
-            self.choose["time"] = "no column has the name of a time (time, ts, ...); a file's rows come at [window] rate"
+            self.choose["time"] = (
+                "no column has the name of a time (time, ts, ...); a file's rows come at [window] rate. If they are samples "
+                "of a sensor, add one, such as the number of the row divided by the samples a second: windows need it"
+            )
         return None, None, None
 
     def _date_and_clock(self, dated: Collection[str]) -> tuple[str, str] | None:
@@ -289,7 +293,7 @@ class Columns:
         if noted is not None and events is not None:
             self.because["label"] = f"the texts of {events['file']}, each from its time on"
             return noted
-        found = [column for column in self._unused(LABELS) if not self._is_axis(column)]
+        found = [column for column in self._unused(LABELS) if not self._is_axis(column)] or self._worded()
         usable = []
         for column in found:
             if column.kind == "text" and column.distinct > MOST_CLASSES:
@@ -322,6 +326,11 @@ class Columns:
         if some:
             self.candidates["label"] = some
         return None
+
+    def _worded(self) -> list[Column]:
+        """Columns such as 'Activity Label'; texts rather than their codes."""
+        free = [c for c in self.columns if c.name not in self.left_out and names_label(c.name) and c.distinct <= CLASSES]
+        return [c for c in free if c.kind == "text"] or [c for c in free if c.is_whole]
 
     def _names_owner(self, column: Column) -> bool:
         """Whether it has one text for each of the records' keys, as their names."""
