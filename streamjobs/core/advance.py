@@ -319,7 +319,7 @@ def _run_model(
         for name, count in far.items():
             report.outside[name] = report.outside.get(name, 0) + count
         if far and job.norms is not None:
-            report.units.update(job.norms.other_units(came.X, [live.text_of[slot] for slot in came.slots.tolist()]))
+            report.units.update((live.text_of[came.slots[n]], what) for n, what in job.norms.other_units(came.X))
     ids = identities(records, came.owner, job.life)
     drift, events = watch_drift(job, live, records, Seen(slots, scaled, came, out), ids) if steps.watches else ([], [])
     seq, seen = steps.class_counts.number(live.work[CLASS_COUNTS], slots)

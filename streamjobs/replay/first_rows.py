@@ -86,7 +86,7 @@ def first_rows(job: Job, records: Sequence[Record], most: int) -> FirstRows:
         rows = shared.learner.transform(shared.state, X)
         tally.outside.update(outside(columns, rows, settings.scaling.clip, _apart(job, rows)))
         if job.norms is not None:
-            tally.units.update(job.norms.other_units(X, [row.key for row in unscaled]))
+            tally.units.update((unscaled[n].key, what) for n, what in job.norms.other_units(X))
     unlike = [*filter(None, [tally.unlike]), *(sentence for sentence, _ in tally.other_units())]
     return FirstRows(columns, unscaled[:most], scaled, tally.rows, watched, tally.skipped, unlike)
 

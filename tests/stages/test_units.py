@@ -42,7 +42,7 @@ def people(acceleration: float = 1.0, turns: float = 1.0, n: int = 200, seed: in
 )
 def test_a_key_in_another_unit_is_named_with_its_factor(norms: Norms, times: tuple[float, float], said: list[str]) -> None:
     X, counts = np.vstack([people(seed=1), people(*times, seed=2)]), Taken()
-    counts.units.update(norms.other_units(X, ["own"] * 200 + ["other"] * 200))
+    counts.units.update((("own", "other")[n // 200], what) for n, what in norms.other_units(X))
     sentences = list(counts.other_units())
     assert [(sentence.partition("; ")[0], keys) for sentence, keys in sentences] == [
         (f"key other: {one}", ["other"]) for one in said
@@ -52,7 +52,7 @@ def test_a_key_in_another_unit_is_named_with_its_factor(norms: Norms, times: tup
 
 def test_few_windows_of_a_key_and_columns_without_three_axes_name_no_unit(norms: Norms) -> None:
     counts = Taken()
-    counts.units.update(norms.other_units(people(1 / 9.80665)[: ENOUGH - 1], ["a"] * (ENOUGH - 1)))
+    counts.units.update(("a", what) for _, what in norms.other_units(people(1 / 9.80665)[: ENOUGH - 1]))
     assert counts.units and not list(counts.other_units())
     assert norms_of(["ax_mean", "ax_log_sd"], MEAN[:2], VARIANCE[:2]) is None
 

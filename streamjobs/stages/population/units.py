@@ -1,6 +1,5 @@
 """Windows in other units than the population's: acceleration in g in place of m/s^2, degrees/s in place of rad/s."""
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
@@ -32,17 +31,15 @@ class Norms(NamedTuple):
     means: Array  # (k,) above 0
     steady: Array  # (k,) bool
 
-    def other_units(self, X: Array, keys: Sequence[str]) -> Counter[tuple[str, str]]:
-        """Rows X (n, width) that look as if in another unit, of these keys (n,), by key and what they look like.
+    def other_units(self, X: Array) -> Iterator[tuple[int, str]]:
+        """Rows X (n, width) that look as if in another unit: the number of each, and what it looks like.
 
-        A window at rest has small turning rates in any unit: only larger ones are counted.
+        A window at rest has small turning rates in any unit: only larger ones are named.
         """
-        found: Counter[tuple[str, str]] = Counter()
         ratios = X[:, self.columns] / self.means
         for n, axis in zip(*np.nonzero((ratios > LEAST) | ((ratios < 1 / LEAST) & self.steady)), strict=True):
             if (unit := unit_of(ratios[n, axis], self.steady[axis])) is not None:
-                found[keys[n], f"{self.names[axis]} {unit}"] += 1
-        return found
+                yield n, f"{self.names[axis]} {unit}"
 
 
 def norms_of(columns: Sequence[str], mean: Array, variance: Array) -> Norms | None:
