@@ -1,6 +1,9 @@
 """Errors that users see. Each message says who, what is wrong, what was expected, what came, and what to do."""
 
+import errno
 from collections.abc import Sequence
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class StreamjobsError(Exception):
@@ -17,6 +20,11 @@ class ConfigError(StreamjobsError):
     def __init__(self, problems: Sequence[str] | str) -> None:
         self.problems = [problems] if isinstance(problems, str) else list(problems)
         super().__init__("\n".join(self.problems))
+
+
+def unwritable(place: str, error: OSError) -> StreamjobsError:
+    """For a file or folder that the user named: ConfigError, but on a full disk exit code 1: the command was right."""
+    return (StreamjobsError if error.errno in FULL else ConfigError)(f"{place}: cannot be written ({error.strerror}).")
 
 
 class SetupError(StreamjobsError):

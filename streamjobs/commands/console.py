@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from streamjobs.errors import ConfigError, SetupError
+from streamjobs.errors import SetupError, unwritable
 from streamjobs.settings.types import shortened
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def write_private(path: Path, pieces: Iterable[bytes], option: str) -> int:
                 size += file.write(piece)
         os.replace(beside, path)
     except OSError as error:
-        raise ConfigError(f"{option} {path}: cannot be written ({error.strerror}).") from None
+        raise unwritable(f"{option} {path}", error) from None
     finally:  # also where the pieces cannot be made, or Ctrl-C ends it
         with suppress(OSError):
             beside.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import typer
 
 from streamjobs.commands.console import counted, note, say
 from streamjobs.commands.recordings.options import FILES, Decimal, Separator, how_of
-from streamjobs.errors import ConfigError
+from streamjobs.errors import ConfigError, unwritable
 from streamjobs.settings.paths import column_path
 from streamjobs.settings.times import example_of, zone_of
 from streamjobs.settings.types import UNIT_NAMES, many
@@ -283,7 +283,7 @@ def _write(file: Path, text: str) -> None:
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be written ({error.strerror}).") from None
+        raise unwritable(str(file), error) from None
 
 
 def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[Guess, int, Written]":

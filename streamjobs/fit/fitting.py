@@ -14,7 +14,7 @@ from algorithms import Learner
 from algorithms.drift.glr_chart import GlrChart
 from algorithms.heads.gated_rls import GatedRls
 from streamjobs.core.state.population import Population, encode, learner_table
-from streamjobs.errors import ConfigError
+from streamjobs.errors import ConfigError, unwritable
 from streamjobs.fit import alarms, rejection
 from streamjobs.fit.alarms import Alarms, learn_reference
 from streamjobs.fit.evaluation import Protocol, filter_learned, leave_one_out, runs_of_new_people
@@ -421,7 +421,7 @@ def write(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         beside.replace(path)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None
+        raise unwritable(str(path), error) from None
     finally:
         with contextlib.suppress(OSError):  # such as of a folder that is read-only
             beside.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs import install_line
-from streamjobs.errors import ConfigError, SetupError
+from streamjobs.errors import ConfigError, SetupError, unwritable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +53,7 @@ def save(figure: "Figure", path: Path, option: str) -> None:
         with matplotlib.rc_context(FIXED):
             figure.savefig(path, metadata=about, dpi=120)
     except OSError as error:
-        raise ConfigError(f"{option} {path}: cannot be written ({error.strerror}).") from None
+        raise unwritable(f"{option} {path}", error) from None
 
 
 @contextmanager

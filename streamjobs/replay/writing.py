@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from streamjobs.core.messages import Output
-from streamjobs.errors import ConfigError
+from streamjobs.errors import StreamjobsError, unwritable
 
 _encode = msgspec.json.Encoder().encode
 
@@ -57,5 +57,5 @@ class Writer(ExitStack):
         except OSError as error:
             raise self._unwritable(error) from None
 
-    def _unwritable(self, error: OSError) -> ConfigError:
-        return ConfigError(f"--output-dir {self.folder}: cannot be written ({error.strerror}).")
+    def _unwritable(self, error: OSError) -> StreamjobsError:
+        return unwritable(f"--output-dir {self.folder}", error)

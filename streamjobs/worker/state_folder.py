@@ -28,6 +28,14 @@ def state_folder(settings: Settings) -> Path:
     return folder
 
 
+def holder_of(settings: Settings) -> tuple[int, int] | None:
+    """Device and inode of the folder's HOLDER; None if it has none. Raises OSError."""
+    with suppress(FileNotFoundError):
+        found = os.stat(Path(settings.state.directory).absolute() / settings.job.name / HOLDER)
+        return found.st_dev, found.st_ino
+    return None
+
+
 def _unusable(folder: Path, what: str, error: OSError) -> SetupError:
     return SetupError(
         f"[state] directory: {folder} cannot be {what} ({error.strerror}); set it to a folder that can be written, on "

@@ -2,9 +2,9 @@
 
 Joining a group, fencing and recovery each finish by themselves or raise an error. If a library swallows that error, the
 worker never reads a record again. The watchdog also ends a worker with permanently refused credentials, one that lost a
-topic, and one with an input or changelog topic was deleted and recreated: a consumer does not notice, or goes on in the
-middle, and a producer writes to the new topic, which lacks all older states. The same for an input that has new partitions.
-It logs a changelog that the broker may delete states of.
+topic or its [state] directory, and one with an input or changelog topic that was deleted and recreated: a consumer does not
+notice, or goes on in the middle, and a producer writes to the new topic, which lacks all older states. The same for an
+input that has new partitions. It logs a changelog that the broker may delete states of.
 """
 
 import asyncio
@@ -28,11 +28,13 @@ from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import NO_ORIGIN
 from streamjobs.worker.failures import REFUSED, DeliveryError
 from streamjobs.worker.health import STALLED
+from streamjobs.worker.state_folder import holder_of
 
 log = structlog.get_logger("streamjobs")
 
 IDS_EVERY = 20.0  # seconds between two requests for the ids of the job's topics, and the input's partitions
 POLICY_EVERY = 300.0  # seconds between two requests for the changelog's cleanup.policy
+FOLDER_EVERY = 5.0  # seconds between two looks for [state] directory; a look takes some microseconds
 IDS_AGAIN = 1.0  # the same, after an answer or a client's metadata lacked a topic
 GONE_FOR = 2.0  # seconds; one answer without a topic may be that of a node that is behind
 REFUSED_FOR = 60.0  # seconds; a password is changed at the broker and in the worker's file one after the other
@@ -65,6 +67,7 @@ class Watchdog:
         self._asking: asyncio.Future[tuple[dict[str, str], int | None]] | None = None
         self._silent = False
         self._policy_at, self._deleting = self._progress_at, False
+        self._holder, self._folder_at = None if settings.state.store == "memory" else holder_of(settings), self._progress_at
 
     async def check(self) -> None:
         """Raises what should end the worker; returns at once otherwise.
@@ -73,12 +76,13 @@ class Watchdog:
         the group has not revoked a partition that another worker writes.
         SetupError: for REFUSED_FOR seconds every connection was refused for TLS or credentials, or a topic of the job was
         deleted, or the input or the changelog is another topic than it was, or the input has more partitions, or another
-        worker has this one's instance id.
+        worker has this one's instance id, or [state] directory was removed.
         """
         self._check_credentials()
         self._check_instance()
         now, delivery = time.monotonic(), self._delivery
         self._check_silence(now)
+        self._check_folder(now)
         self._check_ids(now)
         for taken_over in delivery.taken_over.values():
             if now - taken_over.since > TAKEN_OVER_FOR:
@@ -116,6 +120,19 @@ class Watchdog:
                 "group has given it this worker's partitions. Nothing is lost. Give each worker an id of its own: "
                 "STREAMJOBS_BROKER__INSTANCE_ID."
             )
+
+    def _check_folder(self, now: float) -> None:
+        """Open files outlive their names: a worker would go on, and another one could take the folder."""
+        if self._holder is None or now - self._folder_at < FOLDER_EVERY:
+            return
+        self._folder_at = now
+        with suppress(OSError):  # asked again
+            if holder_of(self._settings) != self._holder:
+                raise SetupError(
+                    f"[state] directory: the folder of job {self._job} in {self._settings.state.directory} was removed or "
+                    "replaced under this worker. Nothing is lost: start it again, and it restores the states from the "
+                    "changelog."
+                )
 
     def _check_credentials(self) -> None:
         since, error = Refusals.since, Refusals.error

@@ -61,7 +61,7 @@ LAYERS = (
     _layer(
         "package", ("=streamjobs",), {"importlib", "json", "urllib", "?"}, pure=True
     ),  # late attributes: who imports it loads nothing
-    _layer("base", ("streamjobs.errors",), set(), pure=True),
+    _layer("base", ("streamjobs.errors",), {"errno"}, pure=True),
     _layer("stages", ("streamjobs.stages",), {*NUMERIC, *_TIMES, "algorithms", *BASE}, pure=True),
     _layer(
         "settings",

@@ -196,7 +196,7 @@ def test_a_full_disk_is_named_with_its_folder(tmp_path, recording, capsys):
         code = replay(job, recording, "--output-dir", tmp_path / "out")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert code == 2
+    assert code == 1
     assert f"--output-dir {tmp_path / 'out'}: cannot be written (File too large).\n" in capsys.readouterr().err
 
 

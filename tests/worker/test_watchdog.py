@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from streamjobs.worker import watchdog
 from streamjobs.worker.delivery import TakenOver
 from streamjobs.worker.failures import DeliveryError, FencedError
 from streamjobs.worker.health import STALLED
+from streamjobs.worker.state_folder import lock_folder
 from streamjobs.worker.watchdog import Watchdog
 
 SETTINGS = Settings.model_validate(
@@ -67,6 +69,22 @@ def test_a_worker_with_an_instance_id_that_another_one_has_taken_ends(monkeypatc
     monkeypatch.setattr(TakenInstance, "name", "one")
     with pytest.raises(SetupError, match="another worker of job streamjobs has started with 'one'"):
         watched(1, barrier=False)
+
+
+@pytest.mark.parametrize("remade", [False, True])
+def test_a_worker_whose_state_directory_is_removed_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remade: bool
+) -> None:
+    monkeypatch.setattr(watchdog, "FOLDER_EVERY", 0.0)
+    settings = SETTINGS.model_copy(update={"state": SETTINGS.state.model_copy(update={"directory": str(tmp_path)})})
+    with lock_folder(settings):
+        one = Watchdog(settings, SimpleNamespace(barrier=False, epoch=1, taken_over={}), SimpleNamespace(remaining=0))
+        asyncio.run(one.check())
+        (tmp_path / settings.job.name).rename(tmp_path / "kept")  # its file stays open, and its inode taken
+        if remade:
+            lock_folder(settings).__enter__()
+        with pytest.raises(SetupError, match=r"directory: the folder of job .* was removed or replaced .* start it again"):
+            asyncio.run(one.check())
 
 
 def test_restoring_and_rebalancing_are_progress(answering: list[Any]) -> None:

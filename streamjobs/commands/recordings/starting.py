@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from streamjobs.errors import ConfigError
+from streamjobs.errors import ConfigError, unwritable
 from streamjobs.fit import starters
 from streamjobs.fit.starters import Starter
 from streamjobs.recordings.guess.result import EXAMPLE, Guess
@@ -36,7 +36,7 @@ def write_population(of: Starter, guessed: Guess, job: Path, force: bool) -> Pat
     try:
         path.write_bytes(of.file(guessed.fields))
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror}).") from None
+        raise unwritable(str(path), error) from None
     return path
 
 
