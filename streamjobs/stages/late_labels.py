@@ -3,7 +3,8 @@
 A row without a label waits until a label with the time nearest to its own comes (at most `within` seconds away, the
 earlier row at ties), or until the key's newest row is `wait` seconds later ("unlabelled"). With `delay`, a label that
 came with its row is learned only when a row at least `delay` seconds later has been predicted. At most `most` rows of a
-key wait, then the oldest leaves ("waiting_full"). A label that meets no row of its time is not learned.
+key wait, then the oldest leaves ("waiting_full"). A label that meets no row of its time is not learned. A row that is not
+finite (squares of numbers above 1e154 are not) teaches nothing, so it does not wait.
 
 What is learned later is a row of its own: the row's x again, which teaches the head and nothing else. It gives no
 output; what was said of the row at its time is remembered, so that right and wrong are counted against that.
@@ -16,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import put
+from algorithms.common.linalg import missing, put
 from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, plain, require, unknown
 from algorithms.common.workspace import Slot
 from streamjobs.stages.event_time import CLOSE
@@ -162,7 +163,8 @@ def _advance(work, rows, labels, out, more, met, skipped, settings):
         put(out[2][k], X[n])
         if is_known and delay <= 0.0:
             put(out[3][k], L[n])
-        if learn[n] & LEARN_HEAD and ((delay > 0.0) if is_known else (wait > 0.0)):
+        waits = (delay > 0.0) if is_known else (wait > 0.0)
+        if learn[n] & LEARN_HEAD and waits and not missing(X[n]):
             if counts[key, 0] == all_times.shape[1]:
                 oldest = 0
                 for i in range(1, counts[key, 0]):

@@ -42,6 +42,7 @@ STAGES: dict[str, dict[str, Any]] = {
     "a grid": {"forecast": {"ahead": [1, 3], "every": "1s"}, "alarms": {"stuck": True}},
     "a forecaster": {"forecast": {"ahead": [2], "learner": "rls", "lags": 4, "inputs": ["f0", "f1"]}},
     "bouts": {"bouts": {"shortest": "5s"}, "labels": {"wait": "9s"}, "head": {"name": "rls", "smooth": 0.7}},
+    "late windows": {"window": {"length": "4s", "hop": "2s", "rate": 1.0}, "labels": {"wait": "9s", "delay": "9s"}},
     "lateness": {"source": {"lateness": "3s", "late": "dlq", "duplicates": "learn"}, "labels": {"delay": "9s"}},
     "means": {"source": {"missing": "mean"}, "scaling": {"unit_norm": True, "clip": 3.0, "freeze_after": 30}},
     "old numbers": {"source": {"hold_for": "9s", "late": "drop"}, "state": {"ttl": "1d"}},
