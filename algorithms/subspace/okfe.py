@@ -5,7 +5,7 @@ tracking on a budget", Alg. 2 (parametric update, (16)) and Alg. 3 (nonparametri
 Symbols: A = factor, L = Phi A, lambda = ridge, mu = step length, l = ls_error (without the factor 1/2), image = K A.
 Cost of a row: O(n d + n r^2) for Alg. 2; Alg. 3 adds O(n^2), and its (lambda/n) term O(n^2 r).
 State: n (d + 2 r + 1) numbers after n rows. Alg. 3 keeps the gram matrix in memory besides, n^2 numbers.
-Departs from the source: seeds with several rows (one row is a rank-1 trap for ever), none of them an exact repeat; the
+Departs from the source: seeds with several rows (from one row the rank would stay 1), none of them an exact repeat; the
 (lambda/n) term is off by default and |q| is floored (it explodes on far data). K A is updated with each row and never
 recomputed, so a row of Alg. 2 does not cost O(n^2).
 """
@@ -60,7 +60,7 @@ class Okfe(Learner):
     step_size: Annotated[float, "above 0"] = 1.0  # the constant c of every step rule, for kappa(x, x) about 1
     step_floor: Annotated[float, "0 or more"] = 0.05  # smallest |q| of inverse_norm; 0 = none
     recede: bool = False  # the (lambda/n) term of (16) and (19b)
-    seed_size: int | None = None  # rows that plant the first factor, rank or more; None = rank
+    seed_size: int | None = None  # rows for the first factor, rank or more; None = rank
     seed_factor: Literal["kpca", "random"] = "kpca"
 
     def check(self) -> None:

@@ -6,7 +6,7 @@ Symbols: S = support, A = factor, L = Phi_S A, lambda = ridge, mu = step length,
 B = budget, l = ls_error (without the factor 1/2), epsilon = the censoring threshold.
 Cost of a row: O(m d + m r + r^2); an admitted one adds O(m^2 r + m r^2 + r^3), eviction by inverse O(m^3).
 State: m (d + r + 1) numbers with m <= budget, the LS errors of censor_window rows, and at most budget far rows.
-Departs from the source: seeds with several rows (one row is a rank-1 trap for ever); the (lambda/n) term is off by
+Departs from the source: seeds with several rows (from one row the rank would stay 1); the (lambda/n) term is off by
 default and |q| is floored (it explodes on far data); exact repeats are not stored; after `budget` rows in a row that
 the subspace misses altogether, and that lie together, it is seeded again from them; `projected` eviction hands a
 victim's part to the others, and `projected_older` takes no victim among the newest two fifths of the budget.
@@ -84,7 +84,7 @@ class Okfeb(Learner):
     censor: Literal["moving_average", "off", "below"] | None = None
     censor_below: Annotated[float, "0 or more"] = 0.0  # threshold of censor = "below", a squared distance
     censor_window: Annotated[int, "1 to 10000"] = 100  # LS errors in the moving average
-    seed_size: int | None = None  # rows that plant the first factor, rank to budget; None = budget
+    seed_size: int | None = None  # rows for the first factor, rank to budget; None = budget
     seed_factor: Literal["kpca", "random"] = "kpca"
     coordinates: Literal["subspace", "support"] = "subspace"  # u = R q, or the paper's z = K^(1/2) A q of width budget
 

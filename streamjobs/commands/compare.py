@@ -61,7 +61,7 @@ def compare(
 
     Every row is predicted before its label is learned. The other learners have their default settings: an extractor has
     the job's [head], and a learner that would keep every sample has the job's budget, or 100. Only 'job' has the job's
-    [population]. The recordings choose nothing. To choose settings, use 'tune'.
+    [population]. No setting is chosen on the recordings. To choose settings, use 'tune'.
     """
     from streamjobs.core.job import Job
     from streamjobs.job_files import composing, job_from, read_job, read_table

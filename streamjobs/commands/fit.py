@@ -26,11 +26,12 @@ Key = Annotated[str | None, typer.Option(help="Column with the person; absent: a
 Recording = Annotated[
     str | None,
     typer.Option(
-        help="Column that identifies a person's recordings; absent: recording, session, segment or trial, else each file."
+        help="Column that identifies a person's recordings; absent: recording, session, segment or trial, or else each file."
     ),
 ]
 Pause = Annotated[
-    str | None, typer.Option(help="Without a column for recordings: a pause longer than this (10s) or a new label ends one.")
+    str | None,
+    typer.Option(help="Without a column for recordings: a pause longer than this (10s), or a new label, ends a recording."),
 ]
 Test = Annotated[
     list[str] | None, typer.Option("--test", help="Recordings of other people to evaluate on; may be repeated.")

@@ -37,8 +37,11 @@ TimeZone = Annotated[
     str | None, typer.Option("--time-zone", help="Zone of times without a zone, such as UTC or Europe/Berlin.")
 ]
 TimeUnit = Annotated[str | None, typer.Option(help="Unit of a time that does not count from 1970: s, ms, us or ns.")]
+Topic = Annotated[
+    str | None, typer.Option(help="The input topic; absent: the topic of --from-topic, or the name of --sample.")
+]
 Missing = Annotated[
-    str | None, typer.Option(help="What to do where a number is missing: dlq, skip, hold or mean; absent: skip.")
+    str | None, typer.Option(help="What to do if a number is missing: dlq, skip, hold or mean; absent: skip.")
 ]
 Records = Annotated[
     int | None,
@@ -61,7 +64,7 @@ def init(
     population: Annotated[
         str | None, typer.Option(help="A population to start with: phone (in a pocket) or watch (shoulder exercises).")
     ] = None,
-    topic: Annotated[str | None, typer.Option(help="The input topic; absent: as --from-topic, or as --sample.")] = None,
+    topic: Topic = None,
     key: Annotated[str | None, typer.Option(help="Column with the key (a person, a device).")] = None,
     label: Annotated[str | None, typer.Option(help="Column with the label; '' for none.")] = None,
     time: Annotated[str | None, typer.Option(help="Column with the event time.")] = None,
@@ -76,7 +79,7 @@ def init(
 ) -> None:
     """Write a commented job file for your own data, with a reason for each guess.
 
-    At a terminal it asks where it is unsure. Lines that it cannot guess are marked 'choose', with the candidates. It
+    At a terminal it asks when it is unsure. Lines that it cannot guess are marked 'choose', with the candidates. It
     tries the job's drift detection, learners of a label, and alarms of sensors, on the sample or the topic's records.
     """
     from streamjobs.commands.recordings import job_template, questions, what_next

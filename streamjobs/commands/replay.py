@@ -97,7 +97,7 @@ def replay(
     job = as_workers_have_it(job_of(job_file), source)
     if pool and job.population is not None:
         raise ConfigError(
-            f"{job_file}: --pool learns a start for new keys, but this job has one in [population]; use 'streamjobs fit'."
+            f"{job_file}: --pool learns a model for new keys, but these start from [population]; use 'streamjobs fit'."
         )
     how = options.how_of(separator, decimal, key_from, key_is, start)
     progress = Progress(job.task)

@@ -26,8 +26,8 @@ def run(
 ) -> None:
     """Run a worker until SIGTERM, SIGHUP or Ctrl-C.
 
-    It then stops fetching, makes a last checkpoint and exits with code 0. Start up to one worker per partition of the
-    input; they share the work.
+    It then stops fetching, makes a last checkpoint and exits with code 0. Start at most one worker for each
+    partition of the input: workers share the partitions.
     """
     from streamjobs.process import exit_at_once_on_signals, lean_imports
 

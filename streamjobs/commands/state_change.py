@@ -69,7 +69,7 @@ def _pooled(job: "Job") -> bytes:
     from streamjobs.replay.progress import Progress
 
     if job.population is not None:
-        raise ConfigError("--pool learns a start for new keys, but this job has one in [population]; use 'streamjobs fit'.")
+        raise ConfigError("--pool learns a model for new keys, but these start from [population]; use 'streamjobs fit'.")
     compile_loops(job)
     run = Replay(job, pooled=True)
     source = job.settings.source

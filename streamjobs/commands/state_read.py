@@ -117,7 +117,7 @@ def entries_of(copy: "Copy", key: str) -> "list[Entry]":
     if not entries:
         raise ConfigError(
             f"key {key!r}: no state in {copy.topic}; 'streamjobs state list' shows the keys. A worker writes a new "
-            "key's state within 4 minutes, and has it before at /api/keys/KEY of its page."
+            "key's state within 4 minutes, and before that serves it at /api/keys/KEY of its page."
         )
     return entries
 

@@ -39,7 +39,7 @@ def tune(
         float,
         typer.Option(min=0.1, max=0.9, help="Fraction of each key's labelled rows that choose settings: its first rows."),
     ] = 0.5,
-    candidates: Annotated[int, typer.Option(min=1, help="Most trials of the job's settings, and of a linear head's.")] = 30,
+    candidates: Annotated[int, typer.Option(min=1, help="Most trials of the job, and again of a linear head.")] = 30,
     seconds: Annotated[float, typer.Option(min=1, help="Time limit in seconds. Running trials are stopped.")] = 300.0,
     records: MostRecords = 200_000,
     delay: Delay = None,
@@ -110,7 +110,7 @@ def _write(write: Path, job_file: Path, contents: dict[str, Any], chosen: dict[s
 
     text = tuning.rewritten(job_file.read_text(encoding="utf-8"), chosen)
     if tomllib.loads(text) != {**contents, **chosen}:
-        raise ConfigError(f"{job_file}: its [learner] cannot be replaced without changing the rest; copy what is printed.")
+        raise ConfigError(f"{job_file}: its [learner] cannot be replaced on its own; copy the printed sections.")
     write_private(write, [text.encode()], "--write")
     note(f"the job file with these settings is {write}")
 
@@ -189,8 +189,8 @@ def drift_tune(
 ) -> None:
     """Count the alarms of each detector and watched value: false alarms while nothing changed, and changes found afterwards.
 
-    Alarms before --quiet-until are false, and are compared with the number in [drift] false_alarms. After it, a key counts
-    as found with its first alarm.
+    Alarms before --quiet-until are false, and are compared with the number in [drift] false_alarms. A key counts as found
+    if it raises an alarm afterwards.
     """
     from streamjobs.commands.replay import records_to_replay
     from streamjobs.job_files import job_from, job_of

@@ -214,7 +214,9 @@ def records_apart(
     how = dataclasses.replace(how, preset=how.preset or source.preset)
     tables = recordings_of(path, how)
     if len(tables) > MOST_APART:
-        raise ConfigError(f"{path}: at most {MOST_APART} recordings play at once, got {len(tables):,}; leave --speed out.")
+        raise ConfigError(
+            f"{path}: at most {MOST_APART} recordings can be sent at once; got {len(tables):,}. Leave out --speed."
+        )
     return [_Records(table, source, key, time, side, how).stored(0) for table in tables]
 
 
@@ -257,8 +259,8 @@ class _Records:
         if isinstance(of, Exported):
             if source.sensors is not None:
                 raise ConfigError(
-                    f"{of}: its sensors are merged by time to one row; a job with [source.sensors] reads a record of each. "
-                    f"Use a job with preset = {of.preset.name!r} and without them."
+                    f"{of}: its sensors are merged to rows, but a job with [source.sensors] reads a record for each sensor. "
+                    f"Use a job with preset = {of.preset.name!r} and without [source.sensors]."
                 )
             wanted = [*source.record_fields, *filter(None, (source.label, side, key, apart, self.time))]
             _require_sensors(of, source.record_fields, how)
@@ -377,7 +379,7 @@ def _key_column(where: str, source: SourceSection, key: str | None, how: How) ->
 def _require_columns(path: str, first: Row, columns: Iterable[tuple[str, str | None]]) -> None:
     """Raises ConfigError if the first row lacks a column. columns: (what it is for, its name or None)."""
     if not first:
-        raise ConfigError(f"{path}: no line of its beginning is a JSON object, so the columns are unknown.")
+        raise ConfigError(f"{path}: none of its first lines is a JSON object, so the columns are unknown.")
     for purpose, column in columns:
         if column is not None and column_path(column).find(first) is ABSENT:
             what, there = TABLE if path == TABLE else "the file", ", ".join(map(repr, first))

@@ -100,7 +100,7 @@ def _or_config_error(place: Place, read: Callable[[], Iterator[Any]]) -> Iterato
         yield from read()
     except UnicodeDecodeError:
         raise ConfigError(
-            f"{place}: expected CSV in the encoding of its first rows, got bytes of another one; save it as UTF-8."
+            f"{place}: expected CSV in the encoding of its first rows, got bytes of another encoding; save it as UTF-8."
         ) from None
     except _DAMAGED:  # the libraries' own words would not help
         raise _damaged(place) from None

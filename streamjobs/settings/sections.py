@@ -185,8 +185,8 @@ class SinksSection(Section):
         version = stated.get("version", 2) if isinstance(stated, dict) else 2
         if str(version) != "2":
             raise ValueError(
-                f"version {version} is removed; its readers find y_hat and y in predicted_class and true_class (or "
-                "predicted_value, predicted_values), and end = 'open' in open = true. Remove the setting."
+                f"version {version} is removed. In the records, predicted_class and true_class (or predicted_value, "
+                "predicted_values) replace y_hat and y, and open = true replaces end = 'open'. Remove the setting."
             )
         return {name: value for name, value in stated.items() if name != "version"} if isinstance(stated, dict) else stated
 

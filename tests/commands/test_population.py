@@ -66,7 +66,7 @@ def test_a_person_in_other_units_is_named_before_anything_runs(tmp_path, capsys)
 
 def test_a_pooled_replay_of_a_job_with_a_population_is_refused(tmp_path, capsys):
     assert command("replay", people(tmp_path), "--input", "none.csv", "--key", "person", "--pool") == 2
-    assert "--pool learns a start for new keys, but this job has one in [population]" in capsys.readouterr().err
+    assert "--pool learns a model for new keys, but these start from [population]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_a_first_row_of_texts_or_of_nothing_holds_no_units(tmp_path):
 def test_bytes_that_later_fit_no_more_are_one_sentence(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"a,b\n" + b"1.5,x\n" * 20_000 + b"1.5,caf\xe9\n")
-    with pytest.raises(ConfigError, match="expected CSV in the encoding of its first rows, got bytes of another one"):
+    with pytest.raises(ConfigError, match="expected CSV in the encoding of its first rows, got bytes of another encoding"):
         read(path)
 
 

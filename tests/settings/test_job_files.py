@@ -409,5 +409,5 @@ def test_an_environment_made_to_break_its_reader_is_one_sentence():
 def test_a_job_file_may_still_state_the_one_version_of_records() -> None:
     sections = {"source": {"topic": "in", "dim": 2}, "learner": {"name": "okfeb", "rank": 3, "budget": 5}}
     assert settings_from({**sections, "sinks": {"version": 2}}) == settings_from(sections)
-    with pytest.raises(ConfigError, match=r"\[sinks\]: version 1 is removed; .*predicted_class.*Remove the setting\.$"):
+    with pytest.raises(ConfigError, match=r"\[sinks\]: version 1 is removed. .*predicted_class.*Remove the setting\.$"):
         settings_from({**sections, "sinks": {"version": 1}})

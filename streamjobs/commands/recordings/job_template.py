@@ -57,7 +57,7 @@ class Written(NamedTuple):
 
 
 TEMPLATE = """\
-# A streamjobs job: records of a Kafka topic in; one learner per key; features, predictions and drift out.
+# A streamjobs job. It reads a Kafka topic, has a learner for each key, and sends predictions and alarms.
 # 'streamjobs check {file}' lists all mistakes, 'streamjobs schema' describes every setting.
 # Any setting can come from the environment: STREAMJOBS_BROKER__URL=kafka://broker:9092
 
@@ -73,15 +73,15 @@ format = "{format}"  # json | msgpack | raw | avro | protobuf
 {envelope}{preset}{x}
 {time}
 {label}
-{missing}late = "learn"  # learn | predict_only | drop | dlq; of samples with a time
+{missing}late = "learn"  # late samples: learn | predict_only | drop | dlq
 {left_out}{registry}
 {sensors}{labels}{window}
 
 {model}
 
-[sinks]  # absent: <topic>.predictions, .alarms, .dlq; "" turns one off (never dlq)
+[sinks]  # output topics; absent: <topic>.predictions, .alarms, .dlq; "" turns an output off, except dlq
 # 'streamjobs schema JOB --outputs' describes the records
-# features = {features}  # of learners with features; costs most of what a worker writes; off unless named
+# features = {features}  # the learner's features: more than half of the output bytes; off if absent
 # scores = true  # predictions with the scores of all classes
 
 [state]
@@ -96,7 +96,7 @@ port = 9108  # /metrics and /health on 127.0.0.1
 ENVELOPE = 'envelope = "schema_id"  # none | cloudevents | schema_id: each value follows the id of its schema\n'
 REGISTRY = """
 [registry]
-url = {url}  # of the records' schemas; credentials are settings too, 'streamjobs schema' describes them
+url = {url}  # has the records' schemas; 'streamjobs schema' describes the settings for credentials
 """
 SCALING = """\
 [scaling]
@@ -108,19 +108,19 @@ OF_ROWS = """\
 {learner}
 
 [drift]
-{tried}watch = {watch}  # columns | innovations | rows | ls_error | loss: numbers of a row, what a forecast missed, errors
-{daily}{learn}{cycle}{detector}false_alarms = "1 per {between} rows"  # most of a key while nothing changes{many}{per_time}
+{tried}watch = {watch}  # columns | innovations | rows | ls_error | loss: numbers, their forecast errors, model errors
+{daily}{learn}{cycle}{detector}false_alarms = "1 per {between} rows"  # alarms of a key while nothing changes{many}{per_time}
 {reference}; absent: a change that lasts becomes normal{after}"""
-REFERENCE = '# reference = "first 2h"  # normal permanently, such as for a machine'
+REFERENCE = '# reference = "first 2h"  # these rows are always normal, such as for a machine'
 OF_RUNS = """\
-# Keys follow one another in time, as experiments do. If they do not begin without faults, remove reference
-reference = "first {rows} rows"  # of each key, normal permanently"""
+# Keys follow one another in time, as experiments do. If a key may begin with a fault, remove reference
+reference = "first {rows} rows"  # these rows of each key are always normal"""
 OF_RUN, MOST_OF_RUN = 0.4, 400  # of a key's rows are its reference, and most rows; chosen on experiments of seeds 1 and 2
 
 OF_KERNEL = """\
 [learner]
-name = "okfeb"  # a subspace of the kernel's feature space, followed on a budget
-role = "{role}"  # head: stops changing, so that a head can learn on it | track: keeps following, for features and drift
+name = "okfeb"  # kernel features on a budget; 'streamjobs describe okfeb' explains the settings
+role = "{role}"  # head: features stop changing, for a [head] | track: features follow the data, for drift
 rank = {rank}
 budget = {budget}  # most samples that a key stores
 kernel = {{ name = "gaussian", bandwidth = {bandwidth} }}  # about the square root of the number of features
@@ -141,7 +141,7 @@ LEARN, BLOCKS = 600, 128  # rows that teach what is normal, where the sample all
 FEWER = "300 alarm sooner and find fewer small changes"
 DAILY = "daily = true  # deviations from the same time on the days before; the first alarms are on the third day\n"
 WEEK = 'week = "{}"  # from Monday on: only days with the same letter are compared, each from the third of them on\n'
-OF_CYCLE = "cycle = {}  # rows of a day: innovations are compared with those of all hours\n"
+OF_CYCLE = "cycle = {}  # rows of a day: innovations are compared with innovations of all hours\n"
 COUNTS = "counts = true  # a column is often 0: its usual counts raise no alarm\n"
 DAY, OF_DAY = 86_400.0, 96  # seconds; least rows of a day: with 24 it finds less on series of seeds 1 to 4
 LEAST_LEARN, LEARN_FROM = 60, 4  # rows, or this part of a key's, that teach the scale; chosen on fleets of seeds 1 to 3
@@ -150,7 +150,7 @@ USUAL_LIMIT, SHORT_LIMIT = 10_000, 50_000  # rows from one false alarm to the ne
 ALONE_LIMIT, ALONE_SECONDS = 3_000, 10 * 86_400
 AHEAD = """
 
-# [forecast]  # each number some rows ahead, with intervals; 'streamjobs tune' prints what that is worth on a recording
+# [forecast]  # forecasts of each number, with intervals; 'streamjobs tune' measures them on a recording
 # ahead = [1, 12]{every}
 # cautious = true  # start at the last value"""
 
@@ -246,7 +246,7 @@ def _labels(guessed: Guess) -> str:
     came = f"in the sample, labels came up to {_span(guessed.wait)} later" if guessed.wait else "how late labels may come"
     came = f"choose: {guessed.choose['wait']}" if "wait" in guessed.choose else came
     lines = [
-        "[labels]  # a record with the time and the label of an earlier sample, and no numbers, is its label",
+        "[labels]  # late labels: records with the time and the label of an earlier sample, and no numbers",
         f'wait = "{_span(math.ceil(max(SPARE * guessed.wait, 1.0)), math.ceil)}"  # {came}',
     ]
     if not windowed(guessed.rate) and (most := math.ceil(SPARE * guessed.waiting)) > USUAL_WAITING:
@@ -256,7 +256,7 @@ def _labels(guessed: Guess) -> str:
 
 def _window_of(starter: "Starter") -> str:
     lines = "[window]  # as in the population", 'length = "2s"', 'hop = "1s"', f"rate = {starter.rate:g}  # Hz{FEWEST}"
-    return "\n".join([*lines, 'statistics = "gravity"  # for a sensor mounted any way round'])
+    return "\n".join([*lines, 'statistics = "gravity"  # for a sensor in any orientation'])
 
 
 def _sensors(guessed: Guess, trial: "Trial | None") -> str:
@@ -308,7 +308,7 @@ def _mirror(guessed: Guess) -> str:
 
 
 def _window(rate: float, windowed: bool, guessed: Guess) -> str:
-    lines = ["[window]  # statistics of raw signals; without it every sample is a row of its own"]
+    lines = ["[window]  # statistics of raw signals; without [window] each sample is a row"]
     why = f"; choose: {one_line(guessed.choose['rate'])}" if "rate" in guessed.choose else ""
     if "rate" in guessed.because:
         why = f": {one_line(guessed.because['rate'])}"

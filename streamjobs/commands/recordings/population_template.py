@@ -9,16 +9,16 @@ from streamjobs.stages.statistics import CONVOLVED
 
 LENGTH = 2.0  # seconds of a window
 OF_POPULATION = """\
-[population]  # what {count} people teach: 'streamjobs fit' writes it, and new people start with it
+[population]  # learned from {count} people: 'streamjobs fit' writes the file, and new people start with it
 file = "population.state"{directions}
 
 [scaling]
 clip = 5.0  # in standard deviations of the population
 
 {map}name = "rls"  # a linear head: the population's at first, adapted to a key by its labels where that helps
-unlabelled = 0.0  # share of what labels taught that counts for activities which a key has not labelled yet
-filter = "hmm"  # scores are probabilities, because what a person does mostly goes on{lasts}
-{room}max_classes = {classes}  # room for activities that people label and the population does not have; absent: dead letters
+unlabelled = 0.0  # labels do not lower the scores of activities that a key has not labelled yet
+filter = "hmm"  # scores are probabilities, given the windows before: an activity usually continues{lasts}
+{room}max_classes = {classes}  # allows labels of activities that the population does not have; absent: dead letters
 # reject = 0.05  # rows unlike all known activities are unknown, and at most this share of the known ones; absent: none"""
 LASTS = '\n# lasts = "60s"  # an activity, on average; absent: as in the recordings'  # of windows: samples have no hop
 LINEAR = "[learner]  # 'streamjobs fit --choose' compares this with other statistics, maps and filters on your recordings\n"
@@ -36,25 +36,25 @@ DRIFT_OF_POPULATION = """
 # [drift]  # alarms when people change what they do; 'streamjobs fit' learns the limit from the same recordings
 # watch = "columns"
 # false_alarms = "20/h"
-# reference = "population"  # normal are windows like those just before them"""
+# reference = "population"  # a window is normal if it is like the windows before it"""
 
 OF_STARTER = """\
 [population]  # of the package: {made_from}
-file = {file}  # with recordings of your own people, 'streamjobs fit' makes one that knows them
+file = {file}  # 'streamjobs fit' makes a population from your own recordings
 
 [scaling]
 clip = 5.0  # in standard deviations of the population
 
 [learner]
 name = "rls"  # a linear head: the population's at first, adapted to a key by its labels where that helps
-filter = "hmm"  # scores are probabilities, because what a person does mostly goes on
+filter = "hmm"  # scores are probabilities, given the windows before: an activity usually continues
 # lasts = "10m"  # an activity, on average; absent: as in the population's recordings
-# max_classes = {classes}  # room for activities that people label and the population does not have; absent: dead letters"""
+# max_classes = {classes}  # allows labels of activities that the population does not have; absent: dead letters"""
 
 ROOM = 4  # classes of a person, in addition to the population's
 DIRECTIONS = "\ndirections = {}  # combinations of a row's numbers that a head learns on: smaller states"
-FEWEST = "\nfewest = 0.4  # share of a window's samples that it needs: those at other rates are interpolated"
-CONVOLUTIONS = "\nconvolutions = 200  # further numbers of a window, which 'fit' learns to make of its samples; 0: none"
+FEWEST = "\nfewest = 0.4  # least share of a window's samples; other rates are interpolated"
+CONVOLUTIONS = "\nconvolutions = 200  # more numbers for each window, which 'fit' learns; 0: none"
 
 
 def of_population(guessed: Guess) -> str:

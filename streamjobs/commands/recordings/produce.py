@@ -42,8 +42,8 @@ def produce(
     speed: Annotated[
         str,
         typer.Option(
-            help="'max': as fast as the broker accepts them; a number: times real time, such as 1 or 10, and several "
-            "recordings play at once."
+            help="'max': as fast as the broker accepts records; a number such as 10: that many times real time, with all "
+            "recordings at once."
         ),
     ] = "max",
     partitioner: Annotated[

@@ -91,7 +91,7 @@ def _x(guessed: Guess) -> tuple[int, str]:
     if guessed.categories:
         texts = toml({"source": {"categories": guessed.categories}}).splitlines()[1]
         lines += f"; and texts\n{texts}  # a column of 0 or 1 for each text"
-        lines += '\nunseen = "other"  # a text that is not listed: 0 in all of them'
+        lines += '\nunseen = "other"  # a text that is not listed gives 0 in all columns'
     return len(guessed.fields) + len(guessed.angles) + sum(map(len, guessed.categories.values())), lines
 
 
@@ -157,7 +157,7 @@ def _missing(guessed: Guess, policy: str | None) -> str:
 def _duplicates(guessed: Guess) -> str:
     """A line where records of a key with one time have numbers of their own, such as of different sensors."""
     if guessed.repeats:
-        return 'duplicates = "learn"  # many rows of a key have one time, and numbers of their own\n'
+        return 'duplicates = "learn"  # many rows of a key have the same time, but different numbers\n'
     if not guessed.turns:
         return ""
     return 'duplicates = "learn"  # records of one key and time have the numbers of different sensors\n'
@@ -168,7 +168,7 @@ def _counters(guessed: Guess) -> str:
     if not guessed.counters:
         return ""
     names = ", ".join(map(quoted, guessed.counters))
-    return f"counters = [{names}]  # readings that only rise, or start over: x has what they rose by, a second\n"
+    return f"counters = [{names}]  # readings that only rise or start over: x has their rise per second\n"
 
 
 def _angles(guessed: Guess) -> str:
@@ -176,7 +176,7 @@ def _angles(guessed: Guess) -> str:
     if not guessed.angles:
         return ""
     turns = ", ".join(f"{quoted(name)} = {turn:.16g}" for name, turn in guessed.angles.items())
-    return f"angles = {{ {turns} }}  # a whole turn: x has their cosine and sine\n"
+    return f"angles = {{ {turns} }}  # the full turn; x has cosine and sine\n"
 
 
 def _codes(guessed: Guess) -> str:

@@ -38,7 +38,7 @@ def check_learner(
     from streamjobs.learner_checks.suite import CHECKS, FIRST
 
     if not __debug__:
-        raise ConfigError("check-learner: Python runs with -O, which leaves the checks out; run it without.")
+        raise ConfigError("check-learner: Python runs with -O, which turns off the checks; run it without -O.")
     case = _case(learner, given or [], dim, targets, labels)
     failed: dict[str, str] = {}
     for name, check in CHECKS.items():

@@ -15,8 +15,8 @@ def plot(
     source: Annotated[
         str, typer.Option("--from", help="'topics' for the worker's outputs, or the folder of replay's --output-dir.")
     ] = "topics",
-    key: Annotated[str | None, typer.Option(help="Only this key; absent: the first ones.")] = None,
-    column: Annotated[str | None, typer.Option(help="Of forecast, only this column; absent: the first ones.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only this key; absent: the first keys.")] = None,
+    column: Annotated[str | None, typer.Option(help="With forecast: only this column; absent: the first columns.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, .svg or .png.")] = Path("plot.svg"),
 ) -> None:
     """Draw the outputs of a job: features, LS error and drift over time, true by predicted classes, or forecasts."""
