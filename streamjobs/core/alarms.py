@@ -132,7 +132,7 @@ def shown_columns(job: Job, verdict: Array) -> list[tuple[str, float, float, flo
     """Of a verdict the columns that moved: name, deviations, mean before, mean after; none of one number."""
     if verdict.size < report.WIDE_COLUMNS:
         return []
-    return [(one.column, one.deviations, one.before, one.after) for one in _moved(job.composition.columns, verdict)]
+    return [(one.column, one.deviations, one.before, one.after) for one in _moved(job.composition.watched, verdict)]
 
 
 def _id(event: Event) -> str:
@@ -160,7 +160,7 @@ def _alarm(job: Job, key: str, time: float, event: Event) -> Alarm:
         outcome=event.outcome,
         since=_number(details[CHANGED]),
         rows=_whole(verdict[report.SINCE]),
-        columns=_moved(job.composition.columns, verdict),
+        columns=_moved(job.composition.watched, verdict),
         watch=watch.watch,
         extractor=watch.name,
         detector=type(watch.detector).name,

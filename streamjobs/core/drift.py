@@ -33,7 +33,7 @@ from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Record
 from streamjobs.core.model import features
 from streamjobs.stages.alarms import Event
-from streamjobs.stages.names import ALARMS, PAUSES, REFERENCE, REFERENCE_SCALING, RHYTHM
+from streamjobs.stages.names import ALARMS, PAUSES, REFERENCE, REFERENCE_SCALING, RHYTHM, SLOPES
 from streamjobs.stages.reference import FIRST_HALF
 from streamjobs.stages.rows import Rows, Watched, picked
 
@@ -161,16 +161,17 @@ def _watched(
     detector, work = steps.detector, live.work[watch.detector_stage]
     if steps.columns:
         usable = np.isfinite(X).all(axis=1) & np.isfinite(rows.X).all(axis=1)
-        taken = np.where((usable if idle is None else usable & ~idle).reshape(n, 1), rows.X, np.nan)
+        values = _sloping(job, live, seen, foreseen)
+        taken = np.where((usable if idle is None else usable & ~idle).reshape(n, 1), values, np.nan)
         if job.population_reference is not None:
             taken = job.population_reference.rows(taken)
         repeats = None if idle is None else idle & usable
         rhythm = _in_rhythm(job, live, seen, taken, repeats, foreseen)
-        if steps.follower is None and rhythm is None:
+        if steps.follower is None and rhythm is None and values is rows.X:
             return Watched(unknown((n,)), detector.advance(work, slots, taken, nothing, learn).features)
-        young, expected = np.zeros(n, np.bool_), None
+        young, expected = usable & np.isnan(values).any(axis=1), None
         if rhythm is not None:
-            taken, young = rhythm[0], rhythm[2, :, 0] == 0.0
+            taken, young = rhythm[0], young | (rhythm[2, :, 0] == 0.0)
         errors = taken
         if steps.follower is not None:
             errors, expected = np.hsplit(_foreseen(job, live, steps, seen, taken, foreseen), 2)
@@ -188,6 +189,17 @@ def _watched(
     return Watched(value, detector.advance(work, slots, value.reshape(n, 1).copy(), nothing, learn).features)
 
 
+def _sloping(job: Job, live: Live, seen: Seen, foreseen: dict[str, Array]) -> Array:
+    """(n, width): the rows, with [drift] slopes these in place of their levels."""
+    rows = seen.rows
+    if job.steps.slopes is None:
+        return rows.X
+    if SLOPES not in foreseen:
+        follows = rows.learn & LEARN_EXTRACTOR > 0
+        foreseen[SLOPES] = job.steps.slopes.advance(live.work[SLOPES], seen.slots, rows.times, rows.X, follows)
+    return foreseen[SLOPES]
+
+
 def _in_rhythm(
     job: Job, live: Live, seen: Seen, taken: Array, repeats: Array | None, foreseen: dict[str, Array]
 ) -> Array | None:
@@ -200,7 +212,8 @@ def _in_rhythm(
     if RHYTHM not in foreseen:
         follows = seen.rows.learn & LEARN_EXTRACTOR > 0
         if repeats is not None:
-            taken, follows = np.where(repeats.reshape(-1, 1), seen.rows.X, taken), follows & ~repeats
+            values = _sloping(job, live, seen, foreseen)
+            taken, follows = np.where(repeats.reshape(-1, 1), values, taken), follows & ~repeats
         of_rows = seen.slots, seen.rows.times, taken, follows, repeats
         foreseen[RHYTHM] = job.steps.rhythm.advance(live.work[RHYTHM], *of_rows)
     return foreseen[RHYTHM]

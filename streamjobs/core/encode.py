@@ -134,7 +134,7 @@ class Encoder:
         """Names of the columns that an alarm names, by how far they moved."""
         if verdict.size < WIDE_COLUMNS or not verdict[ALARM] > 0:
             return _NO_COLUMNS
-        names = self.job.composition.columns
+        names = self.job.composition.watched
         named = zip(verdict[FIRST_COLUMN::OF_COLUMN].tolist(), verdict[FIRST_SHIFT::OF_COLUMN].tolist(), strict=True)
         return {names[int(column)]: shift for column, shift in named if math.isfinite(column)}
 

@@ -170,7 +170,7 @@ class Job(NamedTuple):
         none: dict[str, Any] = dict.fromkeys(name for name in sections if name in Steps._fields)
         if "drift" not in sections:
             return self._replace(steps=self.steps._replace(**none))
-        none |= dict.fromkeys(("idle", "reference", "reference_scaling", "rhythm", "alarms", "pauses"))
+        none |= dict.fromkeys(("idle", "reference", "reference_scaling", "slopes", "rhythm", "alarms", "pauses"))
         steps = self.steps._replace(**none, watches=())
         sinks = {sink: topic for sink, topic in self.sinks.items() if sink != "drift"}
         return self._replace(steps=steps, watches=(), sinks=sinks)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from streamjobs.stages.events.pauses import Pauses
     from streamjobs.stages.events.rhythm import Rhythm
     from streamjobs.stages.events.silent import SilentKeys
+    from streamjobs.stages.events.slopes import Slopes
     from streamjobs.stages.events.stuck import StuckSensors
     from streamjobs.stages.sensors.counters import Counters
 
@@ -65,6 +66,7 @@ class Steps(NamedTuple):
     learner: LearnerStage
     reference: Reference | None
     reference_scaling: LearnerStage | None
+    slopes: "Slopes | None"
     rhythm: "Rhythm | None"
     watches: tuple[WatchSteps, ...]
     alarms: Alarms | None
@@ -114,6 +116,7 @@ def steps_of(composition: Composition, population: Population | None, targets: i
         learner=LearnerStage(learner=composition.learner, predicts=True, start=start),
         reference=composition.reference,
         reference_scaling=_reference_scaling(composition, population),
+        slopes=composition.slopes,
         rhythm=_rhythm(composition),
         watches=_watches(composition.watches, DIRECTIONS if composition.between is not None else 0),
         alarms=_alarms(composition) if composition.watches and "alarms" in composition.sinks else None,

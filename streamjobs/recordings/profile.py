@@ -57,6 +57,7 @@ class Profile(NamedTuple):
     gaps: Gaps = Gaps()
     counters: Sequence[str] = ()  # as of the guess
     angles: Mapping[str, float] = {}  # as of the guess
+    slopes: Mapping[str, str] = {}  # as of the guess
     back: int = 0  # rows that are older than a row of their key before them
     repeats: int = 0  # rows with the time of the row of their key before them, and other numbers
     runs: int = 0  # rows of the usual key, where keys follow one another; 0: keys run at the same time
@@ -118,7 +119,9 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     if found.gaps.lacking:  # of more rows than were looked at before
         guessed = guessed._replace(gaps=found.gaps)
     counts = [name for name in found.counts if name not in found.trending]
-    guessed = guessed._replace(codes=found.codes, counters=found.counters, angles=found.angles, counts=counts)
+    guessed = guessed._replace(
+        codes=found.codes, counters=found.counters, slopes=found.slopes, angles=found.angles, counts=counts
+    )
     if guessed.wait is not None:
         guessed = guessed._replace(wait=found.wait or 0.0, waiting=found.waiting)
         if found.wait is None:  # as of folders with a file of labels that sorts before the samples'
@@ -157,6 +160,8 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
         remarks.append(f"a weekly rhythm: from Monday on, days with the same letter of {found.week!r} are alike")
     if counters := quoted_names([name for name in found.counters if name not in left_out]):
         remarks.append(f"{counters}: readings that only rise, or start over; counters gives x what they rose by, a second")
+    if slopes := quoted_names([name for name in found.slopes if name not in left_out]):
+        remarks.append(f"{slopes}: a level that falls or rises all the time, but for jumps; [drift] watches how fast")
     if angles := quoted_names([name for name in found.angles if name not in left_out]):
         remarks.append(f"{angles}: an angle that wraps around; angles gives x its cosine and sine")
     if may_leave_out(guessed) and len(left_out) < len(guessed.fields):
@@ -193,8 +198,11 @@ def left_out_of(guessed: Guess, why: Mapping[str, str]) -> Guess:
     named = guessed.fields, guessed.lenient, guessed.counters
     fields, lenient, counters = ([name for name in names if name not in why] for names in named)
     angles = {name: turn for name, turn in guessed.angles.items() if name not in why}
+    slopes = {name: span for name, span in guessed.slopes.items() if name not in why}
     left_out = {**guessed.left_out, **why}
-    return guessed._replace(fields=fields, lenient=lenient, counters=counters, angles=angles, left_out=left_out)
+    return guessed._replace(
+        fields=fields, lenient=lenient, counters=counters, slopes=slopes, angles=angles, left_out=left_out
+    )
 
 
 def without_gaps(guessed: Guess) -> Guess:
@@ -219,6 +227,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     gaps = _gaps(fields, of_keys) if guessed.narrow is None else Gaps()
     second = SECONDS[guessed.time_unit] if guessed.time is not None and not guessed.written else 1.0
     counters = _as_rates(fields, of_keys, second) if may_count(guessed) else []
+    slopes = _as_slopes(fields, counters, of_keys, second) if may_count(guessed) and not windowed(guessed.rate) else {}
     angles = _as_sines(fields, counters, of_keys) if may_turn(guessed) else {}
     keys = [key for key in of_keys if len(key) >= courses.LEAST]
     numbers = [key[:, 1:] for key in keys]
@@ -264,6 +273,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         gaps,
         counters,
         angles,
+        slopes,
         sum(int((key[:, 0] < np.fmax.accumulate(key[:, 0])).sum()) for key in of_keys),
         0 if guessed.narrow is not None else sum(map(_repeats, of_keys)),
         courses.runs(of_keys),
@@ -322,6 +332,18 @@ def _as_rates(fields: Sequence[str], of_keys: Iterable[Array], second: float) ->
             for key, rate in zip(keys, rates, strict=True):
                 key[:, n] = np.nan if rate is None else rate
     return counters
+
+
+def _as_slopes(fields: Sequence[str], counters: Sequence[str], of_keys: Iterable[Array], second: float) -> dict[str, str]:
+    """The fields with levels that fall or rise nearly all the time, and the span of their slopes, which replace them."""
+    keys, levels = [key for key in of_keys if len(key) >= courses.LEAST], {}
+    for n, name in enumerate(fields, 1):
+        found = [None if name in counters else courses.slopes_of(second * key[:, 0], key[:, n]) for key in keys]
+        if courses.most(one is not None for one in found):
+            levels[name] = max((one[0] for one in found if one is not None), key=[*courses.SPANS].index)
+            for key, one in zip(keys, found, strict=True):
+                key[:, n] = np.nan if one is None else one[1]
+    return levels
 
 
 def _as_sines(fields: Sequence[str], counters: Sequence[str], of_keys: Iterable[Array]) -> dict[str, float]:

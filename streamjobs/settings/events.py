@@ -1,6 +1,8 @@
 """The sections of drift, of alarms of sensors, of bouts and of forecasts."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from streamjobs.settings.types import FirstRows, RowsOrTime, Seconds, Section, optional, setting
 
@@ -46,6 +48,9 @@ class DriftSection(Section):
     counts: bool = setting(False, "for innovations and rows: some columns are counts that are mostly 0")
     daily: bool = setting(False, "watch deviations from the same time on the days before")
     week: str | None = optional("with daily: a letter for each day from Monday on; days with the same letter are compared")
+    slopes: dict[str, Annotated[Seconds, Field(gt=0)]] | None = optional(
+        "watch how fast levels fall or rise, not the levels: { volts = '4h' }, the time that a slope is a mean of"
+    )
     beside: list[str | dict[str, Any]] = setting(
         [],
         "controls, such as last_points: the detector also watches their LS errors",

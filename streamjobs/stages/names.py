@@ -23,6 +23,11 @@ BOUTS, STUCK, SILENT, GROUP, FORECASTS, PAUSES, REFUTED = (
     "refuted",
 )  # behind all others, and read like FILL
 REFERENCE, REFERENCE_SCALING = "reference", "drift_scaling"  # with [drift] reference
-RHYTHM = "drift_rhythm"  # with [drift] daily
+SLOPES, RHYTHM = "drift_slopes", "drift_rhythm"  # with [drift] slopes, daily
 DRIFT_REFERENCE = "drift_reference"  # no stage: which reference of a population a detector's state stands on
-STORED = {"class_counts": CLASS_COUNTS, "reference_scaling": REFERENCE_SCALING, "rhythm": RHYTHM}  # fields of `Steps`
+STORED = {
+    "class_counts": CLASS_COUNTS,
+    "reference_scaling": REFERENCE_SCALING,
+    "slopes": SLOPES,
+    "rhythm": RHYTHM,
+}  # fields of `Steps`

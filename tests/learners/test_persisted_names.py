@@ -24,6 +24,7 @@ from streamjobs.stages.events.group import Grouped
 from streamjobs.stages.events.pauses import Pauses
 from streamjobs.stages.events.rhythm import Rhythm
 from streamjobs.stages.events.silent import SilentKeys
+from streamjobs.stages.events.slopes import Slopes
 from streamjobs.stages.events.stuck import StuckSensors, StuckWithoutRests
 from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.fill import Fill
@@ -116,6 +117,7 @@ STAGE_NAMES = {
     Grouped: "Grouped",
     Pauses: "Pauses",
     Rhythm: "Rhythm",
+    Slopes: "Slopes",
     Windows: "Windows",
     LateLabels: "Waiting",
     ClipTargets: "ClipTargets",

@@ -17,11 +17,13 @@ from tests.recordings.fleet import START, fleet
 from tests.recordings.init_told import as_csv, columns, random, table
 
 
-def test_a_battery_that_falls_step_by_step_and_is_recharged_is_left_out(tmp_path, printed):
+def test_a_battery_that_is_recharged_is_watched_by_its_slope(tmp_path, printed):
     spent = np.cumsum(np.random.default_rng(9).exponential(0.12, 2000))
     rows = [{"ts": START + 60 * n, "battery": int(100 - one % 90), "a": n * n % 97} for n, one in enumerate(spent.tolist())]
     found = printed(jsonl(tmp_path / "tracker.jsonl", rows))
-    assert found.source["fields"] == ["a"] and found.says("battery: falls and starts over all through the sample")
+    assert found.source["fields"] == ["battery", "a"]
+    assert found.says("'battery': a level that falls or rises all the time, but for jumps; [drift] watches how fast")
+    assert load_job(found.file).drift.slopes == {"battery": 3600.0}
 
 
 @pytest.mark.parametrize("varies", [True, False])

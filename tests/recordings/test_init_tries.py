@@ -159,7 +159,8 @@ def test_charts_learn_from_600_rows_unless_the_sample_would_be_half_warm_up(tmp_
     assert [watch.detector.learn for watch in job.watches[:2]] == [learn or 300] * 2
 
 
-def test_a_column_that_most_keys_alarm_on_is_left_out_and_the_fault_beside_it_is_found(tmp_path, printed):
+@pytest.mark.parametrize("timed", [True, False])
+def test_of_a_tank_the_slope_is_watched_or_nothing_and_the_fault_beside_it_is_found(tmp_path, printed, timed):
     """Tanks that are used up and refilled, not step by step: no trend over the whole sample, and no fault."""
     random, rows, keys = np.random.default_rng(31), 1400, 8
     level, pressure = random.uniform(1, 8, keys), random.normal(9, 0.15, (rows, keys))
@@ -169,13 +170,17 @@ def test_a_column_that_most_keys_alarm_on_is_left_out_and_the_fault_beside_it_is
         level = np.where(level < 0.5, 8.0, level - 0.04 * random.poisson(0.3, keys))
         for key in range(keys):
             numbers = {"pressure": round(pressure[row, key], 2), "tank": round(level[key] + random.normal(0, 0.02), 2)}
-            sample.append({"device": f"d{key}", "ts": START + 300 * row, **numbers})
+            sample.append({"device": f"d{key}", **({"ts": START + 300 * row} if timed else {}), **numbers})
     found = printed(jsonl(tmp_path / "tanks.jsonl", sample))
     why = "in the alarms of 8 of 8 keys of the sample"
-    assert found.says("columns in them: tank of 8 keys") and found.says(
-        f"'tank' is left out of fields: {why}", "put it back"
-    )
-    assert found.source["fields"] == ["pressure"] and f'#   "tank": {why}' in found.text
+    if not timed:
+        assert found.says("columns in them: tank of 8 keys") and found.says(
+            f"'tank' is left out of fields: {why}", "put it back"
+        )
+        assert found.source["fields"] == ["pressure"] and f'#   "tank": {why}' in found.text
+    else:
+        assert found.source["fields"] == ["pressure", "tank"]
+        assert tomllib.loads(found.text)["drift"]["slopes"] == {"tank": "1h"}
     assert tomllib.loads(found.text)["drift"]["watch"] == json.loads(WATCH)
     alarmed = Counter[str]()
 
@@ -371,7 +376,7 @@ def test_one_slow_machine_may_alarm_more_often_than_each_of_many(tmp_path, print
 )
 def test_faults_of_one_machine_drop_no_watch_and_a_level_that_keeps_rising_does(tmp_path, printed, faults, watch):
     random = np.random.default_rng(12)
-    x = random.normal(size=4000) + (0 if faults else 0.012 * np.arange(4000))
+    x = random.normal(size=4000) + (0 if faults else 0.003 * np.arange(4000))  # a day of it is less than its noise: no slope
     for begin in (1300, 2700) if faults else ():
         x[begin : begin + 60] += 12.0
     made = [{"device": "d", "ts": START + 300 * n, "a": round(value, 3)} for n, value in enumerate(x.tolist())]

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -114,13 +115,14 @@ def _samples_to_alarm(job: Job) -> tuple[int, int]:
     return math.ceil(min(rows, LEAST) * hop), math.ceil(rows * hop)
 
 
-def _of_list(drift: DriftSection, watch: str | Sequence[str], guessed: Guess) -> dict[str, int | bool | None]:
+def _of_list(drift: DriftSection, watch: str | Sequence[str], guessed: Guess) -> dict[str, Any]:
     """Settings that [drift] has with some watches only. drift: of the file; without its `daily`, a day is a cycle."""
     learn = None if isinstance(watch, str) else drift.learn
     return {
         "learn": learn,
         "cycle": cycle_of(guessed, watch) if drift.daily else None,
         "counts": drift.counts and not isinstance(watch, str),
+        "slopes": None if watch == "ls_error" else drift.slopes,
     }
 
 
@@ -224,7 +226,7 @@ def _tried(job: Job, way: Way, records: list[Stored]) -> Tried:
     ready, seen = dict[str, set[str]](), Counter[str]()  # watches of a key that can alarm; rows of a key
     raised = list[tuple[str, int, str]]()  # key, row of the key, and watch of each alarm
     named = set[tuple[str, str]]()  # fields in the alarms of a key
-    fields = dict(job.settings.source.columns)
+    fields = dict(zip(job.composition.watched, job.composition.columns, strict=True)) | dict(job.settings.source.columns)
     rows, watched, warming, opened, idle = 0, 0, 0, 0, 0
 
     def take(output: Output) -> None:

@@ -141,6 +141,7 @@ LEARN, BLOCKS = 600, 128  # rows that teach what is normal, where the sample all
 FEWER = "300 alarm sooner and find fewer small changes"
 DAILY = "daily = true  # deviations from the same time on the days before; the first alarms are on the third day\n"
 WEEK = 'week = "{}"  # from Monday on: only days with the same letter are compared, each from the third of them on\n'
+SLOPES = "slopes = {{ {} }}  # of levels that fall or rise all the time, over so long: an alarm has them in an hour\n"
 OF_CYCLE = "cycle = {}  # rows of a day: innovations are compared with innovations of all hours\n"
 COUNTS = "counts = true  # a column is often 0: its usual counts raise no alarm\n"
 DAY, OF_DAY = 86_400.0, 96  # seconds; least rows of a day: with 24 it finds less on series of seeds 1 to 4
@@ -210,7 +211,9 @@ def job_file_text(
             ),
             tried="".join(f"# {one_line(line)}\n" for line in trial.lines()) if trial is not None else "",
             watch=json.dumps(watch),
-            daily=_rhythm(written, daily) + (COUNTS if guessed.counts and not isinstance(watch, str) else ""),
+            daily=_rhythm(written, daily)
+            + ("" if runs else _slopes(guessed, watch))
+            + (COUNTS if guessed.counts and not isinstance(watch, str) else ""),
             learn="" if isinstance(watch, str) else "{}  # {}\n".format(*learning(guessed, written)),
             cycle=OF_CYCLE.format(day) if written.daily and not daily and (day := result.cycle_of(guessed, watch)) else "",
             detector=SHORT.format(learn=max(LEAST_LEARN, short // LEARN_FROM), rows=short)
@@ -227,6 +230,13 @@ def _rhythm(written: Written, daily: bool = True) -> str:
     """The lines of [drift] for days, and for kinds of days."""
     week = WEEK.format(written.week) if written.week else ""
     return DAILY + week if daily and (written.daily or week) else ""
+
+
+def _slopes(guessed: Guess, watch: str | Sequence[str]) -> str:
+    """The line of [drift] for levels that fall or rise all the time."""
+    if not guessed.slopes or watch == "ls_error":
+        return ""
+    return SLOPES.format(", ".join(f"{quoted(name)} = {quoted(span)}" for name, span in guessed.slopes.items()))
 
 
 def learning(guessed: Guess, written: Written) -> tuple[str, str]:

@@ -21,6 +21,9 @@ SAME = 0.999  # smallest correlation of a field that follows another
 TURNS = 360.0, 2 * np.pi  # a whole turn, from 0 or around it
 WRAPS, MOST_MOVE, ONE_WAY = 5, 0.25, 0.9  # of an angle: least; most of a turn of usual steps; most of them in one direction
 SEAM, NAMED_SEAM = 95, 99  # percentile of the other steps that wraps do not exceed; of a column with an angle's name
+SPANS = {"1h": 3600.0, "4h": 14_400.0, "1d": 86_400.0}  # of a level's slopes, seconds
+JUMP, OF_SPAN, SPANS_OF = 20.0, 12, 10  # usual changes, of a level's jump; least rows of a span, and spans of a key
+STEADY, FAR_APART = 0.5, 4.0  # least median slope over the range of 80 % of them; of levels over that of a span's changes
 WAYS = "rises", "falls", "rises and starts over", "falls and starts over"
 DAY, DAYS, OF_DAY = 86_400.0, 3, 0.25  # least whole days of a daily cycle; least share of a day's variance
 WEEK, WEEKS = 7, 3  # days; least weeks of a weekly rhythm
@@ -109,6 +112,49 @@ def rates_of(times: Array, readings: Array) -> Array | None:
     rates[there[1:][known]] = np.where(steps < 0, readings[there[1:]], steps)[known] / pauses[known]
     low, middle, high = np.nanpercentile(rates, (5, 50, 95))
     return rates if high - low > VARIES * middle else None
+
+
+def slopes_of(times: Array, levels: Array) -> tuple[str, Array] | None:
+    """The shortest span over which a level falls, or rises, nearly all the time, but for jumps, as of a battery or a tank.
+
+    Also the slopes a second over spans that end with each row, NaN where they are not known.
+
+    >>> times = 600.0 * np.arange(3000)
+    >>> levels = 100 - times / 10_000 % 80 + np.random.default_rng(0).normal(size=3000)
+    >>> span, slopes = slopes_of(times, levels)
+    >>> span, np.nanmedian(slopes).round(6)
+    ('1d', -0.0001)
+    """
+    there = np.flatnonzero(np.isfinite(times) & np.isfinite(levels))
+    at, slopes = times[there], np.full(len(levels), np.nan)
+    steps = np.diff(levels[there])
+    if np.count_nonzero(steps) < STEPS or (pauses := np.diff(at)).min() < 0:
+        return None
+    steps[np.abs(steps) > JUMP * np.median(np.abs(steps[steps != 0]))] = 0.0
+    course, far = np.cumsum([0.0, *steps]), _range(levels[there])
+    for name, span in SPANS.items():
+        if not OF_SPAN * np.median(pauses) <= span <= (at[-1] - at[0]) / SPANS_OF:
+            continue
+        before = np.searchsorted(at, at - span, side="right") - 1
+        known = before >= 0
+        slopes[there] = np.where(known, (course - course[before]) / np.maximum(at - at[before], span), np.nan)
+        of_known = slopes[there][known]
+        usual, apart = abs(np.median(of_known)), _range(of_known - _of_time_of_day(at[known], of_known))
+        if VARIES * usual < apart < usual / STEADY and far > FAR_APART * span * apart:
+            return name, slopes
+    return None
+
+
+def _range(values: Array) -> float:
+    return float(np.subtract(*np.percentile(values, (90, 10))))
+
+
+def _of_time_of_day(times: Array, values: Array) -> Array:
+    """The mean at its hour of the day of each value, where values repeat each day; else 0."""
+    if not is_daily(times, values):
+        return np.zeros(len(values))
+    hours = (times % DAY / 3600).astype(np.int64)
+    return (np.bincount(hours, values) / np.maximum(np.bincount(hours), 1))[hours]  # type: ignore[no-any-return]
 
 
 def turn_of(of_keys: Iterable[Array], named: bool) -> float | None:

@@ -103,6 +103,7 @@ class Guess(NamedTuple):
     largest: float = 0.0  # absolute value of a number of x
     codes: Mapping[str, Sequence[float]] = {}  # fields with numbers that stand for a missing one, and these
     counters: Sequence[str] = ()  # fields that are readings of meters, of which x has the rise
+    slopes: Mapping[str, str] = {}  # fields with levels of which [drift] watches the slopes, and the time these are means of
     angles: Mapping[str, float] = {}  # fields that wrap around, and how much a whole turn is
     counts: Sequence[str] = ()  # fields that are never below 0, and often there
     lenient: Sequence[str] = ()  # the time and fields that are numbers as texts

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from algorithms import Learner, learner_from
 from algorithms.common.protocol import SettingError
 from streamjobs.errors import ConfigError
-from streamjobs.settings.composition.watches import Watch, between_of, reference_of, relearn_after_of, watches_of
+from streamjobs.settings.composition.watches import (
+    PER_HOUR,
+    Watch,
+    between_of,
+    reference_of,
+    relearn_after_of,
+    slopes_of,
+    watches_of,
+)
 from streamjobs.settings.events import AlarmsSection
 from streamjobs.settings.false_alarms import tells_alarms
 from streamjobs.settings.learners import PREDICTING, TASK, read_learners
@@ -35,6 +43,7 @@ if TYPE_CHECKING:
     from streamjobs.stages.events.forecasts import Forecasts
     from streamjobs.stages.events.group import Grouped
     from streamjobs.stages.events.silent import SilentKeys
+    from streamjobs.stages.events.slopes import Slopes
     from streamjobs.stages.events.stuck import StuckSensors
     from streamjobs.stages.sensors.counters import Counters
 
@@ -88,10 +97,17 @@ class Composition(NamedTuple):
     model: str  # how outputs and metrics name learner and head
     sinks: dict[str, str]  # sink -> topic, those that are on
     columns: tuple[str, ...]  # what each number of a row is called: a field, the statistic of one in a window, a place in x
+    slopes: "Slopes | None"  # with [drift] slopes
 
     @property
     def predicts(self) -> bool:
         return self.task != "none"
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """What each number of a row is called where [drift] watches it."""
+        levels = () if self.slopes is None else self.slopes.columns
+        return tuple(name + PER_HOUR if n in levels else name for n, name in enumerate(self.columns))
 
 
 def composition_of(settings: Settings) -> Composition:
@@ -181,7 +197,8 @@ def _composed(settings: Settings, learners: Mapping[str, Learner]) -> Compositio
         facts=_facts(settings, windows),
         model=model,
         sinks=_sinks(settings, gives_features=kind == "features" or settings.head is not None, predicts=task != "none"),
-        columns=_columns(settings, dim, windows, width),
+        columns=(columns := _columns(settings, dim, windows, width)),
+        slopes=slopes_of(settings, columns),
     )
 
 

@@ -1,9 +1,11 @@
 """What [drift] is composed of: watches, their reference, and when an alarm starts a new one."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from algorithms import Learner, learner_from
+from algorithms.common.protocol import SettingError
+from algorithms.common.settings import suggestion
 from algorithms.drift.standing import LEAST_ROWS, LEAST_ROWS_PER_COLUMN
 from streamjobs.settings.false_alarms import FORESEEN, rows_between
 from streamjobs.settings.learners import detector_roles, with_name
@@ -13,8 +15,12 @@ from streamjobs.stages.alarms import Lasting
 from streamjobs.stages.reference import Reference
 from streamjobs.stages.windows import Windows
 
+if TYPE_CHECKING:
+    from streamjobs.stages.events.slopes import Slopes
+
 EXTRACTOR, DETECTOR, BESIDE = "drift_extractor", "drift", "beside_"  # stages of [drift]; of a control with its name
 INNOVATIONS = "drift_forecasts"  # stage of [drift] that innovations and rows share
+PER_HOUR = "_per_hour"  # behind the name of a level of which the slope is watched
 
 
 class Watch(NamedTuple):
@@ -58,6 +64,17 @@ def reference_of(settings: Settings, width: int) -> Reference | None:
         return None
     rows, seconds = reference(settings.drift.reference or "")
     return Reference(rows=rows, seconds=seconds, least=0 if rows else max(LEAST_ROWS, LEAST_ROWS_PER_COLUMN * width))
+
+
+def slopes_of(settings: Settings, columns: Sequence[str]) -> "Slopes | None":
+    named = settings.drift.slopes if settings.drift is not None else None
+    if not named:
+        return None
+    from streamjobs.stages.events.slopes import Slopes
+
+    if unknown := next((name for name in named if name not in columns), None):
+        raise SettingError(f"[drift] slopes: {unknown!r} is not a number of a row{suggestion(unknown, columns)}")
+    return Slopes(columns=tuple(map(columns.index, named)), spans=tuple(named.values()))
 
 
 def between_of(settings: Settings, windows: Windows | None) -> float | None:

@@ -34,11 +34,11 @@ def drift_contradictions(
         for setting, given in (("extractor", drift.extractor), ("beside", drift.beside)):
             if given:
                 yield f"drift.{setting}", f"watch = {drift.watch!r} has no LS error; remove {setting}, or watch 'ls_error'."
-    if drift.daily and (drift.reference is not None or not set(drift.watch_names) <= set(OF_COLUMNS)):
-        yield (
-            "drift.daily",
-            "daily is for watch 'columns', 'innovations' and 'rows' without a reference; remove daily, or change these.",
-        )
+    if drift.reference is not None or not set(drift.watch_names) <= set(OF_COLUMNS):
+        without = "for watch 'columns', 'innovations' and 'rows' without a reference"
+        for setting in ("daily", "slopes"):
+            if getattr(drift, setting):
+                yield f"drift.{setting}", f"{setting} is {without}; remove {setting}, or change these."
     if drift.week is not None and not (len(drift.week) == DAYS_OF_WEEK and drift.week.isascii() and drift.week.isalnum()):
         yield "drift.week", f"week must have 7 letters, for Monday to Sunday, such as 'aaaaabb'; got {drift.week!r}."
     elif drift.week is not None and not drift.daily:

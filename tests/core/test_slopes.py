@@ -1,0 +1,104 @@
+"""[drift] slopes: levels that fall or rise all the time, alone and through the core."""
+
+import json
+
+import numpy as np
+import pytest
+
+from algorithms.common.protocol import Array
+from streamjobs.core.job import Job
+from streamjobs.errors import ConfigError
+from streamjobs.stages.events.slopes import Slopes
+from streamjobs.stages.stage import Shape
+from tests.core.streams import Worker, record, settings, values
+
+PAUSE, FAULT, ROWS = 300, 3000, 3300
+DRIFT = {"watch": ["columns", "innovations", "rows"], "false_alarms": "1 per 3000 rows", "learn": 600}
+PLAIN = {"window": None, "head": None, "learner": {"name": "okfeb", "rank": 1, "budget": 5}}
+SLOPES = {"slopes": {"volts": "4h"}}
+
+
+def job(**drift) -> Job:
+    source = {"topic": "tracker", "fields": ["volts", "load"], "time": "ts"}
+    return Job.from_settings(settings(source=source, drift=DRIFT | drift, **PLAIN))
+
+
+def battery(seed: int, faster: float = 1.0) -> Array:
+    """(ROWS, 2): it falls by .1 V in a day, and is charged each seven days; from FAULT on so many times as fast."""
+    random = np.random.default_rng(seed)
+    fall = np.where(np.arange(ROWS) < FAULT, 1.0, faster) * random.uniform(0.6, 1.4, ROWS) * 0.1 * PAUSE / 86_400
+    volts = 4.1 - np.cumsum(fall) % 0.7 + 0.01 * random.normal(size=ROWS)
+    return np.column_stack([volts.round(3), random.normal(size=ROWS).round(3)])
+
+
+def records_of(rows: Array) -> list:
+    made = [{"volts": v, "load": w, "ts": 1_700_000_000 + PAUSE * n} for n, (v, w) in enumerate(rows.tolist())]
+    return [record(n, b"t", body)._replace(timestamp=1000 * body["ts"]) for n, body in enumerate(made)]
+
+
+def alarms(rows: Array, **drift) -> list[dict]:
+    outputs = Worker(job(**drift)).apply(records_of(rows))
+    raised = [json.loads(one.value) for one in outputs if one.sink == "alarms"]
+    return [one for one in raised if one["open"]]
+
+
+def test_a_battery_that_falls_faster_is_found_by_its_slope() -> None:
+    usual, faster = ([alarms(battery(seed, times), **SLOPES) for seed in (1, 2, 3)] for times in (1.0, 4.0))
+    assert sum(map(len, usual)) <= 3, "stated are 3"
+    begin, end = (1_700_000_000 + PAUSE * (FAULT + rows) for rows in (0, 200))
+    for found in faster:
+        first, *_ = [one for one in found if one["start"] >= begin]
+        assert first["start"] < end and first["columns"][0]["column"] == "volts_per_hour"
+
+
+def slopes_of(times: Array, levels: Array, span: float = 14_400.0) -> Array:
+    stage = Slopes(columns=(0,), spans=(span,))
+    work = stage.holding(stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0))
+    return stage.advance(work, np.zeros(len(times), np.int64), times, levels[:, None], np.ones(len(times), np.bool_))[:, 0]
+
+
+def test_a_slope_is_exact_over_pauses_and_jumps_and_for_late_rows() -> None:
+    random = np.random.default_rng(0)
+    times = np.cumsum(random.exponential(300.0, 2000)) + np.where(np.arange(2000) > 900, 1e6, 0.0)
+    levels = 5.0 - 0.5 * times / 3600 + np.where(np.arange(2000) > 1500, 70.0, 0.0)
+    known = slopes_of(times, levels)
+    assert np.isnan(known[:5]).all() and np.allclose(known[times > times[0] + 14_400], -0.5)
+    late = times.copy()
+    late[[700, 1200]] -= 5000.0
+    assert np.allclose(slopes_of(late, levels)[700], -0.5)
+
+
+def test_a_rounded_level_has_no_jumps_at_its_steps_and_the_noise_at_a_jump_moves_no_slope() -> None:
+    times = 300.0 * np.arange(4000)
+    percent = np.floor(100 - times / 10_000 % 80)
+    found = slopes_of(times, percent, 86_400.0)
+    assert np.abs(found[1000:] + 0.36).max() < 0.07
+    noise = np.random.default_rng(1).normal(size=4000)
+    found = slopes_of(times, 5000 * (np.arange(4000) > 2000) + noise)  # a deviation over the span is .25 an hour
+    assert np.abs(found[2001:2013] - found[2000]).max() < 0.4
+    assert abs(found[2013:2040].mean()) < 0.15
+
+
+def test_states_go_on_to_the_bit_after_a_crash() -> None:
+    rows = battery(4, 4.0)[-900:]
+    whole = Worker(job(**SLOPES, daily=True)).apply(records_of(rows))
+    worker, sent = Worker(job(**SLOPES, daily=True)), []
+    for at in range(0, len(rows), 250):
+        sent += worker.apply(records_of(rows)[at : at + 250])
+        worker.checkpoint()
+        worker.crash()
+    assert values(sent) == values(whole)
+
+
+@pytest.mark.parametrize(
+    ("drift", "sentence"),
+    [
+        ({"slopes": {"volt": "4h"}}, "'volt' is not a number of a row; did you mean 'volts'"),
+        ({"slopes": {"volts": 0}}, "greater than 0"),
+        (SLOPES | {"watch": ["ls_error", "rows"], "learn": None}, "slopes is for watch 'columns'"),
+        (SLOPES | {"watch": "columns", "reference": "first 400 rows", "learn": None}, "slopes is for watch 'columns'"),
+    ],
+)
+def test_slopes_that_cannot_be_watched_are_refused(drift: dict, sentence: str) -> None:
+    with pytest.raises((ConfigError, ValueError), match=sentence):
+        job(**drift)
