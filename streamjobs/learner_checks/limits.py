@@ -34,7 +34,11 @@ def check_a_new_state_fits(case: Case) -> None:
     for field in case.learner.stored:
         case.learner.room(field)
     targets, predicts = case.learner.targets(state), case.kind in ("regression", "classification")
-    assert (targets > 0) == predicts, (
+    assert predicts or not targets, (
+        f"a learner of kind {case.kind} has {targets} targets; a learner that predicts states kind: ClassVar[str] = "
+        "'regression' or 'classification'"
+    )
+    assert targets or not predicts, (
         f"a learner of kind {case.kind} has {targets} targets; name the field of shape (dim, targets) `weights`, "
         "or define targets(self, state)"
     )

@@ -69,7 +69,9 @@ def check_the_error_falls_on_an_easy_stream(case: Case) -> None:
 def _ends(errors: Array) -> tuple[float, float]:
     """Mean of the first ten and the last hundred rows that have one."""
     known = errors[np.isfinite(errors)]
-    assert len(known) >= len(errors) / 2, f"only {len(known)} of {len(errors)} rows have an error"
+    assert len(known) >= len(errors) / 2, (
+        f"only {len(known)} of {len(errors)} rows have an error; fill out.loss or out.ls_error"
+    )
     return float(known[:10].mean()), float(known[-100:].mean())
 
 

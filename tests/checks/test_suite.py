@@ -1,7 +1,8 @@
 """The check-suite is checked: each fault is caught by the check that is there for it, and no fault gives no alarm."""
 
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from algorithms import Learner
@@ -28,6 +29,28 @@ def test_a_learner_without_faults_passes(check: str) -> None:
 def test_a_fault_is_caught(check: str, broken: type[Learner]) -> None:
     with pytest.raises(AssertionError):
         CHECKS[check](_case(broken))
+
+
+class WithoutKind(Steady):
+    kind: ClassVar[str] = "features"  # what a class has that does not state it
+
+
+class WithoutLoss(Steady):
+    def loop(self, work: Any, slots: Any, X: Any, Y: Any, learn: Any, out: Any, basis: Any) -> None:
+        super().loop(work, slots, X, Y, learn, out, basis)
+        out.loss[:] = np.nan
+
+
+@pytest.mark.parametrize(
+    ("learner", "check", "advice"),
+    [
+        (WithoutKind(), "check_a_new_state_fits", "a learner that predicts states kind: ClassVar"),
+        (WithoutLoss(), "check_the_error_falls_on_an_easy_stream", "only 0 of 600 rows have an error; fill out.loss"),
+    ],
+)
+def test_what_authors_forget_first_is_named(learner: Learner, check: str, advice: str) -> None:
+    with pytest.raises(AssertionError, match=advice):
+        CHECKS[check](Case("steady", learner, targets=2))
 
 
 def test_a_detector_that_alarms_in_time_passes() -> None:
