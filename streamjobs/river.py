@@ -1,12 +1,12 @@
 """The learners as river models: `from streamjobs.river import OKFEB, RLS, SiSPEED, Conformal, ...`.
 
 There is a class for each learner of the registry, as in streamjobs.sklearn: transformers, regressors, classifiers, and drift
-detectors that watch one number. The names in the first row that is learned are the columns permanently: one that is absent
-later counts as 0, as in river's linear models, and a new one is ignored. `learn_many` gives the bits of `learn_one`, at a
-fraction of the time a row. Needs the extra `river`.
+detectors that watch one number. The names in the first row that is learned are the columns. A column that is absent later
+counts as 0, as in river's linear models. A new column is ignored. `learn_many` gives the same bits as `learn_one` in a
+fraction of the time. Needs the extra `river`.
 
-The features of a learner that follows its stream turn as it learns. In a pipeline `OKFEB() | RLS()` no one tells the head;
-`Chain(extractor={"name": "okfeb"}, head={"name": "rls"})` carries its weights over, as a job does.
+If a learner follows its stream, the basis of its features changes as it learns. In a pipeline `OKFEB() | RLS()` the head
+does not notice this. `Chain(extractor={"name": "okfeb"}, head={"name": "rls"})` transforms its weights, as a job does.
 
 >>> model = RLS(intercept=True)
 >>> for n in range(100):

@@ -1,9 +1,9 @@
 """The learners as scikit-learn estimators: `from streamjobs.sklearn import OKFEB, RLS, SiSPEED, ...`.
 
-There is a class for each learner of the registry, with its settings as parameters. Extractors are transformers, what
-predicts is a regressor or a classifier; where a learner can do more than its usual task there is a second class
-(`RLSClassifier`, `BOGDRegressor`, `SiSPEEDFeatures`). `fit` is one pass over the rows, in their order, from a new state;
-`partial_fit` goes on with the state there is. `transform` and `predict` leave it alone. Needs the extra `sklearn`.
+There is a class for each learner of the registry, with its settings as parameters. Extractors are transformers. Learners
+that predict are regressors or classifiers. If a learner has a second task, there is a second class (`RLSClassifier`,
+`BOGDRegressor`, `SiSPEEDFeatures`). `fit` starts from a new state and passes over the rows once, in their order.
+`partial_fit` continues from the present state. `transform` and `predict` do not change it. Needs the extra `sklearn`.
 
 >>> import numpy as np
 >>> X = np.random.default_rng(0).normal(size=(200, 3))

@@ -36,14 +36,14 @@ _States = Callable[[str, bytes], list[Prototypes]]
 
 
 class ReplayWarning(UserWarning):
-    """What a replay came to should not be trusted, and why."""
+    """The result of a replay should not be trusted; the text says why."""
 
 
 class Replayed:
-    """What a replay gave. Each table is made when it is asked for.
+    """The results of a replay. Each table is made when it is read.
 
-    Features, predictions and drift have a row per row of the learner (a window, or a sample without windows); `row` is
-    the number, from 0, of the input row that caused it.
+    Features, predictions and drift have a row for each row of the learner (a window, or a sample without windows). `row`
+    is the position, from 0, of the input row that caused the output.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Replayed:
     def lines(self, sink: str) -> list[bytes]:
         """Outputs as `streamjobs replay --output-dir` writes them, a JSON line each.
 
-        sink: a name of [sinks], such as predictions. Raises ConfigError for another one, or one the job has not.
+        sink: a name of [sinks], such as predictions. Raises ConfigError for an output that the job does not have.
         """
         if sink not in self._lines:
             raise ConfigError(f"this job has no {sink!r} to show; it has {', '.join(self._lines)}.")
@@ -93,22 +93,22 @@ class Replayed:
 
     @property
     def drift(self) -> "pandas.DataFrame":
-        """What the detector says of every row; needs pandas."""
+        """The detector's report on every row; needs pandas."""
         return self._table("drift")
 
     @property
     def alarms(self) -> "pandas.DataFrame":
-        """Alarms, with [drift] false_alarms: a row when one is raised, and one when it ends; needs pandas."""
+        """With [drift] false_alarms: a row when an alarm is raised, and a row when it ends; needs pandas."""
         return self._table("alarms")
 
     @property
     def bouts(self) -> "pandas.DataFrame":
-        """With [bouts]: an activity of a key from its start to its end, in each row; needs pandas."""
+        """With [bouts]: each row is an activity of a key from its start to its end; needs pandas."""
         return self._table("bouts")
 
     @property
     def forecasts(self) -> "pandas.DataFrame":
-        """With [forecast]: a column of a row, so many rows ahead, in each row; needs pandas.
+        """With [forecast]: each row is the forecast of a column, some rows ahead; needs pandas.
 
         value, naive, ratio, due, and low_80, high_80 for each [forecast] coverage.
         """
@@ -128,7 +128,7 @@ class Replayed:
     def prototypes(self, key: str) -> list[Prototypes]:
         """The samples that a key's learner keeps, one set for each part of the learner that stores some.
 
-        The key's rows are replayed for it. Raises ConfigError for a key without rows, or a learner that stores no samples.
+        The key's rows are replayed again. Raises ConfigError for a key without rows, or a learner that stores no samples.
         """
         data = self._snapshots.get(key.encode())
         if data is None:
@@ -169,16 +169,16 @@ class Job:
         return f"Job({self._job.model} on {source.fields or source.x!r})"
 
     def replay(self, data: Any, key: str | None = None, *, key_is: str | None = None, time: str | None = None) -> Replayed:
-        """Run the rows of a table through the job, in their order, each key starting over.
+        """Run the rows of a table through the job, in their order. Each key starts over.
 
-        The numbers are those of a worker and of `streamjobs replay`, bit for bit: every row becomes a record in the job's
-        own format, and is decoded as one.
+        The results equal those of a worker and of `streamjobs replay` bit for bit, because each row is encoded in the
+        job's format and decoded as a record.
 
         data: a DataFrame, a mapping of columns to arrays (n,), rows as dicts, or the path of a recording.
         key: column with the key of each row; by default [source] key. key_is: one key for all rows, instead.
         time: column with the records' timestamps; by default [source] time, or the times in the index of a DataFrame.
         Without any, rows come at [window] rate.
-        Raises ConfigError for a column that is not there. Warns where nothing, or little, was learned.
+        Raises ConfigError if a column is missing. Warns if nothing, or little, was learned.
         """
         source = self._job.settings.source
         for name, column in (("key", key), ("key_is", key_is), ("time", time)):
@@ -219,10 +219,10 @@ class Job:
     def toml(self) -> str:
         """The sections as the text of a job file, for 'streamjobs check', 'replay' and 'run'.
 
-        Raises ConfigError for a job without [source] topic, and for a job that was not made of sections.
+        Raises ConfigError for a job without [source] topic, and for a job that was not made from sections.
         """
         if self._sections is None:
-            raise ConfigError(f"{self.origin}: toml() writes a job made of a dict with its sections.")
+            raise ConfigError(f"{self.origin}: toml() needs a job that was made from a dict with its sections.")
         if "topic" not in self._sections["source"]:
             raise ConfigError("job [source]: a job file needs topic, the Kafka topic that the worker reads.")
         return toml(self._sections) + "\n"
