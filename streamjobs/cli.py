@@ -15,8 +15,6 @@ import typer
 from typer.main import get_command
 
 from streamjobs.commands import (
-    about,
-    broker,
     check,
     compare,
     demo,
@@ -55,7 +53,7 @@ COMMANDS: Commands = {
     "tune": (tune.tune, "job.toml --input records.jsonl --key person"),
     "compare": (compare.compare, "job.toml --learners job,rls,krls --input records.jsonl --key person --delay 20s"),
     "export": (export.export, "job.toml predictions --output predictions.csv"),
-    "version": (about.version_command, "--json"),
+    "version": (settings.version_command, "--json"),
 }
 TOPICS: Commands = {
     "plan": (topics.plan, "job.toml --acl --principal User:wrist"),
@@ -86,7 +84,7 @@ DLQ: Commands = {
     "show": (dlq.show_command, "job.toml 3:1041"),
     "redrive": (dlq.redrive, "job.toml --reason malformed --dry-run"),
 }
-BROKER: Commands = {"start": (broker.start, "--port 9092"), "stop": (broker.stop, "")}
+BROKER: Commands = {"start": (demo.start, "--port 9092"), "stop": (demo.stop, "")}
 GROUPS: Mapping[str, tuple[str, Commands]] = {
     "config": ("Show the settings that a job runs with.", {"show": (settings.config_show, "job.toml")}),
     "topics": ("Plan, create and grow the topics of a job.", TOPICS),
@@ -94,7 +92,7 @@ GROUPS: Mapping[str, tuple[str, Commands]] = {
     "state": ("Inspect, compare, export and change the states of a job's keys.", STATE),
     "dlq": ("List dead letters (records that could not be used) and send them back.", DLQ),
     "broker": ("Start and stop a single-node Apache Kafka for development (needs Java 17 and Maven).", BROKER),
-    "dashboards": ("Dashboards for Grafana.", {"write": (about.write_dashboards, "dashboards")}),
+    "dashboards": ("Dashboards for Grafana.", {"write": (settings.write_dashboards, "dashboards")}),
 }
 
 _usual_warning = warnings.formatwarning
@@ -118,7 +116,7 @@ def _add(group: typer.Typer, commands: Commands, above: str = "") -> None:
 
 def _version(asked: bool) -> None:
     if asked:
-        about.version_command()
+        settings.version_command()
         raise typer.Exit
 
 

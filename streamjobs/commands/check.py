@@ -197,7 +197,7 @@ def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "Ho
 
 def _names(labels: Sequence[object]) -> dict[str, int]:
     """The classes of labels that may be classes, with their counts."""
-    from streamjobs.core.decoding.labels import class_name
+    from streamjobs.core.decoding.values import class_name
 
     names = Counter[str]()
     for label in labels:

@@ -10,7 +10,7 @@ from streamjobs.errors import REASONS, ConfigError
 from streamjobs.settings.types import many, shortened
 
 if TYPE_CHECKING:
-    from streamjobs.maintenance.letters import Letter
+    from streamjobs.maintenance.redrive import Letter
     from streamjobs.settings.sections import Settings
 
 MOST_VALUE = 2_000  # bytes of a value that are shown
@@ -98,8 +98,7 @@ def show_command(
 ) -> None:
     """Show a dead letter: its reason, and the record's headers and the start of its value."""
     from streamjobs.maintenance.copies import printable, short_key
-    from streamjobs.maintenance.letters import original_headers
-    from streamjobs.maintenance.redrive import read_letters
+    from streamjobs.maintenance.redrive import original_headers, read_letters
 
     job = job_of(job_file)
     (letter,) = _at(read_letters(job.settings, job.sinks["dlq"])[0], [offset], job.sinks["dlq"])
@@ -187,21 +186,13 @@ def redrive(
     which the input cannot show this: letters older than its first record, and all letters of a compacted input. --again
     sends all of these. Workers may run. If other groups read the input, they get the records again: this needs --shared.
     """
-    from streamjobs.maintenance.letters import letter_id, redriven
-    from streamjobs.maintenance.redrive import (
-        offsets_after,
-        older_than_input,
-        read_letters,
-        send_back,
-        sent_before,
-        with_present_partitions,
-    )
+    from streamjobs.maintenance import redrive as dead_letters
 
     if sum((bool(reason), bool(offset), every)) != 1:
         raise ConfigError("dlq redrive: give exactly one of --reason, --offset and --all.")
     job = job_of(job_file)
     topic, source = job.sinks["dlq"], job.settings.source.topic
-    letters, _ = read_letters(job.settings, topic)
+    letters, _ = dead_letters.read_letters(job.settings, topic)
     _require_known(letters, reason)
     chosen = _at(letters, offset, topic) if offset else [one for one in letters if every or one.reason in (reason or ())]
     _require_own(job.settings, topic, chosen)
@@ -211,16 +202,16 @@ def redrive(
             f"{topic} {batches[0].name}: this dead letter is a whole batch that cannot be unpacked, not a record to send "
             "back; have its producer send the records again."
         )
-    chosen = with_present_partitions(job.settings, [one for one in chosen if one.reason != WHOLE_BATCH])
-    offsets = {} if again or not chosen else offsets_after(job.settings, chosen)
-    before = sent_before(job.settings, chosen, offsets) if offsets else set()
-    sending = [one for one in chosen if letter_id(topic, one.place) not in before]
-    older = older_than_input(job.settings, sending, offsets) if offsets and sending else set()
+    chosen = dead_letters.with_present_partitions(job.settings, [one for one in chosen if one.reason != WHOLE_BATCH])
+    offsets = {} if again or not chosen else dead_letters.offsets_after(job.settings, chosen)
+    before = dead_letters.sent_before(job.settings, chosen, offsets) if offsets else set()
+    sending = [one for one in chosen if dead_letters.letter_id(topic, one.place) not in before]
+    older = dead_letters.older_than_input(job.settings, sending, offsets) if offsets and sending else set()
     sending = [one for one in sending if one.place not in older]
     if sending and not dry_run:
         if not shared:
             _require_alone(job.settings, [one.source[0] for one in sending])
-        send_back(job.settings, [redriven(one, topic) for one in sending])
+        dead_letters.send_back(job.settings, [dead_letters.redriven(one, topic) for one in sending])
     skipped = len(chosen) - len(sending) - len(older)
     if as_json:
         listed = [_about(one) for one in sending]

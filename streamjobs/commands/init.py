@@ -18,7 +18,7 @@ from streamjobs.settings.types import UNIT_NAMES, many
 if TYPE_CHECKING:
     from streamjobs.commands.recordings.job_template import Written
     from streamjobs.commands.recordings.learner_trial import Best
-    from streamjobs.commands.recordings.trial_sample import Sample
+    from streamjobs.commands.recordings.trial import Sample
     from streamjobs.recordings.guess.result import Chosen, Guess
 
 SHORT, USUAL = 300, 1000  # rows of a key from which a detector can learn from few, and as usual
@@ -82,8 +82,8 @@ def init(
     At a terminal it asks when it is unsure. Lines that it cannot guess are marked 'choose', with the candidates. It
     tries the job's drift detection, learners of a label, and alarms of sensors, on the sample or the topic's records.
     """
-    from streamjobs.commands.recordings import job_template, questions, what_next
-    from streamjobs.commands.recordings.trial_sample import Sample
+    from streamjobs.commands.recordings import job_template, questions
+    from streamjobs.commands.recordings.trial import Sample
     from streamjobs.recordings.guess import guess
     from streamjobs.recordings.guess.preset import guess_of_preset
     from streamjobs.recordings.guess.result import EXAMPLE, Chosen
@@ -116,7 +116,7 @@ def init(
     if sample is not None or data.topic is not None:
         guessed = _tried(file, data, guessed, written, most_rows)
     copied = written.partitions > 1 and guessed.key is not None
-    say(what_next.what_next(guessed, file, sample, from_topic is not None, copied=copied))
+    say(questions.what_next(guessed, file, sample, from_topic is not None, copied=copied))
 
 
 def _tell(lines: Iterable[str]) -> None:
@@ -158,7 +158,7 @@ def _refuse_times(form: str | None, zone: str | None, unit: str | None) -> None:
 
 def _start(name: str, file: Path, guessed: "Guess | None", written: "Written", data: "Sample", force: bool) -> None:
     """A job with a population of the package."""
-    from streamjobs.commands.recordings import job_template, starting, what_next
+    from streamjobs.commands.recordings import job_template, questions, starting
     from streamjobs.fit.starters import starter
     from streamjobs.recordings.files import rows_of
 
@@ -175,7 +175,7 @@ def _start(name: str, file: Path, guessed: "Guess | None", written: "Written", d
         said = f"wrote {file}. Next: {steps}"
     else:
         copied = written.partitions > 1
-        said = what_next.what_next(fitting, file, sample, topic_rows is not None, copied=copied, starter=True)
+        said = questions.what_next(fitting, file, sample, topic_rows is not None, copied=copied, starter=True)
     say(said.replace(f"wrote {file}", f"wrote {file} and {population}", 1))
 
 

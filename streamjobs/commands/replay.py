@@ -317,7 +317,7 @@ def _error(summary: dict[str, Any]) -> str:
 
 def _print_forecasts(judged: list[dict[str, Any]] | None) -> None:
     if judged:
-        from streamjobs.replay.forecasts import sentences
+        from streamjobs.replay.forecast_table import sentences
 
         for line in sentences(judged):
             say(line)

@@ -36,7 +36,7 @@ def run(
     try:
         with lean_imports():
             from streamjobs.job_files import core_from, read_job
-            from streamjobs.maintenance.ask import States
+            from streamjobs.maintenance.summary import States
             from streamjobs.worker.run import run as work
 
         composition = read_job(job_file)

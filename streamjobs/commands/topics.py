@@ -47,7 +47,7 @@ def plan(
     job = job_of(job_file)
     rights = _rights(job, principal) if acl or strimzi is not None else None
     if strimzi is not None and rights is not None:
-        from streamjobs.kafka.strimzi import resources
+        from streamjobs.kafka.acls import resources
 
         show(resources(strimzi, planned(job.settings, job.sinks, partitions or 4, job.state_bytes), rights, replication))
         return

@@ -13,8 +13,8 @@ from itertools import islice, repeat
 import numpy as np
 
 from algorithms.common.protocol import Array, unknown
-from streamjobs.core.decoding.labels import Code, class_code, number_code
 from streamjobs.core.decoding.records import Decoded
+from streamjobs.core.decoding.values import Code, class_code, number_code
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.slots import shared

@@ -4,6 +4,7 @@ Each stage takes the whole batch in one compiled call, in record order. That equ
 of a key depends on a later one; a batch and its records one by one give the same bits (tests hold it).
 """
 
+import operator
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -16,29 +17,16 @@ from streamjobs.core.careful import Guard, careful
 from streamjobs.core.decoding.records import untimed
 from streamjobs.core.drift import Seen, watch_drift
 from streamjobs.core.encode import Encoder
-from streamjobs.core.identities import identities
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
-from streamjobs.core.messages import ASIDE, Advanced, Output, Record, Report, add_letter
+from streamjobs.core.messages import ASIDE, Advanced, Output, Record, Report, add_letter, topic_of_life
 from streamjobs.core.model import choose, remember_choices, run_learners
 from streamjobs.core.unlearned import outside
 from streamjobs.errors import RecordError
+from streamjobs.stages import names as stage_names
 from streamjobs.stages.fill import SKIPPED, TAKEN, UNFILLED, Fill
 from streamjobs.stages.idle import AWAKE
 from streamjobs.stages.late_labels import LateLabels, Matched
-from streamjobs.stages.names import (
-    BOUTS,
-    CLASS_COUNTS,
-    CLIP,
-    COUNTERS,
-    FILL,
-    FORECASTS,
-    IDLE,
-    ORDER,
-    SENSORS,
-    WAITING,
-    WINDOWS,
-)
 from streamjobs.stages.order import DUPLICATE, LATE
 from streamjobs.stages.rows import Choice, Modelled, Rows, picked
 from streamjobs.stages.sensors import LATE as TOO_LATE
@@ -137,7 +125,7 @@ def _run(
             outputs += [output for _, output in sent or ()]
             continue
         if steps.fill is not None and total is not None:
-            made = made._replace(filled=steps.fill.tell(live.work[FILL], came.slots, total[came.owner]))
+            made = made._replace(filled=steps.fill.tell(live.work[stage_names.FILL], came.slots, total[came.owner]))
         guard.part = "encode"
         Encoder(job, live, records).add(came, made, outputs, report, sent)
     guard.part = None
@@ -148,7 +136,7 @@ def _run(
 
 def _rates(live: Live, counters: "Counters", rows: Rows, report: Report) -> Rows:
     """The samples with rates in place of readings, where these are known."""
-    X, known = counters.advance(live.work[COUNTERS], rows.slots, rows.times, rows.X)
+    X, known = counters.advance(live.work[stage_names.COUNTERS], rows.slots, rows.times, rows.X)
     _count(report, "reading", int((~known).sum()))
     return picked(rows._replace(X=X), known)
 
@@ -158,7 +146,7 @@ def _fill(job: Job, live: Live, fill: Fill, rows: Rows, report: Report) -> tuple
 
     Also the number of filled numbers of each record's key, up to and with that record: (records,) int64.
     """
-    made = fill.advance(live.work[FILL], rows.slots, rows.times, rows.X)
+    made = fill.advance(live.work[stage_names.FILL], rows.slots, rows.times, rows.X)
     total = np.zeros(int(rows.owner.max(initial=-1)) + 1, np.int64)
     total[rows.owner] = made.total  # of a record's samples the last one stays
     taken = made.verdict == TAKEN
@@ -184,7 +172,7 @@ def _align(
     report: Report,
 ) -> Rows:
     """Samples of one sensor each in, samples of all sensors out."""
-    made = sensors.advance(live.work[SENSORS], rows.slots, rows.times, rows.X, rows.L, rows.owner)
+    made = sensors.advance(live.work[stage_names.SENSORS], rows.slots, rows.times, rows.X, rows.L, rows.owner)
     for reason, count in made.skipped.items():
         _count(report, reason, count)
     for name, came, gaps in zip(sensors.names, made.samples.tolist(), made.gaps.tolist(), strict=True):
@@ -194,7 +182,7 @@ def _align(
             report.sensor_gaps[name] = report.sensor_gaps.get(name, 0) + gaps
     if job.settings.source.late == "dlq":
         for index in dict.fromkeys(rows.owner[made.verdict == TOO_LATE].tolist()):
-            letters.append((index, RecordError("late", _late(records[index]), SENSORS)))
+            letters.append((index, RecordError("late", _late(records[index]), stage_names.SENSORS)))
     return Rows(made.slots, made.times, made.X, made.L, made.owner, made.learn)
 
 
@@ -211,13 +199,13 @@ def _run_signal(
     """Event-time order and windows: samples in, rows for the learner out. sent: gets what is said of sensors."""
     order, idle, windows = job.steps.order, job.steps.idle, job.steps.windows
     untimed = None if without_time is None else without_time[rows.owner]
-    ordered = order.advance(live.work[ORDER], rows.slots, rows.times, rows.X, rows.L, rows.owner, untimed)
+    ordered = order.advance(live.work[stage_names.ORDER], rows.slots, rows.times, rows.X, rows.L, rows.owner, untimed)
     verdicts = ordered.verdict.tobytes()  # in bytes few are counted in a tenth of the time
     if order.policy in ("drop", "dlq"):
         _count(report, "late", verdicts.count(LATE))
         if order.policy == "dlq" and LATE in verdicts:
             for index in dict.fromkeys(rows.owner[ordered.verdict == LATE].tolist()):
-                letters.append((index, RecordError("late", _late(records[index]), ORDER)))
+                letters.append((index, RecordError("late", _late(records[index]), stage_names.ORDER)))
     if order.duplicates == "drop":
         _count(report, "duplicate", verdicts.count(DUPLICATE))
     now = Rows(ordered.slots, ordered.times, ordered.X, ordered.L, ordered.owner, ordered.learn)
@@ -226,10 +214,10 @@ def _run_signal(
 
         sent += watch_stuck(job, live, records, now, report)
     if idle is not None:
-        idle.advance(live.work[IDLE], now.slots, now.X, now.learn)
+        idle.advance(live.work[stage_names.IDLE], now.slots, now.X, now.learn)
     if windows is not None:
         signal = now.slots, now.times, now.X, now.L, now.owner, now.learn
-        made = windows.advance(live.work[WINDOWS], *signal, ordered.untimed)
+        made = windows.advance(live.work[stage_names.WINDOWS], *signal, ordered.untimed)
         for reason, count in made.skipped.items():
             _count(report, reason, count)
         X = made.X if job.convolutions is None else job.convolutions.rows(made.X)
@@ -262,7 +250,7 @@ def _match_labels(
     report: Report,
 ) -> Matched:
     """Rows that came and, between them, those that a late label lets learn."""
-    met = waiting.advance(live.work[WAITING], came, labels)
+    met = waiting.advance(live.work[stage_names.WAITING], came, labels)
     for reason, count in met.skipped.items():
         _count(report, reason, count)
     if not len(labels.slots):
@@ -273,7 +261,7 @@ def _match_labels(
         if index in useful:
             _count(report, "unmatched_label", int((missed == index).sum()))
         else:
-            letters.append((index, RecordError("unmatched_label", _unmatched(records[index], waiting), WAITING)))
+            letters.append((index, RecordError("unmatched_label", _unmatched(records[index], waiting), stage_names.WAITING)))
     return met
 
 
@@ -298,7 +286,7 @@ def _run_model(
     slots = np.zeros(len(now.slots), np.int64) if live.pooled else now.slots
     steps = job.steps
     if steps.clip is not None:
-        learned, clipped = steps.clip.advance(live.work[CLIP], now.slots, now.L, now.learn)
+        learned, clipped = steps.clip.advance(live.work[stage_names.CLIP], now.slots, now.L, now.learn)
         now = now._replace(L=learned)
         report.targets_clipped += clipped
     scaled, out, share, apart = run_learners(job, live, slots, now)
@@ -306,7 +294,7 @@ def _run_model(
     bouts = _run_bouts(job, live, now, met, choice, out) if steps.bouts is not None and not left_out else ()
     forecasts = None
     if steps.forecasts is not None and not left_out:
-        forecasts = steps.forecasts.advance(live.work[FORECASTS], came)
+        forecasts = steps.forecasts.advance(live.work[stage_names.FORECASTS], came)
     if steps.waiting is not None and met is not None:
         remember_choices(steps.waiting, live, now, met, choice, report)
         if len(now.slots) > len(came.slots):
@@ -322,7 +310,7 @@ def _run_model(
             report.units.update((live.text_of[came.slots[n]], what) for n, what in job.norms.other_units(came.X))
     ids = identities(records, came.owner, job.life)
     drift, events = watch_drift(job, live, records, Seen(slots, scaled, came, out), ids) if steps.watches else ([], [])
-    seq, seen = steps.class_counts.number(live.work[CLASS_COUNTS], slots)
+    seq, seen = steps.class_counts.number(live.work[stage_names.CLASS_COUNTS], slots)
     return Modelled(out, drift, share, choice, seq, seen, ids, events, bouts, forecasts=forecasts)
 
 
@@ -341,5 +329,32 @@ def _run_bouts(
     of_chosen = np.where(choice.chosen >= 0, scores[at, choice.chosen], np.nan)
     source = at if met is None else met.source
     activity = np.where(labelled, np.nan_to_num(codes), choice.chosen).astype(np.int64)
-    made = stage.advance(live.work[BOUTS], now.slots, now.times, activity, of_chosen, labelled, source >= 0)
+    made = stage.advance(live.work[stage_names.BOUTS], now.slots, now.times, activity, of_chosen, labelled, source >= 0)
     return [one._replace(row=int(source[one.row])) for one in made]
+
+
+def identities(records: Sequence[Record], owner: Array, life: str = "") -> list[bytes]:
+    """Topic-partition-offset of records[owner[n]]; where it gave several rows, with -i behind it, the place among them.
+
+    owner (n,); records are of one topic and partition; life: of the topic, see `topic_of_life`.
+    """
+    owners = owner.tolist()
+    if not owners:
+        return []
+    first = records[owners[0]]
+    topic = topic_of_life(first.topic, life) if life else first.topic
+    base = f"{topic}-{first.partition}-".encode()
+    different = set(owners)
+    if len(different) == len(owners):
+        return [b"%s%d" % (base, records[index].offset) for index in owners]
+    times = np.bincount(owner)
+    of_record = {index: b"%s%d" % (base, records[index].offset) for index in different}
+    if (owner[1:] >= owner[:-1]).all():
+        running = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    else:
+        running = np.empty(len(owner), np.int64)
+        order = np.argsort(owner, kind="stable")
+        running[order] = np.arange(len(owner)) - np.searchsorted(owner[order], owner[order])
+    behind = [b"", *[b"-%d" % number for number in range(int(times.max()))]]
+    places = np.where(times[owner] > 1, running + 1, 0).tolist()
+    return list(map(operator.add, map(of_record.__getitem__, owners), map(behind.__getitem__, places)))

@@ -120,7 +120,6 @@ def open_of_live(job: Job, live: Live, most: int) -> tuple[int, list[ShownAlarm]
 
 
 def _shown(job: Job, key: str, event: Event) -> ShownAlarm:
-    """An alarm as it was raised."""
     watch, details, verdict = job.watches[event.watch], event.details, event.details[VERDICT:]
     name, figures = type(watch.detector).name, (float(verdict[report.BEFORE]), float(verdict[report.AFTER]))
     columns = shown_columns(job, verdict)

@@ -1,22 +1,23 @@
 """A record for which a stage raises becomes a dead letter; its key keeps the state from before it, and the rest goes on.
 
 While all goes well, this costs nothing. When a stage raises, the keys of the batch go back to the states before it
-(`core.live.undo`). Then the batch is applied in parts, with the states kept before each part, until the record is alone.
+(`Kept`). Then the batch is applied in parts, with the states kept before each part, until the record is alone.
 For the next records states are kept beforehand, because such errors seldom come alone.
 
 Where samples wait in the key (a window, [source] lateness, late labels), the next record would only meet the same row. There
 the record's samples stay in the signal, and the rows it completes are left out: no learner sees them, no output tells them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType, TracebackType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from numba.core.errors import NumbaError
 
 from streamjobs.core.job import Job
-from streamjobs.core.live.live import Live
-from streamjobs.core.live.undo import Kept, counts_of, keep, put_back, rewind
+from streamjobs.core.live.live import POOLED, Live
+from streamjobs.core.live.log import Model
+from streamjobs.core.live.slots import shared
 from streamjobs.core.messages import Advanced, Failure, Output, Record, Report, dead_letter, letter_shown
 from streamjobs.errors import RecordError, StreamjobsError
 from streamjobs.stages.names import CLASS_COUNTS
@@ -24,6 +25,18 @@ from streamjobs.stages.names import CLASS_COUNTS
 REASON = "learner_failed"
 CAREFUL = 5_000  # records after a failure before which states are kept
 OURS = (StreamjobsError, MemoryError, OSError, NumbaError)  # no fault of a record
+
+
+class Kept(NamedTuple):
+    """States to which some keys can return.
+
+    Nothing is copied while no stage fails: a state is restored from its last stored snapshot, by applying the records since
+    then (`log`) again, which gives the same bits. While a failure is recent, `keep` takes copies, as snapshots.
+    """
+
+    snapshots: dict[bytes, bytes | None]  # None: as `live.read` has it
+    model: Model | None
+    counts: tuple[int, int, int]
 
 
 class StageError(Exception):
@@ -161,3 +174,53 @@ def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
     while trace is not None:
         yield trace.tb_frame, trace.tb_lineno
         trace = trace.tb_next
+
+
+def keep(live: Live, keys: Iterable[bytes | None]) -> Kept:
+    """Copies of the present states of these keys, and of what they share."""
+    known = dict.fromkeys(key for key in keys if key is not None)
+    changed = [slot for key in known if (slot := live.slot_of.get(key)) in live.dirty and slot is not None]
+    changed = live.writable(changed)
+    snapshots: dict[bytes, bytes | None] = {key: live.parked.get(key) for key in known}
+    snapshots |= zip([live.key_of[slot] for slot in changed], live.encode(changed), strict=True)
+    return Kept(snapshots, live.model, counts_of(live))
+
+
+def counts_of(live: Live) -> tuple[int, int, int]:
+    return live.created, live.left, live.expired
+
+
+def put_back(live: Live, kept: Kept) -> None:
+    """Drop the live states of the kept keys. The next record of a key starts from its kept state."""
+    for key, snapshot in kept.snapshots.items():
+        live.parked.take(key)
+        slot = live.slot_of.get(key)
+        if slot is not None:
+            live.dirty.discard(slot)
+            live.forget(key)
+        if snapshot is not None and key not in live.aside:
+            live.parked[key] = snapshot
+    if kept.model is not None:
+        for name, stage in live.job.own.items():
+            stage.load(live.work[name], 0, kept.model.states[name])
+        live.names[0] = shared(kept.model.names)
+    live.created, live.left, live.expired = kept.counts
+
+
+def rewind(
+    live: Live,
+    records: Sequence[Record],
+    counts: tuple[int, int, int],
+    apply: Callable[[Sequence[Record], bool], object],
+) -> None:
+    """Restore the states that the records' keys had before them. counts: from before; apply: as it was then."""
+    keys = None if live.pooled else {record.key for record in records}
+    known = {*live.slot_of, *live.parked} - {POOLED} if keys is None else keys
+    kept = Kept(dict.fromkeys(key for key in known if key is not None), live.model_stored, counts)
+    changed = {live.key_of[slot] for slot in live.dirty} | live.parked.keys()
+    live.repeated = changed & kept.snapshots.keys()
+    put_back(live, kept)
+    for batch, left_out in live.log.of(keys):
+        apply(batch, left_out)
+    live.repeated = set()
+    live.created, live.left, live.expired = counts

@@ -155,7 +155,6 @@ class Encoder:
         return stamps
 
     def _count(self, rows: Rows, made: Modelled, report: Report) -> None:
-        """Count alarms."""
         latest = self.live.latest
         if self.job.settings.head is not None or self.job.learner.kind == "features":
             latest.features = made.out.features

@@ -17,7 +17,7 @@ from streamjobs.core.job_stages import Steps, described_by, steps_of
 from streamjobs.core.messages import Record, Stored
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.held_stages import BEHIND
-from streamjobs.core.state.other_drift import of_drift
+from streamjobs.core.state.migration import of_drift
 from streamjobs.core.state.population import Convolved, Population
 from streamjobs.core.state.population_reader import decode as decode_population
 from streamjobs.core.state.snapshot import LeftOut, Snapshot
@@ -194,7 +194,6 @@ class Job(NamedTuple):
 
     @property
     def dim(self) -> int:
-        """Numbers of a sample."""
         return self.shape.dim
 
     @property

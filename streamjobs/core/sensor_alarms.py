@@ -15,9 +15,8 @@ import numpy as np
 from streamjobs.core import alarms
 from streamjobs.core.decoding.keys import place_of_key
 from streamjobs.core.job import Job
-from streamjobs.core.live.group import Group, Turn
 from streamjobs.core.live.live import Live
-from streamjobs.core.live.silence import Change, Silence
+from streamjobs.core.live.silence import Change, Group, Silence, Turn
 from streamjobs.core.messages import MOST_SHOWN, Advanced, Output, Record, Report, ShownAlarm, place_of, topic_of_life
 from streamjobs.core.output_records import ID, Alarm, Moved, output_headers
 from streamjobs.stages.alarms import RECOVERED

@@ -150,7 +150,6 @@ class Taken:
 
     @property
     def _gaps(self) -> str:
-        """The sensors that had gaps."""
         return f" (gaps: {of_each(self.sensor_gaps)})"
 
     @property

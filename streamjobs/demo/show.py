@@ -17,14 +17,12 @@ from rich.console import Console
 
 from streamjobs.core.job import Job
 from streamjobs.demo.background import PARTITIONS, Background
-from streamjobs.demo.board import Board, Screen, summary
-from streamjobs.demo.controls import controls
-from streamjobs.demo.crowd import FRAME as FRAME_SAMPLES
-from streamjobs.demo.crowd import Counter, Sender
-from streamjobs.demo.job import FILE, demo_job
+from streamjobs.demo.board import Board, Screen, controls, summary
+from streamjobs.demo.feed import FRAME as FRAME_SAMPLES
+from streamjobs.demo.feed import Counter, Sender
+from streamjobs.demo.job import FILE, demo_job, warm
 from streamjobs.demo.mock import MockBroker
 from streamjobs.demo.player import Player, Watcher
-from streamjobs.demo.warm import warm
 from streamjobs.errors import StreamjobsError
 from streamjobs.kafka import topics
 from streamjobs.settings.environment import PREFIX

@@ -197,7 +197,6 @@ def _judged(
 
 
 def as_text(alarms: Alarms, stated: str) -> str:
-    """For the report of `fit`."""
     if not alarms.rows:
         return (
             f'[drift] reference = "population": false_alarms = "{stated}" is kept by all people together; there are too few '
@@ -215,7 +214,6 @@ def as_text(alarms: Alarms, stated: str) -> str:
 
 
 def as_table(alarms: Alarms) -> dict[str, Any]:
-    """For programs."""
     return {name: value for name, value in alarms._asdict().items() if name != "reference"} | {
         "rows_between": alarms.reference.rows_between
     }

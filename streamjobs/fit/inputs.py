@@ -142,7 +142,6 @@ def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
 
 
 def _wanted(settings: Settings, columns: Columns) -> list[str]:
-    """The columns that are needed of an export."""
     source = settings.source
     named = [*source.record_fields, source.label, source.record_time, source.key, settings.side, *columns[:3]]
     return [name for name in named if isinstance(name, str)]

@@ -50,7 +50,6 @@ class Progress:
         self.at(self.done + 1)
 
     def at(self, done: int) -> None:
-        """`done` steps of the stage are done."""
         self.done = done
         text = f"{done:,} of {self.total:,}" if self.total else f"{done:,}"
         if self.bars is not None:

@@ -207,7 +207,6 @@ def crossed(person: Array, known: Array, value: Array, share: float) -> Array:
 
 
 def as_text(judged: Judged) -> str:
-    """For the report of `fit`."""
     lines = [
         f"[head] reject = {judged.rejection.share:g}: windows that resemble no known activity are unknown.",
         f"They are {judged.known:.1%} of a new person's windows (worst person {judged.worst:.1%}); of the others "
@@ -228,7 +227,6 @@ def as_text(judged: Judged) -> str:
 
 
 def as_table(judged: Judged) -> dict[str, Any]:
-    """For programs."""
     return {
         "share": judged.rejection.share,
         "above": judged.rejection.above,

@@ -4,9 +4,11 @@ Read and Write on a topic include Describe, which is listed all the same to be e
 includes IdempotentWrite. `authorization` finds out which of them are missing.
 """
 
+import hashlib
+import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
@@ -18,9 +20,15 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from streamjobs.errors import SetupError
+from streamjobs.errors import ConfigError, SetupError
 from streamjobs.kafka import client, timeouts, topics
+from streamjobs.kafka.topics import TopicPlan
 from streamjobs.settings.sections import Settings
+
+API = "kafka.strimzi.io/v1"
+_TYPES = {"topic": "topic", "group": "group", "transactional-id": "transactionalId"}
+_PATTERNS = {"literal": "literal", "prefixed": "prefix"}
+LONGEST = 253  # letters of a resource's name
 
 
 class Right(NamedTuple):
@@ -96,3 +104,50 @@ def grant(settings: Settings, needed: Sequence[Right]) -> None:
                 f"{binding.name!r} could not be granted ({client.reason_of(error)}); granting needs the right Alter on the "
                 "cluster, and a broker with an authorizer."
             ) from None
+
+
+def resources(cluster: str, plans: Sequence[TopicPlan], needed: Sequence[Right], replicas: int) -> dict[str, Any]:
+    """A list of a KafkaTopic for each topic, and the KafkaUser with these rights, all of the same principal.
+
+    For Strimzi (its API v1: release 0.49 or later): https://strimzi.io/docs/operators/latest/configuring
+
+    Raises ConfigError where the principal's name cannot be the name of a resource.
+    """
+    kind, _, user = needed[0].principal.partition(":")
+    if kind != "User" or user != resource_name(user):
+        raise ConfigError(
+            "--principal: the name of a KafkaUser has small letters, digits, '-' and '.', such as User:wrist; got "
+            f"{needed[0].principal!r}."
+        )
+    labels = {"strimzi.io/cluster": cluster}
+    items = [
+        {
+            "apiVersion": API,
+            "kind": "KafkaTopic",
+            "metadata": {"name": resource_name(one.name), "labels": labels},
+            "spec": {"topicName": one.name, "partitions": one.partitions, "replicas": replicas, "config": one.config},
+        }
+        for one in plans
+    ]
+    acls = [
+        {
+            "resource": {"type": _TYPES[right.resource], "name": right.name, "patternType": _PATTERNS[right.pattern]},
+            "operations": list(right.operations),
+            "host": "*",
+        }
+        for right in needed
+    ]
+    spec = {"authentication": {"type": "scram-sha-512"}, "authorization": {"type": "simple", "acls": acls}}
+    items.append({"apiVersion": API, "kind": "KafkaUser", "metadata": {"name": user, "labels": labels}, "spec": spec})
+    return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def resource_name(topic: str) -> str:
+    """A name that Kubernetes takes; of a topic that it does not take, a similar one with a hash of the topic's.
+
+    >>> resource_name("imu.features"), resource_name("Imu_raw")
+    ('imu.features', 'imu-raw-8970d6db')
+    """
+    name = re.sub(r"[^a-z0-9.-]+", "-", topic.lower()).strip("-.")[: LONGEST - 9].rstrip("-.") or "topic"
+    name = re.sub(r"\.-+|-+\.|\.{2,}", ".", name)
+    return name if name == topic else f"{name}-{hashlib.sha256(topic.encode()).hexdigest()[:8]}"

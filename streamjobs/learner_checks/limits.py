@@ -236,7 +236,6 @@ def _parts(stage: Any, state: Any, path: str = "") -> Iterator[tuple[str, Stage]
 
 
 def _with_part(state: Any, path: str, part: Any) -> Any:
-    """The state with another part at this path."""
     name, _, rest = path.partition(".")
     return state._replace(**{name: _with_part(getattr(state, name), rest, part)}) if name else part
 

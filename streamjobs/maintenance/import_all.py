@@ -73,7 +73,6 @@ def place_all(
 
 
 def _chosen(copy: Copy, partitions: int, name: str | None) -> Callable[[Entry], int]:
-    """Which partition an entry goes to."""
     before = max([len(copy.ends), *(entry.partition + 1 for entry in copy.entries.values())])
     if name is None and before != partitions:
         raise ConfigError(

@@ -1,13 +1,18 @@
-"""Summaries of snapshots: one line of figures per key, and every stage's fields for one key."""
+"""Summaries of snapshots: a line of figures per key, and every stage's fields of one key, as for `GET /api/keys/KEY`."""
 
 import math
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamjobs.core.alarms import open_now
 from streamjobs.core.job import Job
 from streamjobs.core.live.stored import load_snapshot
 from streamjobs.core.live.stored_samples import stored_samples
+from streamjobs.core.messages import ShownAlarm
+from streamjobs.core.partitioners import PARTITIONERS
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.snapshot import Offsets, state_fields
 from streamjobs.errors import ForeignStateError, SnapshotError
@@ -142,7 +147,6 @@ def bandwidths(states: dict[str, Any]) -> dict[str, float | None]:
 
 
 def fields(states: dict[str, Any]) -> list[Field]:
-    """The fields of all stages' states, in order."""
     return [_field(stage, name, value) for stage, state in states.items() for name, value in state_fields(state)]
 
 
@@ -193,3 +197,43 @@ def _watching(job: Job) -> list[str]:
     """The stages of what the job uses for drift, the controls aside."""
     watches = [watch for watch in job.watches if not watch.control]
     return [stage for watch in watches for stage in (watch.learner_stage, watch.detector_stage) if stage]
+
+
+class States:
+    """Of one job."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def details(self, partition: int, key: bytes, data: bytes, said: Any, written: int) -> dict[str, Any]:
+        """What `state show --json` says of a snapshot. Raises SnapshotError.
+
+        said: what is in it, where that is known. written: milliseconds since 1970.
+        """
+        entry = Entry(partition, key, data, -1, written)
+        return details(self._job, entry) if said is None else details_of(self._job, entry, *said)
+
+    def open_alarms(self, live: Any, most: int) -> tuple[int, list[ShownAlarm]]:
+        """How many live keys of a partition are in alarm, and their newest alarms."""
+        if self._job.steps.stuck is None and self._job.steps.silent is None:
+            return open_now(self._job, live, most)
+        from streamjobs.core import sensor_alarms  # few jobs have them
+
+        return sensor_alarms.open_now(self._job, live, most)
+
+    @cached_property
+    def needed_to_alarm(self) -> str | None:
+        """What a key needs at least before all its detectors can alarm: '1,129 rows'. None as `rows_to_alarm` says."""
+        from streamjobs.replay.warm_up import days_to_alarm, in_words, rows_to_alarm  # runs detectors: only if asked
+
+        rows = rows_to_alarm(self._job)
+        return None if rows is None else in_words(rows, days_to_alarm(self._job))
+
+    def likely_partition(self, key: bytes, known: Mapping[int, list[bytes]], partitions: int) -> int | None:
+        """Where the producers' partitioner puts the key, if one of ours explains where the known keys are; else None."""
+        if not any(known.values()):
+            return None
+        for choose in PARTITIONERS.values():
+            if all(choose(other, partitions) == number for number, keys in known.items() for other in keys):
+                return choose(key, partitions)
+        return None

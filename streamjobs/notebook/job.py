@@ -11,13 +11,12 @@ from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError
 from streamjobs.notebook.plots import Plot
 from streamjobs.notebook.prototypes import Prototypes, prototypes
-from streamjobs.notebook.rows import rows_of_table, with_index, with_times
-from streamjobs.notebook.tables import rows_of_lines, to_dataframe
+from streamjobs.notebook.tables import rows_of_lines, rows_of_table, to_dataframe, with_index, with_times
 from streamjobs.own_learners import load_own_learners
 from streamjobs.recordings.files import records_of, records_of_rows
 from streamjobs.recordings.tables import How
 from streamjobs.replay.engine import Replay
-from streamjobs.replay.learner_rows import learner_rows
+from streamjobs.replay.first_rows import learner_rows
 from streamjobs.replay.scoring import Scored
 from streamjobs.replay.summary import Figures
 from streamjobs.replay.warm_up import cannot_alarm_yet

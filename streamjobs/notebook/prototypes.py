@@ -14,7 +14,7 @@ from algorithms.common.protocol import Array, State
 from streamjobs.core.job import Job
 from streamjobs.core.live.stored_samples import StoredSamples, stored_samples
 from streamjobs.errors import ConfigError
-from streamjobs.replay.learner_rows import KeyRows
+from streamjobs.replay.first_rows import KeyRows
 from streamjobs.stages.names import SCALING
 
 AT_ONCE = 2000  # rows with kernel values that are computed together

@@ -51,7 +51,6 @@ class Recording(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The folder that it is in."""
         return self.parts[-2] if len(self.parts) > 1 else ""
 
     @property

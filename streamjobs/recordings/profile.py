@@ -194,7 +194,6 @@ def may_leave_out(guessed: Guess) -> bool:
 
 
 def left_out_of(guessed: Guess, why: Mapping[str, str]) -> Guess:
-    """The guess without these fields."""
     named = guessed.fields, guessed.lenient, guessed.counters
     fields, lenient, counters = ([name for name in names if name not in why] for names in named)
     angles = {name: turn for name, turn in guessed.angles.items() if name not in why}

@@ -21,8 +21,6 @@ MOST_HELD, SPAN = 20_000, 10.0  # samples of a person that wait for a label; sec
 
 
 class Mirror(NamedTuple):
-    """What [window] mirror is to be."""
-
     field: str
     when: str  # the value of the side that is turned into the other
     other: str

@@ -78,7 +78,6 @@ def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
 
 
 def of_labels(rows: Iterable[Any], guessed: Guess) -> Guess:
-    """The guess with the labels of rows that are read already."""
     if guessed.label is None or guessed.task != "classification":
         return guessed
     labels = Counter(map(column_path(guessed.label).find, rows))

@@ -56,8 +56,6 @@ class _Verdict(msgspec.Struct):
 
 
 class DriftRow(msgspec.Struct):
-    """Of the drift topic."""
-
     key: str
     ts: float
     watch: str
@@ -80,14 +78,11 @@ class DriftRow(msgspec.Struct):
 
     @property
     def raised(self) -> list[str]:
-        """The watches that alarm."""
         beside = [name for name, one in self.beside.items() if one.alarm and name in WATCHES]
         return [self.watch, *beside] if self.alarm else beside
 
 
 class Way(NamedTuple):
-    """One way to watch."""
-
     name: str
     drift: DriftSection
     stated: bool  # it keeps a number of false alarms

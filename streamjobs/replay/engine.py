@@ -10,9 +10,9 @@ from typing import Any
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.aside import WRITTEN
+from streamjobs.core.live.forms import unwritable
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.live_stats import together
-from streamjobs.core.live.writable import unwritable
 from streamjobs.core.messages import LateLabel, Output, Record, Report
 from streamjobs.core.unlearned import Taken
 from streamjobs.errors import NothingLearned

@@ -65,7 +65,7 @@ class Figures:
             "first_error": self.errors[0] if self.errors else None,
         }
         if "forecasts" in self.job.sinks:
-            from streamjobs.replay.forecasts import forecasts_judged
+            from streamjobs.replay.forecast_table import forecasts_judged
 
             summary["forecasts"] = forecasts_judged(self.job, tally)
         if "alarms" in self.job.sinks:

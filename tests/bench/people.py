@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from streamjobs.demo.crowd import Counter, Sender
+from streamjobs.demo.feed import Counter, Sender
 from streamjobs.demo.show import Stage, _followed, _running, _stage, _stop
 from tests.bench.goals import DAY, goal
 from tests.bench.worker import surroundings

@@ -152,7 +152,7 @@ def _child(request: dict[str, Any]) -> None:
     faulthandler.enable()  # SIGABRT shows what each thread does, see `Worker.stop`
     try:
         from streamjobs.job_files import core_from, read_job
-        from streamjobs.maintenance.ask import States
+        from streamjobs.maintenance.summary import States
         from streamjobs.process import exit_at_once_on_signals
         from streamjobs.worker.run import run
         from tests.brokers import fault_injection

@@ -12,7 +12,7 @@ from streamjobs.core.state import snapshot
 from streamjobs.job_files import job_of
 from streamjobs.maintenance import redrive, summary
 from streamjobs.maintenance.copies import decode, encode
-from streamjobs.maintenance.letters import Letter
+from streamjobs.maintenance.redrive import Letter
 from tests.commands.jobs import JOB, command, job_file, rows
 from tests.maintenance.copying import copy_of, stored
 

@@ -9,7 +9,7 @@ import numpy as np
 from algorithms.common.protocol import LEARN, Learner
 from streamjobs.core.job import Job
 from streamjobs.core.live.columns import Columns
-from streamjobs.core.live.last_offsets import LastOffsets
+from streamjobs.core.live.slots import LastOffsets
 from streamjobs.core.messages import Stored
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.valid import StateCheck

@@ -10,7 +10,7 @@ from streamjobs.core.events.away import read_open
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.job_files import core_from
-from streamjobs.maintenance.ask import States
+from streamjobs.maintenance.summary import States
 from tests.core.alarm_jobs import DRIFT, NAMES, Fleet, job
 from tests.core.streams import START, Worker, record
 from tests.worker import fakes

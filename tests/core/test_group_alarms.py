@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from algorithms.common.protocol import SettingError
-from streamjobs.core.live.group import Group
 from streamjobs.core.live.live import Live
+from streamjobs.core.live.silence import Group
 from streamjobs.core.messages import Output, Stored
 from streamjobs.core.sensor_alarms import open_now
 from streamjobs.errors import ConfigError

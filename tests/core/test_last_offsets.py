@@ -2,7 +2,7 @@
 
 import random
 
-from streamjobs.core.live.last_offsets import LastOffsets
+from streamjobs.core.live.slots import LastOffsets
 
 NOW, OLD, OTHER = ("imu", 3), ("imu.v1", 3), ("imu", 7)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from streamjobs.core.job import Job
+from streamjobs.core.live.forms import unwritable
 from streamjobs.core.live.stored import load_snapshot
-from streamjobs.core.live.writable import unwritable
 from tests.core.streams import Worker, record, settings
 
 QUIET = 2_000  # rows before the change

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from streamjobs.core.decoding.labels import class_code, number_code
+from streamjobs.core.decoding.values import class_code, number_code
 from streamjobs.errors import RecordError
 
 

@@ -9,7 +9,7 @@ import pytest
 from streamjobs.core.job import Job
 from streamjobs.core.live.stored import decode_snapshot, load_snapshot, starting_from
 from streamjobs.core.state import snapshot
-from streamjobs.core.state.other_drift import of_drift
+from streamjobs.core.state.migration import of_drift
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Entry
 from streamjobs.maintenance.renew import exported_model, relearned_snapshot

@@ -1,6 +1,6 @@
 """Every state that a stage, a learner or a detector leaves can be written and read, on hostile, long and shifting streams.
 
-The check before a write (`core.live.writable`) and both readers agree on every state, also on those of planted errors.
+The check before a write (`core.live.forms`) and both readers agree on every state, also on those of planted errors.
 """
 
 from random import Random
@@ -15,9 +15,9 @@ from algorithms.drift.ranked import OLDEST
 from algorithms.heads.rls import Rls
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.live.forms import unwritable
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import load_snapshot
-from streamjobs.core.live.writable import unwritable
 from streamjobs.errors import ForeignStateError, SnapshotError
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.fallback import Fallback

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from streamjobs.core.live.forms import unwritable
 from streamjobs.core.live.live import Live
-from streamjobs.core.live.writable import unwritable
 from tests.fuzz.jobs import moments, stateful
 
 

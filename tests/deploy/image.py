@@ -28,8 +28,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from streamjobs.core.job import Job
 from streamjobs.demo.background import PARTITIONS
-from streamjobs.demo.board import Board
-from streamjobs.demo.controls import controls
+from streamjobs.demo.board import Board, controls
 from streamjobs.demo.job import FILE, demo_job
 from streamjobs.demo.player import Player
 from streamjobs.errors import SetupError

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from streamjobs.demo.board import Board, Person, Score, summary
-from streamjobs.demo.controls import Control, controls
+from streamjobs.demo.board import Board, Control, Person, Score, controls, summary
 from streamjobs.demo.job import demo_job
 from streamjobs.demo.player import Player, key_of
 from streamjobs.demo.recordings import EXERCISES, NEW, TEACHERS

@@ -5,7 +5,7 @@ from random import Random
 from streamjobs.core.messages import ATTEMPT, LETTER_HEADERS, Stored, dead_letter
 from streamjobs.errors import REASONS, RecordError
 from streamjobs.maintenance.copies import printable
-from streamjobs.maintenance.letters import REDRIVEN, letter_ids, original_headers, parse_letter, redriven
+from streamjobs.maintenance.redrive import REDRIVEN, letter_ids, original_headers, parse_letter, redriven
 from tests.fuzz.bytes import EDGES, bent
 from tests.fuzz.case import Case, Family, must
 from tests.fuzz.jobs import record

@@ -13,8 +13,8 @@ from algorithms.forecast.filters import FilterForecast, Series
 from algorithms.forecast.forecast import Forecast
 from streamjobs.core.state.held_stages import OtherForecasts
 from streamjobs.core.state.untaught import SeenStage
+from streamjobs.replay.first_rows import Listening
 from streamjobs.replay.forecast_table import Listening as ForecastsListening
-from streamjobs.replay.learner_rows import Listening
 from streamjobs.stages.alarms import Alarms
 from streamjobs.stages.class_counts import ClassCounts
 from streamjobs.stages.clip_targets import ClipTargets

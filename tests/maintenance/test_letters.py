@@ -5,7 +5,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output, Stored
 from streamjobs.maintenance import redrive
-from streamjobs.maintenance.letters import letter_id, letter_ids, original_headers, parse_letter, redriven
+from streamjobs.maintenance.redrive import letter_id, letter_ids, original_headers, parse_letter, redriven
 from tests.commands.jobs import command
 from tests.core.streams import settings
 

@@ -12,8 +12,8 @@ from pyarrow import parquet
 
 from streamjobs.core.messages import Output
 from streamjobs.errors import ConfigError
-from streamjobs.outputs import files, rows
-from streamjobs.outputs.rows import Repeats, Table
+from streamjobs.outputs import files
+from streamjobs.outputs.files import Repeats, Table
 from streamjobs.outputs.schema import lengths
 from tests.commands.jobs import JOB, command, job_file, jsonl
 from tests.commands.jobs import rows as samples
@@ -24,7 +24,7 @@ from tests.parts import CHECKOUT
 TYPED = JOB + "scores = true\n"
 
 
-def given(outputs: list[Output], sink: str) -> list[rows.Given]:
+def given(outputs: list[Output], sink: str) -> list[files.Given]:
     return [(one.timestamp, one.key, one.value, one.headers) for one in outputs if one.sink == sink]
 
 
@@ -106,15 +106,15 @@ def test_repeats_are_dropped_and_counted_whatever_the_order_within_a_batch(monke
     told = given(outputs_of(job), "predictions")
     again = [*told[:60], *told[40:], *told[100:120]]  # a crash repeats 20, another one 20 of long ago
     plain = list(Table(job, "predictions").rows(told))
-    for most in (rows.MOST_RECENT, 30):
-        monkeypatch.setattr(rows, "MOST_RECENT", most)
+    for most in (files.MOST_RECENT, 30):
+        monkeypatch.setattr(files, "MOST_RECENT", most)
         table = Table(job, "predictions")
         assert list(table.rows(again)) == plain
         assert table.repeats.count == 40
 
 
 def test_the_ids_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "MOST_RECENT", 100)
+    monkeypatch.setattr(files, "MOST_RECENT", 100)
     repeats = Repeats("imu")
     for offset in range(1000):
         assert not repeats.seen(f"imu-0-{offset}") and not repeats.seen(f"imu-1-{offset}-2")
@@ -123,7 +123,7 @@ def test_the_ids_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_outputs_of_a_recreated_topic_are_not_repeats_of_the_former_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "MOST_RECENT", 10)
+    monkeypatch.setattr(files, "MOST_RECENT", 10)
     repeats = Repeats("imu")
     ids = [f"{topic}-0-{offset}" for topic in ("imu", "imu~5f0c81d2", "imu~0a1b2c3d") for offset in range(50)]
     assert not any(repeats.seen(one) for one in ids)
@@ -159,7 +159,7 @@ def test_the_command_exports_a_replay_and_leaves_no_part_of_a_file(tmp_path: Pat
     assert command("replay", job, "--input", recordings, "--key", "person", "--output-dir", tmp_path / "out") == 0
     replayed = [json.loads(line) for line in (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()]
     exported = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
-    assert [one["value"] for one in replayed] == [{f: v for f, v in one.items() if f not in rows.ADDED} for one in exported]
+    assert [one["value"] for one in replayed] == [{f: v for f, v in one.items() if f not in files.ADDED} for one in exported]
     capsys.readouterr()
     before = (tmp_path / "p.csv").read_bytes()
     (tmp_path / "in.jsonl").write_text("{")

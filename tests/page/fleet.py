@@ -11,7 +11,7 @@ import numpy as np
 
 from streamjobs.core.messages import Stored
 from streamjobs.job_files import core_from
-from streamjobs.maintenance.ask import States
+from streamjobs.maintenance.summary import States
 from streamjobs.settings.composition import composition_of
 from streamjobs.settings.load import settings_from
 from streamjobs.worker.backpressure import Backpressure

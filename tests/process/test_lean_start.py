@@ -42,8 +42,8 @@ asyncio.run(build())
 left_out = ["rich", "yaml", "cffi", "scipy.linalg", "numba.np.arraymath", "aiohttp", "aiohttp.client"]
 loaded = [name for name in left_out if name in sys.modules]
 import numba, rich, yaml, aiohttp.client
-from streamjobs.schema_registry import client
-assert client.aiohttp is aiohttp and aiohttp.ClientSession, "what uses aiohttp gets the whole of it"
+from streamjobs.schema_registry import lookup
+assert lookup.aiohttp is aiohttp and aiohttp.ClientSession, "what uses aiohttp gets the whole of it"
 assert numba.njit(lambda x: x.sum() + 1.0)(__import__("numpy").ones(3)) == 4.0, "a loop is compiled as usual"
 known = [one.get_ca_certs() for one in (aiohttp.connector._SSL_CONTEXT_VERIFIED, ssl.create_default_context())]
 assert known[0] == known[1], "aiohttp knows the certificates of the machine"

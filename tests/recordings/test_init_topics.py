@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from streamjobs.commands.recordings.topic_sample import TopicSample
-from streamjobs.commands.recordings.trial_sample import Sample, records_to_try
+from streamjobs.commands.recordings.trial import Sample, records_to_try
 from streamjobs.core.messages import Stored
 from streamjobs.job_files import job_of, read_table
 from streamjobs.recordings.guess import guess_rows

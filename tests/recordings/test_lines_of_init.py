@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from streamjobs.commands.recordings import drift_trial, trial_sample
+from streamjobs.commands.recordings import drift_trial, trial
 from tests.commands.jobs import command
 
 
@@ -33,7 +33,7 @@ def test_a_sample_too_short_for_its_drift_says_how_many_rows_it_needs(tmp_path, 
         lines.append({"device": "d1", "ts": 1_700_000_000 + 60 * n, "a": random.normal(), "b": random.normal()})
     sample = tmp_path / "long.jsonl"
     sample.write_text("\n".join(map(json.dumps, lines)) + "\n")
-    for module in (drift_trial, trial_sample):
+    for module in (drift_trial, trial):
         monkeypatch.setattr(module, "RECORDS", 200)
     assert command("init", str(tmp_path / "job.toml"), "--sample", str(sample)) == 0
     said = capsys.readouterr().err

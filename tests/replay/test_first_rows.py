@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from streamjobs.core.decoding.labels import class_name
+from streamjobs.core.decoding.values import class_name
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.errors import RecordError

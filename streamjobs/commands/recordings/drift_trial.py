@@ -10,8 +10,18 @@ from typing import Any
 import msgspec
 
 from streamjobs.commands.console import compile_loops, note
-from streamjobs.commands.recordings.trial import FAULTY, MOST_NAMED, SOON, Trial, Tried
-from streamjobs.commands.recordings.trial_sample import KEYS, RECORDS, Sample, environment, records_to_try
+from streamjobs.commands.recordings.trial import (
+    FAULTY,
+    KEYS,
+    MOST_NAMED,
+    RECORDS,
+    SOON,
+    Sample,
+    Trial,
+    Tried,
+    environment,
+    records_to_try,
+)
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError

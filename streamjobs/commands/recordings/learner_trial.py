@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamjobs.commands.console import note
-from streamjobs.commands.recordings.trial_sample import Sample, environment, records_to_try
+from streamjobs.commands.recordings.trial import Sample, environment, records_to_try
 from streamjobs.errors import ConfigError
 from streamjobs.job_files import composing, read_table
 from streamjobs.recordings.guess.result import Guess, key_to_try

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from streamjobs.commands.console import note
-from streamjobs.commands.recordings.trial_sample import Sample, environment, records_to_try
+from streamjobs.commands.recordings.trial import Sample, environment, records_to_try
 from streamjobs.errors import ConfigError
 from streamjobs.fit.evaluation import by_person, leave_one_out
 from streamjobs.fit.fitting import recipe_of, refuse_too_little

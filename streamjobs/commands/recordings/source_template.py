@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterator
 
 from streamjobs.recordings.guess.result import Guess, windowed
 from streamjobs.recordings.guess.rows import STEADY_APART
@@ -29,14 +30,7 @@ def lines_of_source(guessed: Guess, partitions: int, zone: str | None, missing: 
         "x": x,
         "time": _time(guessed, zone),
         "label": _label(guessed),
-        "missing": _missing(guessed, missing)
-        + _duplicates(guessed)
-        + _counters(guessed)
-        + _angles(guessed)
-        + _codes(guessed)
-        + _lenient(guessed)
-        + _most(guessed)
-        + _linger(guessed),
+        "missing": "".join(_more(guessed, missing)),
         "left_out": _left_out(guessed),
         "sensors": _sensors(guessed),
     }
@@ -146,72 +140,37 @@ def _label(guessed: Guess) -> str:
     return f'# label = "activity"  # needed by a [head]; choose: {one_line(guessed.choose["label"])}'
 
 
-def _missing(guessed: Guess, policy: str | None) -> str:
-    if policy is None:
-        return ""
-    gaps = guessed.gaps
-    why = f"; {gaps.lacking:,} of {gaps.rows:,} rows lack a number" if gaps.lacking else ""
-    return f'missing = "{policy}"  # dlq | skip | hold | mean{why}\n'
-
-
-def _duplicates(guessed: Guess) -> str:
-    """A line where records of a key with one time have numbers of their own, such as of different sensors."""
+def _more(guessed: Guess, policy: str | None) -> Iterator[str]:
+    """Lines that only some inputs need. policy: of missing numbers, None where it is not known."""
+    if policy is not None:
+        gaps = guessed.gaps
+        why = f"; {gaps.lacking:,} of {gaps.rows:,} rows lack a number" if gaps.lacking else ""
+        yield f'missing = "{policy}"  # dlq | skip | hold | mean{why}\n'
     if guessed.repeats:
-        return 'duplicates = "learn"  # many rows of a key have the same time, but different numbers\n'
-    if not guessed.turns:
-        return ""
-    return 'duplicates = "learn"  # records of one key and time have the numbers of different sensors\n'
-
-
-def _counters(guessed: Guess) -> str:
-    """A line where fields only rise, or start over."""
-    if not guessed.counters:
-        return ""
-    names = ", ".join(map(quoted, guessed.counters))
-    return f"counters = [{names}]  # readings that only rise or start over: x has their rise per second\n"
-
-
-def _angles(guessed: Guess) -> str:
-    """A line where fields are angles."""
-    if not guessed.angles:
-        return ""
-    turns = ", ".join(f"{quoted(name)} = {turn:.16g}" for name, turn in guessed.angles.items())
-    return f"angles = {{ {turns} }}  # the full turn; x has cosine and sine\n"
-
-
-def _codes(guessed: Guess) -> str:
-    """A line where fields that are left have numbers which stand for a missing one."""
-    codes = {name: found for name, found in guessed.codes.items() if name in guessed.fields}
-    if not codes:
-        return ""
-    lists = {name: f"[{', '.join(f'{code:.10g}' for code in found)}]" for name, found in codes.items()}
-    value = "{ " + ", ".join(f"{quoted(name)} = {found}" for name, found in lists.items()) + " }"
-    if len(codes) == len(guessed.fields) and len(set(lists.values())) == 1:
-        value = next(iter(lists.values()))
-    return f"missing_values = {value}  # numbers that stand for a missing one\n"
-
-
-def _lenient(guessed: Guess) -> str:
-    if not guessed.lenient:
-        return ""
-    names = one_line(", ".join(map(quoted, guessed.lenient)))
-    return f'numbers = "lenient"  # texts such as "21.5" are numbers too, here in {names}\n'
-
-
-def _most(guessed: Guess) -> str:
-    """A line where the sample has numbers beyond the usual limit, which would make dead letters."""
-    if not guessed.largest > MOST_USUAL:
-        return ""
-    limit = 10.0 ** min(math.ceil(math.log10(guessed.largest)) + 2, 308)
-    return f"max_abs = {limit:g}  # numbers beyond it are errors; the sample has some up to {guessed.largest:.3g}\n"
-
-
-def _linger(guessed: Guess) -> str:
-    """A line where keys are so slow that a tenth of a second is nothing to them."""
-    if guessed.key is None or guessed.pause is None or guessed.pause < SLOW:
-        return ""
-    why = f"a key sends every {guessed.pause:g} s: records of many keys may wait for each other, which saves processor"
-    return f'linger = "100ms"  # {why}\n'
+        yield 'duplicates = "learn"  # many rows of a key have the same time, but different numbers\n'
+    elif guessed.turns:
+        yield 'duplicates = "learn"  # records of one key and time have the numbers of different sensors\n'
+    if guessed.counters:
+        names = ", ".join(map(quoted, guessed.counters))
+        yield f"counters = [{names}]  # readings that only rise or start over: x has their rise per second\n"
+    if guessed.angles:
+        turns = ", ".join(f"{quoted(name)} = {turn:.16g}" for name, turn in guessed.angles.items())
+        yield f"angles = {{ {turns} }}  # the full turn; x has cosine and sine\n"
+    if codes := {name: found for name, found in guessed.codes.items() if name in guessed.fields}:
+        lists = {name: f"[{', '.join(f'{code:.10g}' for code in found)}]" for name, found in codes.items()}
+        value = "{ " + ", ".join(f"{quoted(name)} = {found}" for name, found in lists.items()) + " }"
+        if len(codes) == len(guessed.fields) and len(set(lists.values())) == 1:
+            value = next(iter(lists.values()))
+        yield f"missing_values = {value}  # numbers that stand for a missing one\n"
+    if guessed.lenient:
+        names = one_line(", ".join(map(quoted, guessed.lenient)))
+        yield f'numbers = "lenient"  # texts such as "21.5" are numbers too, here in {names}\n'
+    if guessed.largest > MOST_USUAL:  # which would make dead letters
+        limit = 10.0 ** min(math.ceil(math.log10(guessed.largest)) + 2, 308)
+        yield f"max_abs = {limit:g}  # numbers beyond it are errors; the sample has some up to {guessed.largest:.3g}\n"
+    if guessed.key is not None and guessed.pause is not None and guessed.pause >= SLOW:  # a tenth of a second is nothing
+        why = f"a key sends every {guessed.pause:g} s: records of many keys may wait for each other, which saves processor"
+        yield f'linger = "100ms"  # {why}\n'
 
 
 def _left_out(guessed: Guess) -> str:
@@ -230,5 +189,4 @@ def quoted(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text that stays in its line."""
     return text.translate(_NO_CONTROLS)

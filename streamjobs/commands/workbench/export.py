@@ -13,7 +13,7 @@ from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
-    from streamjobs.outputs.rows import Given
+    from streamjobs.outputs.files import Given
 
 AT_ONCE = 1_000  # records that a replay applies before their outputs are written
 
@@ -47,8 +47,7 @@ def export(
     Repeats after a crash are dropped by their ids, and records of aborted transactions are not read. Columns are those of
     'schema --outputs'. The file appears when it is complete.
     """
-    from streamjobs.outputs.files import FORMATS
-    from streamjobs.outputs.rows import Table
+    from streamjobs.outputs.files import FORMATS, Table
     from streamjobs.outputs.schema import lengths
     from streamjobs.settings.sections import SINKS
 

@@ -12,21 +12,8 @@ from typing import Any
 import numpy as np
 
 from algorithms.common.protocol import Array
+from streamjobs.core.decoding import samples
 from streamjobs.core.decoding.loading import Decode, Message, Paths, Read, decoder_of_paths, parser_of
-from streamjobs.core.decoding.samples import (
-    Frame,
-    LabelsAlone,
-    Parse,
-    Problem,
-    Sample,
-    columns_of,
-    is_side,
-    labels_of,
-    late_labels,
-    require_one,
-    rows_of,
-    times_of,
-)
 from streamjobs.core.decoding.values import NAN, field_values, kind_of, reason_for, wrong_value
 from streamjobs.settings.paths import ABSENT
 from streamjobs.settings.sections import MirrorSection
@@ -44,7 +31,7 @@ def path_parser(
     mirror: MirrorSection | None = None,
     late: bool = False,
     decode: Decode | None = None,
-) -> Parse:
+) -> samples.Parse:
     """A function that parses one record's value; it raises Problem and nothing else. late: as for `formats.parser`.
 
     decode: None: values are in [source] format. Raises ConfigError if two fields have the same name.
@@ -84,7 +71,7 @@ class _Reader:
         self.columns = [column for column, _ in columns]
         self.signs = [-1.0 if field in mirrored else 1.0 for _, field in columns]
 
-    def read(self, message: Message) -> Sample | Frame | LabelsAlone:
+    def read(self, message: Message) -> samples.Sample | samples.Frame | samples.LabelsAlone:
         """Raises Problem, and OverflowError or struct.error for a whole number that no float can hold."""
         values = self._values(message)
         label = self._label(message)
@@ -98,7 +85,9 @@ class _Reader:
             if list in kinds or bytes in kinds:
                 return self._columns(values, message, label, self._mirrored(message))
             if self.source.may_miss and all(value is ABSENT for value in values):
-                raise Problem("missing_field", f"expected a number in field {self.names[0]!r} or another, got none at all")
+                raise samples.Problem(
+                    "missing_field", f"expected a number in field {self.names[0]!r} or another, got none at all"
+                )
         if not self.plain or not kinds <= _NUMBERS:
             values = [number for field, value in zip(self.fields, values, strict=True) for number in field.numbers(value)]
         if self.mirror is not None and self._mirrored(message):
@@ -115,11 +104,11 @@ class _Reader:
                 return found
         return [find(message) for find in self.find]
 
-    def _x(self, x: Any, message: Message, label: Any) -> Sample | Frame:
+    def _x(self, x: Any, message: Message, label: Any) -> samples.Sample | samples.Frame:
         """Of the one field that holds x."""
         name, most, number = self.names[0], self.source.max_samples, self.fields[0].number
         if type(x) is bytes and self.source.format == "msgpack":
-            X = rows_of(x, _dtype(message), self.dim, most)
+            X = samples.rows_of(x, _dtype(message), self.dim, most)
         elif x is None and self.fields[0].may_miss:
             return self.pack(*[NAN] * self.dim), self._time(message), label
         elif type(x) is not list:
@@ -129,24 +118,24 @@ class _Reader:
                 if type(row) is not list:
                     raise wrong_value("a list for each sample", name, row)
             rows = _all_numbers(x)
-            X = rows_of([list(map(number, row)) for row in x] if rows is None else rows, "f4", self.dim, most)
+            X = samples.rows_of([list(map(number, row)) for row in x] if rows is None else rows, "f4", self.dim, most)
         else:
             numbers = list(map(number, x))
             times = self._times_field(message)
             if type(times) is list and not numbers:
-                raise Problem("malformed", "expected at least one sample, got an empty frame")
+                raise samples.Problem("malformed", "expected at least one sample, got an empty frame")
             if len(numbers) != self.dim:
-                raise Problem("wrong_dimension", f"expected {self.dim} finite features, got {len(numbers)}")
+                raise samples.Problem("wrong_dimension", f"expected {self.dim} finite features, got {len(numbers)}")
             return self.pack(*numbers), self._time(message), label
         return self._frame(X, message, label)
 
-    def _columns(self, values: Sequence[Any], message: Message, label: Any, mirrored: bool) -> Frame:
+    def _columns(self, values: Sequence[Any], message: Message, label: Any, mirrored: bool) -> samples.Frame:
         columns: list[Any] = []
         n = next(len(value) if type(value) is list else len(value) // 4 for value in values if type(value) in (list, bytes))
         if n > self.source.max_samples:
-            raise Problem("too_large", f"expected at most {self.source.max_samples} samples, got {n}")
+            raise samples.Problem("too_large", f"expected at most {self.source.max_samples} samples, got {n}")
         if self.plain and (numbers := _all_numbers(values)) is not None:
-            X = columns_of(numbers, self.columns, self.source.max_samples)
+            X = samples.columns_of(numbers, self.columns, self.source.max_samples)
             return self._frame(X * np.array(self.signs) if mirrored else X, message, label)
         for value, field in zip(values, self.fields, strict=True):
             if type(value) is bytes and self.source.format == "msgpack" and field.turn is None and not field.listed:
@@ -158,14 +147,14 @@ class _Reader:
                 columns += [[NAN] * n] * field.width
             else:
                 what = f"expected a list in field {field.name!r} as in others, got {kind_of(value)}"
-                raise Problem(reason_for(value), what)
-        X = columns_of(columns, self.columns, self.source.max_samples)
+                raise samples.Problem(reason_for(value), what)
+        X = samples.columns_of(columns, self.columns, self.source.max_samples)
         return self._frame(X * np.array(self.signs) if mirrored else X, message, label)
 
-    def _frame(self, X: Array, message: Message, label: Any) -> Frame:
+    def _frame(self, X: Array, message: Message, label: Any) -> samples.Frame:
         times = None
         if self.time is None:
-            require_one(len(X))
+            samples.require_one(len(X))
         else:
             stated = self._times_field(message)
             if type(stated) is list:
@@ -173,15 +162,15 @@ class _Reader:
                     stated = [self._moment(one) for one in stated]
             elif type(stated) is not bytes or self.source.format != "msgpack":
                 stated = self._moment(stated)
-            times = times_of(stated, len(X), TIME_UNITS[self.source.time_unit])
-        return Frame(X, times, labels_of(label, len(X)))
+            times = samples.times_of(stated, len(X), TIME_UNITS[self.source.time_unit])
+        return samples.Frame(X, times, samples.labels_of(label, len(X)))
 
-    def _late(self, message: Message, label: Any) -> LabelsAlone:
+    def _late(self, message: Message, label: Any) -> samples.LabelsAlone:
         if type(label) is list and None in label:
-            raise Problem("bad_label", "expected a label for each time, got null")
+            raise samples.Problem("bad_label", "expected a label for each time, got null")
         stated = self._times_field(message)
         time = [self._moment(one) for one in stated] if type(stated) is list else self._moment(stated)
-        return late_labels(time, label, TIME_UNITS[self.source.time_unit], self.source.max_samples)
+        return samples.late_labels(time, label, TIME_UNITS[self.source.time_unit], self.source.max_samples)
 
     def _times_field(self, message: Message) -> Any:
         return None if self.find_time is None else self.find_time(message)
@@ -195,12 +184,12 @@ class _Reader:
             try:
                 return float(value)
             except OverflowError:
-                raise Problem("bad_time", "expected a time that a float can hold, got a larger number") from None
+                raise samples.Problem("bad_time", "expected a time that a float can hold, got a larger number") from None
         assert self.time is not None
         if type(value) is str or (self.serial and type(value) in _NUMBERS):
             return self._written(value, self.time.text)
         what = f"expected a number ({UNIT_NAMES[self.source.time_unit]} since 1970) or ISO 8601 in field {self.time.text!r}"
-        raise Problem("bad_time", f"{what}, got {kind_of(value)}")
+        raise samples.Problem("bad_time", f"{what}, got {kind_of(value)}")
 
     def _written(self, text: str | float, name: str) -> float:
         """A time that is a text, or counts days as spreadsheets do, in [source] time_unit."""
@@ -211,7 +200,7 @@ class _Reader:
         try:
             return seconds_since_1970(text, self.zone, form) * TIME_UNITS[self.source.time_unit]
         except NoZone:
-            raise Problem(
+            raise samples.Problem(
                 "bad_time",
                 f"expected a time with a zone, such as Z or +01:00, in field {name!r}, got one without; or set time_zone",
             ) from None
@@ -219,7 +208,7 @@ class _Reader:
             what = f"a number ({UNIT_NAMES[self.source.time_unit]} since 1970) or ISO 8601, such as 2026-11-22T20:30:00Z,"
             if form is not None:
                 what = f"a time in [source] time_format, such as {example_of(form)},"
-            raise Problem("bad_time", f"expected {what} in field {name!r}, got another text") from None
+            raise samples.Problem("bad_time", f"expected {what} in field {name!r}, got another text") from None
 
     def _label(self, message: Message) -> Any:
         if self.find_label is None or self.label is None:
@@ -229,7 +218,7 @@ class _Reader:
             return label
         if label is ABSENT:
             return None
-        raise Problem("bad_label", f"expected a label in field {self.label.text!r}, got {kind_of(label)}")
+        raise samples.Problem("bad_label", f"expected a label in field {self.label.text!r}, got {kind_of(label)}")
 
     def _mirrored(self, message: Message) -> bool:
         if self.mirror is None or self.side is None:
@@ -237,7 +226,7 @@ class _Reader:
         value = self.side.find(message)
         if type(value) not in (str, int, float, bool):
             raise wrong_value("one value", self.side.text, value)
-        return is_side(value, self.mirror.when)
+        return samples.is_side(value, self.mirror.when)
 
 
 def _dtype(message: Message) -> str:

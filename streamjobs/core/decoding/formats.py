@@ -24,19 +24,11 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
+from streamjobs.core.decoding import samples
 from streamjobs.core.decoding.at_once.names import Names, Rows
 from streamjobs.core.decoding.by_path import path_parser
 from streamjobs.core.decoding.loading import Paths
 from streamjobs.core.decoding.raw import raw_singles, read_raw
-from streamjobs.core.decoding.samples import (
-    UNDECODABLE,
-    Frame,
-    LabelsAlone,
-    Parse,
-    Sample,
-    Singles,
-    is_side,
-)
 from streamjobs.core.decoding.sensors import sensor_parser
 from streamjobs.core.decoding.unwrap import unwrapping
 from streamjobs.core.decoding.with_schema.schemas import Schemas
@@ -45,7 +37,7 @@ from streamjobs.settings.paths import NO_STRUCT
 from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
 
-ParseAll = Callable[[Sequence[Record]], Singles | None]
+ParseAll = Callable[[Sequence[Record]], samples.Singles | None]
 
 
 def parser(
@@ -54,7 +46,7 @@ def parser(
     mirror: MirrorSection | None = None,
     late: bool = False,
     schemas: Schemas | None = None,
-) -> Parse:
+) -> samples.Parse:
     """A function that parses one record's value; it raises Problem and nothing else.
 
     late: records may hold late labels. mirror needs named fields, late needs named time and label, both in any format but
@@ -70,7 +62,7 @@ def parser(
     return parse if mirror is None else _mirrored(source, dim, mirror, parse)
 
 
-def _mirrored(source: SourceSection, dim: int, mirror: MirrorSection, otherwise: Parse) -> Parse:
+def _mirrored(source: SourceSection, dim: int, mirror: MirrorSection, otherwise: samples.Parse) -> samples.Parse:
     """Parses a sample of plain fields in half of the time, and leaves all others to `otherwise`."""
     paths = Paths.of(source, mirror)
     special = source.may_miss or source.coded or source.time_format is not None or source.numbers == "lenient"
@@ -91,13 +83,13 @@ def _mirrored(source: SourceSection, dim: int, mirror: MirrorSection, otherwise:
     timed, labelled, pack = paths.time is not None, paths.label is not None, struct.Struct(f"{dim}d").pack
     signs = [-1.0 if field in mirror.columns else 1.0 for field in source.fields or ()]
 
-    def parse(record: Record) -> Sample | Frame | LabelsAlone:
+    def parse(record: Record) -> samples.Sample | samples.Frame | samples.LabelsAlone:
         try:
             message = decode(record.value)
-        except UNDECODABLE:
+        except samples.UNDECODABLE:
             return otherwise(record)
         x = values(message)
-        if is_side(message.side, mirror.when):
+        if samples.is_side(message.side, mirror.when):
             x = tuple(map(operator.mul, x, signs))
         return pack(*x), message.time if timed else None, message.label if labelled else None
 
@@ -140,7 +132,7 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
     side_of = (msgspec.json if source.format == "json" else msgspec.msgpack).Decoder(str | int | float | bool).decode
     signs = np.array([-1.0 if mirror is not None and field in mirror.columns else 1.0 for field in source.fields or ()])
 
-    def parse(records: Sequence[Record]) -> Singles | None:
+    def parse(records: Sequence[Record]) -> samples.Singles | None:
         values = list(map(record_value, records))
         joined = b"".join(values)
         X, times, spans, read = read_rows(values, joined, names, dim)
@@ -155,7 +147,9 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
         if mirror is not None:
             begins, ends = spans[:, 2:].T.tolist()
             texts = dict(zip(begins, ends, strict=True))
-            turned = {begin: end > 0 and is_side(side_of(joined[begin:end]), mirror.when) for begin, end in texts.items()}
+            turned = {
+                begin: end > 0 and samples.is_side(side_of(joined[begin:end]), mirror.when) for begin, end in texts.items()
+            }
             if any(turned.values()):
                 X[np.array(list(map(turned.__getitem__, begins)), np.bool_)] *= signs
         if read is None:
@@ -163,6 +157,6 @@ def batch_parser(source: SourceSection, dim: int, mirror: MirrorSection | None =
         else:
             owner = np.flatnonzero(read)
             X, times, labels = X[owner], times[owner], list(compress(labels, read.tolist()))
-        return Singles(owner, X, times if paths.time is not None else None, labels)
+        return samples.Singles(owner, X, times if paths.time is not None else None, labels)
 
     return parse

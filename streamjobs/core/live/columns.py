@@ -18,8 +18,7 @@ from algorithms.common.blas import ONE_THREAD
 from algorithms.common.protocol import Array, Stage
 from algorithms.common.workspace import Slot
 from streamjobs.core.live import codec_loops as loops
-from streamjobs.core.live.last_offsets import LastOffsets
-from streamjobs.core.live.slots import shared
+from streamjobs.core.live.slots import LastOffsets, shared
 from streamjobs.core.state.snapshot import CODES, CRC, U16, Offsets, Reader, table_of_offsets, text_bytes
 from streamjobs.core.state.valid import Field, Leaf, Valid, leaves_of
 from streamjobs.stages.stage import JobStage

@@ -1,7 +1,7 @@
 """Snapshots of many keys at once, of a job in which keys without a label leave out their heads."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -9,9 +9,11 @@ from algorithms.common.head_rows import HeadRows
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
 from streamjobs.core.live.columns import Columns
-from streamjobs.core.live.last_offsets import LastOffsets
+from streamjobs.core.live.slots import LastOffsets
+from streamjobs.core.live.stored import check_states
 from streamjobs.core.state.untaught import Seen, SeenStage
 from streamjobs.core.state.valid import Leaf, leaves_of
+from streamjobs.errors import SnapshotError
 from streamjobs.stages.names import LEARNER
 
 
@@ -55,7 +57,6 @@ class Forms:
         least: list[str],
         own: Array | None = None,
     ) -> list[bool]:
-        """See `Columns.decode`."""
         decoded = [False] * len(slots)
         short = np.array([data.startswith(self.without.begins) for data in snapshots], np.bool_)
         for columns, kept in ((self.without, np.flatnonzero(short)), (self.whole, np.flatnonzero(~short))):
@@ -93,3 +94,32 @@ def codec_of(job: Job, work: dict[str, Any]) -> "Columns | Forms | None":
         else:
             leaves += leaves_of(name, stage, stage.codec, work[name], job.template[name])
     return Forms(whole, Columns(job.snapshot_heads(job.untaught.left_out), leaves), heads)
+
+
+class LiveStates(Protocol):
+    """What `streamjobs.core.live.live.Live` has of each slot."""
+
+    job: Job
+    columns: Columns | Forms | None
+    names: list[tuple[str, ...]]
+
+    def states(self, slot: int) -> dict[str, Any]: ...
+
+
+def unwritable(live: LiveStates, slots: Sequence[int]) -> dict[int, str]:
+    """The slots among these with a state that no reader takes back, and the sentence the reader would refuse it with.
+
+    Empty when all is well. Does not change the states.
+    """
+    doubtful = list(slots)
+    if live.columns is not None and doubtful:
+        known = None if live.job.most_names is None else [len(live.names[slot]) for slot in doubtful]
+        good = live.columns.writable(doubtful, known)
+        doubtful = [slot for slot, can in zip(doubtful, good.tolist(), strict=True) if not can]
+    wrong = {}
+    for slot in doubtful:
+        try:
+            check_states(live.job, live.states(slot), list(live.names[slot]))
+        except SnapshotError as problem:
+            wrong[slot] = str(problem)
+    return wrong

@@ -16,13 +16,12 @@ from algorithms.drift.report import LONG_COLUMNS
 from streamjobs.core.job import Job
 from streamjobs.core.live import aside
 from streamjobs.core.live.aside import Aside, Verdict
-from streamjobs.core.live.forms import codec_of
+from streamjobs.core.live.forms import codec_of, unwritable
 from streamjobs.core.live.live_stats import LiveStats, stats_of, worst_slots
 from streamjobs.core.live.log import Log, Model
 from streamjobs.core.live.new_keys import NewKeys
 from streamjobs.core.live.slots import FIRST_SLOTS, Slots, shared
 from streamjobs.core.live.stored import Decoded, decode_snapshot
-from streamjobs.core.live.writable import unwritable
 from streamjobs.core.messages import Advanced, ShownAlarm
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.held_stages import starting_over
@@ -384,7 +383,6 @@ class Live(Slots):
         return {name: stage.save(self.work[name], slot, self.templates[name]) for name, stage in self.job.own.items()}
 
     def encode(self, slots: list[int]) -> list[bytes]:
-        """Snapshots of the keys in these slots."""
         if self.columns is not None:
             return self.columns.encode(slots, self.offsets, self.names)
         return [self.job.encode(self.states(slot), list(self.names[slot]), self.offsets[slot]) for slot in slots]

@@ -47,8 +47,6 @@ class Packed(NamedTuple):
 
 
 class _Applied(NamedTuple):
-    """A batch."""
-
     records: Sequence[Record] | Packed
     left_out: bool
     end: int  # its last offset

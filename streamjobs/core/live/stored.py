@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamjobs.core.job import Job
-from streamjobs.core.state import held_stages, migration, other_drift, snapshot
+from streamjobs.core.state import held_stages, migration, snapshot
 from streamjobs.core.state.snapshot import Offsets, Snapshot
 from streamjobs.errors import ForeignStateError, SnapshotError
 from streamjobs.stages.fill import FillState
@@ -135,11 +135,11 @@ def _normal_for_others(job: Job, states: dict[str, Any]) -> dict[str, Any]:
 def _of_another_job(job: Job, held: Snapshot, fresh: dict[str, Any], drift_anew: bool) -> Decoded:
     """The state of a job with another [drift] or population, where it may be read. Raises SnapshotError."""
     written = snapshot.table_of(held.description)
-    if not other_drift.differs(written, job.described):
+    if not migration.differs(written, job.described):
         return _migrated(job, held, written, fresh)
     if drift_anew:
-        return _checked(job, held, other_drift.kept(held, written, job.own, fresh, job.shape))
-    raise ForeignStateError(f"{other_drift.RELEARN} {snapshot.differing(written, job.described)}")
+        return _checked(job, held, migration.kept(held, written, job.own, fresh, job.shape))
+    raise ForeignStateError(f"{migration.RELEARN} {snapshot.differing(written, job.described)}")
 
 
 def _migrated(job: Job, held: Snapshot, written: Mapping[str, Any], fresh: dict[str, Any]) -> Decoded:

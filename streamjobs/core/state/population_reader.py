@@ -9,20 +9,7 @@ import numpy as np
 
 from algorithms import Learner, SettingError, learner_from
 from algorithms.common.protocol import Array
-from streamjobs.core.state.population import (
-    CRC,
-    HEAD,
-    INPUT,
-    JOINT,
-    MAGIC,
-    MOST_BOOST,
-    VERSION,
-    Convolved,
-    Population,
-    Taught,
-    checked,
-    learner_table,
-)
+from streamjobs.core.state import population
 from streamjobs.core.state.snapshot import Reader, flatten, unflatten
 from streamjobs.core.state.valid import StateCheck
 from streamjobs.errors import ConfigError, SnapshotError
@@ -57,26 +44,27 @@ class _Header(NamedTuple):
     joint: int
 
 
-def decode(data: bytes, composition: Composition | None = None, file: str = "") -> Population:
+def decode(data: bytes, composition: Composition | None = None, file: str = "") -> population.Population:
     """Raises SnapshotError for anything that `encode` of this or an older version did not write.
 
     composition: of the job it is for; ConfigError names what the job has otherwise than the population had, found before any
     array is made, so that a file cannot ask for more memory than the job itself.
     """
-    if len(data) < HEAD.size + 4 or data[:2] != MAGIC:
+    if len(data) < population.HEAD.size + 4 or data[:2] != population.MAGIC:
         raise SnapshotError(f"expected a population of 'streamjobs fit', got {len(data)} bytes that begin otherwise.")
-    if not VERSION <= data[2] <= JOINT:
+    if not population.VERSION <= data[2] <= population.JOINT:
         raise SnapshotError(
-            f"population version {data[2]} is unknown to this release, which reads versions {VERSION} to {JOINT}."
+            f"population version {data[2]} is unknown to this release, which reads versions {population.VERSION} to "
+            f"{population.JOINT}."
         )
-    if zlib.crc32(data[:-4]) != CRC.unpack_from(data, len(data) - 4)[0]:
+    if zlib.crc32(data[:-4]) != population.CRC.unpack_from(data, len(data) - 4)[0]:
         raise SnapshotError("the population is damaged: its checksum does not fit its bytes.")
     try:
-        length = HEAD.unpack_from(data)[3]
-        header = _read_header(json.loads(data[HEAD.size : HEAD.size + length]))
+        length = population.HEAD.unpack_from(data)[3]
+        header = _read_header(json.loads(data[population.HEAD.size : population.HEAD.size + length]))
         if composition is not None:
             _fitting(header, composition, file)
-        return checked(_population(header, Reader(data, HEAD.size + length).arrays()))
+        return population.checked(_population(header, Reader(data, population.HEAD.size + length).arrays()))
     except ConfigError:
         raise
     except SettingError as problem:
@@ -89,7 +77,7 @@ def _settings_that_differ(before: Learner | None, now: Learner | None) -> tuple[
     """Of the population's and the job's learner as text: all, or of one kind only the settings that differ."""
     if before is None or now is None or type(before) is not type(now):
         return tuple("none" if one is None else describe(one) for one in (before, now))  # type: ignore[return-value]
-    tables = learner_table(before), learner_table(now)
+    tables = population.learner_table(before), population.learner_table(now)
     differ = [name for name in tables[0] if tables[0][name] != tables[1][name]]
     first, second = (", ".join(f"{name}={table[name]}" for name in differ) for table in tables)
     return f"{type(now).__name__}({first})", f"{type(now).__name__}({second})"
@@ -171,8 +159,8 @@ def _read_header(table: dict[str, Any]) -> _Header:
     people, transitions, boost = int(table["people"]), None, None
     if "filter" in table:
         transitions = Transitions.from_table(table["filter"], len(names))
-    if "boost" in table and not 0 < (boost := float(table["boost"])) <= MOST_BOOST:
-        raise ValueError(f"expected a boost above 0, at most {MOST_BOOST:g}, got {boost!r:.200}")
+    if "boost" in table and not 0 < (boost := float(table["boost"])) <= population.MOST_BOOST:
+        raise ValueError(f"expected a boost above 0, at most {population.MOST_BOOST:g}, got {boost!r:.200}")
     convolved = None
     if "convolutions" in table:
         samples, dim = table["convolutions"]
@@ -182,14 +170,14 @@ def _read_header(table: dict[str, Any]) -> _Header:
     return _Header(facts, names, *numbers, *few)
 
 
-def _population(header: _Header, arrays: list[Array]) -> Population:
+def _population(header: _Header, arrays: list[Array]) -> population.Population:
     dim, at = header.width, 1
-    parts: dict[str, Taught | None] = {}
+    parts: dict[str, population.Taught | None] = {}
     for part, learner in header.learners.items():
         if learner is None:
             parts[part] = None
             continue
-        if part == "head" and INPUT in header.facts:
+        if part == "head" and population.INPUT in header.facts:
             dim += header.width
         if part == "head" and header.directions is not None:
             dim = header.directions
@@ -197,7 +185,7 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
         count = len(flatten(like))
         state = unflatten(like, arrays[at : at + count])
         StateCheck({part: LearnerStage(learner=learner)}, {part: like})({part: state}, None)
-        parts[part] = Taught(learner, state)
+        parts[part] = population.Taught(learner, state)
         at += count
         dim = learner.width_for(dim)
     head, reject = parts["head"], header.reject
@@ -212,7 +200,7 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
     if header.convolved is not None:
         from streamjobs.stages.statistics.convolutions import checked as valid
 
-        convolutions, at = Convolved(*header.convolved, valid(arrays[at : at + 5], *header.convolved)), at + 5
+        convolutions, at = population.Convolved(*header.convolved, valid(arrays[at : at + 5], *header.convolved)), at + 5
     directions = None
     if header.directions is not None:
         from streamjobs.stages.population.directions import Directions
@@ -221,7 +209,7 @@ def _population(header: _Header, arrays: list[Array]) -> Population:
         at += len(directions)
     if at != len(arrays) or head is None:
         raise ValueError(f"it holds {len(arrays)} arrays, expected {at} with those of a head")
-    return Population(
+    return population.Population(
         header.facts,
         header.names,
         arrays[0],

@@ -22,8 +22,6 @@ class Seen(NamedTuple):
 
 
 class SeenStage(Stage):
-    """Moves `Seen`."""
-
     persisted_name = "Seen"
 
 

@@ -144,7 +144,6 @@ def takes_most(counts: Array, names: Sequence[str]) -> str | None:
 
 
 def sentences(found: Sequence[Suspicious], pairs: Sequence[Confused], curve: Curve | None) -> list[str]:
-    """For people."""
     lines = []
     if pairs:
         each = ", ".join(f"{one.truth} as {one.decided} {one.share:.0%}" for one in pairs[:MOST_NAMED])

@@ -50,12 +50,10 @@ class Evaluated(NamedTuple):
 
     @property
     def served(self) -> list[int]:
-        """Numbers of the people."""
         return sorted({person for person, _ in self.runs[self.job]})
 
     @property
     def names(self) -> list[str]:
-        """Their names."""
         return [self.data.people[person] if self.data.people else str(person) for person in self.served]
 
     def of(self, way: str, figure: str = "all") -> Array:
@@ -64,7 +62,6 @@ class Evaluated(NamedTuple):
 
     @property
     def recordings(self) -> int:
-        """Of these people."""
         return len(np.unique(self.data.recording[np.isin(self.data.person, self.served)]))
 
     @property
@@ -230,7 +227,6 @@ def people_table(evaluated: Evaluated) -> str:
 
 
 def as_text(evaluated: Evaluated) -> str:
-    """The whole report."""
     figures = table(evaluated.title, evaluated.data, evaluated.runs, evaluated.late)
     return "\n".join([figures, "", people_table(evaluated), "", *summary(evaluated)])
 

@@ -27,8 +27,6 @@ GRAVITY, IN_G, MOST_TURNING = (7.0, 13.0), (0.7, 1.3), 30.0  # usual length of a
 
 
 class Starter(NamedTuple):
-    """A population of the package."""
-
     name: str
     made_from: str
     activities: list[str]

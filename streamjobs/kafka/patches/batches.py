@@ -146,7 +146,6 @@ class FetchedBatches:
         return _InChunks(self._read.next_batch(), self.owner)
 
     def last_batch_bytes(self) -> bytes:
-        """The batch given last."""
         return self._data[self._begin : self._end]
 
     def repeat_leniently(self) -> None:

@@ -62,7 +62,6 @@ class Writer:
             await self._count_partitions()
 
     def place(self, key: bytes) -> int:
-        """Where the copies of a key go."""
         return self._choose(key, self._partitions)
 
     async def _count_partitions(self) -> None:

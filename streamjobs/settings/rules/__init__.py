@@ -9,20 +9,16 @@ from typing import Any
 
 from algorithms import Learner
 from algorithms.common.kernels import Kernel
+from streamjobs.settings import sections as models
 from streamjobs.settings.learners import PREDICTING, TASK, own_settings, read_learners
 from streamjobs.settings.rules.broker import access_contradictions, registry_contradictions, secrets_given_twice
 from streamjobs.settings.rules.drift import drift_contradictions, one_number_contradictions, start_contradictions
-from streamjobs.settings.rules.sensors import sensor_contradictions
 from streamjobs.settings.rules.sinks import sinks_contradictions
-from streamjobs.settings.rules.source import format_contradictions, source_contradictions, window_contradictions
-from streamjobs.settings.sections import (
-    HeadSection,
-    JobSection,
-    LabelsSection,
-    LearnerSection,
-    ScalingSection,
-    StateSection,
-    WindowSection,
+from streamjobs.settings.rules.source import (
+    format_contradictions,
+    sensor_contradictions,
+    source_contradictions,
+    window_contradictions,
 )
 from streamjobs.settings.sentences import Path, Places, validated
 from streamjobs.settings.source import SourceSection
@@ -65,10 +61,12 @@ def _add_task(sections: dict[str, Any], learners: Mapping[str, Learner], places:
         return
     own = own_settings(section)
     if learner is not None and learner.kind in PREDICTING and "task" not in own:
-        section = LearnerSection(name=section.name, freeze=section.freeze, input=section.input, task=learner.kind, **own)
+        section = models.LearnerSection(
+            name=section.name, freeze=section.freeze, input=section.input, task=learner.kind, **own
+        )
         sections["learner"] = section
     stated = {name: value for name, value in own_settings(section).items() if name in TASK}
-    task, refused = validated(HeadSection, "learner", {"name": section.name, **stated}, places)
+    task, refused = validated(models.HeadSection, "learner", {"name": section.name, **stated}, places)
     problems += [sentence for _, sentence in refused]
     sections["task"] = task
 
@@ -122,7 +120,7 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         yield from sinks_contradictions(sinks, source, parts, learners)
 
 
-def _codes(scaling: ScalingSection, learners: Mapping[str, Learner]) -> Problems:
+def _codes(scaling: models.ScalingSection, learners: Mapping[str, Learner]) -> Problems:
     """Codes are equal or not; scaled by a mean that moves, no code equals a stored one."""
     if scaling.method != "none" and any(_compares_codes(learner) for learner in learners.values()):
         expected = "must be 'none' with the kernel 'overlap', which compares codes"
@@ -136,7 +134,7 @@ def _compares_codes(part: Any) -> bool:
     return any(_compares_codes(getattr(part, one.name)) for one in held)
 
 
-def _window(window: WindowSection) -> Problems:
+def _window(window: models.WindowSection) -> Problems:
     samples, period = window.length * window.rate, 1 / window.rate
     if not 4 <= samples <= MOST_SAMPLES:
         yield "window.length", f"length must hold 4 to {MOST_SAMPLES} samples at {window.rate:g} Hz; got {samples:g}."
@@ -150,7 +148,7 @@ def _window(window: WindowSection) -> Problems:
         yield "window.gap", f"gap must be at least one sample period ({period:g} s); got {window.gap:g} s."
 
 
-def _state(state: StateSection, job: JobSection | None) -> Problems:
+def _state(state: models.StateSection, job: models.JobSection | None) -> Problems:
     if state.checkpoint is None:
         return
     if state.checkpoint <= 0:
@@ -160,7 +158,7 @@ def _state(state: StateSection, job: JobSection | None) -> Problems:
         yield "state.checkpoint", f"with [job] guarantee = 'exactly_once' checkpoint {expected}; got {state.checkpoint:g} s."
 
 
-def _ttl(ttl: float, source: SourceSection, labels: LabelsSection | None) -> Problems:
+def _ttl(ttl: float, source: SourceSection, labels: models.LabelsSection | None) -> Problems:
     waits = 0.0 if source.sensors is None else source.sensors.patience
     longest_wait = max(source.lateness + waits, labels.wait if labels else 0.0, labels.delay if labels else 0.0)
     if ttl <= longest_wait or ttl <= 0:
@@ -169,7 +167,7 @@ def _ttl(ttl: float, source: SourceSection, labels: LabelsSection | None) -> Pro
         yield "state.ttl", f"ttl {expected}{longest_wait:g} s); got {ttl:g} s."
 
 
-def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[str, Learner]) -> Problems:
+def _roles(learner: models.LearnerSection, head: models.HeadSection | None, learners: Mapping[str, Learner]) -> Problems:
     main, head_learner = learners.get("learner"), learners.get("head")
     if main is not None and main.kind == "drift":
         yield "learner.name", f"{learner.name} is a drift detector; it belongs in [drift] as 'detector'."
@@ -206,7 +204,7 @@ def _roles(learner: LearnerSection, head: HeadSection | None, learners: Mapping[
         )
 
 
-def _learned_by_fit(section: str, task: HeadSection, parts: Mapping[str, Any]) -> Problems:
+def _learned_by_fit(section: str, task: models.HeadSection, parts: Mapping[str, Any]) -> Problems:
     population, window = parts.get("population"), parts.get("window")
     if task.task != "classification":
         return
@@ -227,13 +225,13 @@ def _learned_by_fit(section: str, task: HeadSection, parts: Mapping[str, Any]) -
         )
     if task.smooth:
         yield f"{section}.smooth", f"smooth and filter = 'hmm' exclude each other; got smooth = {task.smooth:g}. Remove one."
-    if task.lasts is not None and isinstance(window, WindowSection) and task.lasts <= (window.hop or window.length):
+    if task.lasts is not None and isinstance(window, models.WindowSection) and task.lasts <= (window.hop or window.length):
         hop = window.hop or window.length
         yield f"{section}.lasts", f"lasts must be longer than the hop of windows ({hop:g} s); got {task.lasts:g} s."
 
 
-def _task(section: str, task: HeadSection) -> Problems:
-    stated = {name for name, field in HeadSection.model_fields.items() if getattr(task, name) != field.default}
+def _task(section: str, task: models.HeadSection) -> Problems:
+    stated = {name for name, field in models.HeadSection.model_fields.items() if getattr(task, name) != field.default}
     if task.task == "regression":
         for name in ("classes", "max_classes", "smooth", "filter", "lasts", "fallback", "reject"):
             if name in stated:
@@ -260,7 +258,7 @@ def _task(section: str, task: HeadSection) -> Problems:
 def _population(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Problems:
     population, scaling, learner = parts.get("population"), parts.get("scaling"), parts.get("learner")
     if population is None:
-        if isinstance(scaling, ScalingSection) and scaling.shared:
+        if isinstance(scaling, models.ScalingSection) and scaling.shared:
             yield "scaling.from", "from = 'population' needs a [population] with the file that 'streamjobs fit' writes."
         if learner is not None and learner.freeze:
             yield "learner.freeze", "freeze = true needs a [population]: without one, the map would never learn."
@@ -269,7 +267,7 @@ def _population(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Pr
         if (window := parts.get("window")) is not None and window.convolutions:
             yield "window.convolutions", "convolutions need a [population], because its file has them; add it, or set 0."
         return
-    if isinstance(scaling, ScalingSection) and scaling.shared is False:
+    if isinstance(scaling, models.ScalingSection) and scaling.shared is False:
         yield "scaling.from", "from must be 'population' or absent: the population's map was learned at its scale."
     if learner is not None and learner.input and parts.get("head") is None:
         yield "learner.input", "input = true needs a [head] that sees the map's features; add one, or remove it."
@@ -300,7 +298,7 @@ def _population(parts: Mapping[str, Any], learners: Mapping[str, Learner]) -> Pr
 
 
 def _labels(
-    labels: LabelsSection, source: SourceSection, parts: Mapping[str, Any], learners: Mapping[str, Learner]
+    labels: models.LabelsSection, source: SourceSection, parts: Mapping[str, Any], learners: Mapping[str, Learner]
 ) -> Problems:
     on = next((name for name in ("wait", "delay") if getattr(labels, name) > 0), None)
     if on is None:

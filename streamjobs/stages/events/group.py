@@ -21,7 +21,7 @@ class Alarmed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouped(JobStage):
-    """Keys are a group when `share` of all, and 5 or more, alarm within so many seconds; see `core.live.group`."""
+    """Keys are a group when `share` of all, and 5 or more, alarm within so many seconds; see `core.live.silence`."""
 
     persisted_name: ClassVar[str] = "Grouped"
     described = "name"

@@ -178,7 +178,6 @@ class Metrics:
         return together([partition.stats() for partition in self.partitions()])
 
     def count_advance(self, report: Report, seconds: float) -> None:
-        """Count the report of one call of `advance`."""
         collectors = self._collectors
         self.taken.add(report)
         if self.on_report is not None:
@@ -249,7 +248,6 @@ class Metrics:
         self._collectors["replay_lost_records_total"].inc(records)
 
     def observe_step(self, stage: str, seconds: float) -> None:
-        """Observe a step of a checkpoint."""
         self._stages[stage].observe(seconds)
         if stage == "commit":
             self._collectors["commit_duration_seconds"].observe(seconds)

@@ -11,8 +11,6 @@ STAGES = ("advance", "outputs", "changelog", "offsets", "store", "commit")
 
 
 class Metric(NamedTuple):
-    """A line of METRICS."""
-
     name: str  # without the prefix
     help: str
     labels: tuple[str, ...] = ()

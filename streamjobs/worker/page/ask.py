@@ -29,7 +29,7 @@ Answer = tuple[int, bytes]  # HTTP status, JSON
 
 
 class States(Protocol):
-    """What reads snapshots, see `streamjobs.maintenance.ask`."""
+    """What reads snapshots, see `streamjobs.maintenance.summary`."""
 
     def details(self, partition: int, key: bytes, data: bytes, said: Any, written: int) -> dict[str, Any]: ...
     def open_alarms(self, live: Any, most: int) -> tuple[int, list[ShownAlarm]]: ...

@@ -28,8 +28,6 @@ Cell = list[Any]  # number of the predicted class, of the label (-1: none), alar
 
 @dataclass(slots=True)
 class Person:
-    """A key that is shown."""
-
     cells: "deque[Cell]" = field(default_factory=lambda: deque(maxlen=CELLS))
     fresh: list[Cell] = field(default_factory=list)  # of the last look
     errors: "deque[tuple[int, float]]" = field(default_factory=lambda: deque(maxlen=900))  # (number of the look, LS error)

@@ -52,8 +52,6 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Viewers(Group):
-    """Connections of browsers."""
-
     answers_after_eof = False
 
     def oldest(self) -> Connection:
@@ -62,8 +60,6 @@ class Viewers(Group):
 
 
 class Web:
-    """The page of one worker."""
-
     def __init__(
         self, figures: Figures, access: Access, asker: Asker, looked: Callable[[], asyncio.Event], port: int
     ) -> None:
