@@ -26,12 +26,12 @@ MISSPELT, SHORTEST = 0.25, 4  # most rows of a misspelling, as a share of the ri
 NO_LABEL = {"null", "none", "nan", "n/a", "na", "?", "-", "unknown", "undefined", "unlabelled", "unlabeled", "nolabel"}
 CODED = 2  # times the rows of any other class has 0, at least, where it probably is the code of no label
 MOST_UNSTATED = 64  # labels that `streamjobs fit` reads if the job states no max_classes
-PEOPLE = 5  # from so many on `streamjobs fit` can tell what a population is worth for others
+PEOPLE, KEYS = 3, 5  # from so many on others teach more than the own labels do: of windows, and of rows
 
 
 def teaches(guessed: Guess) -> bool:
     """Whether the sample can teach a population: enough people with labels of two classes or more, in their records."""
-    if guessed.people < PEOPLE or guessed.classes == 1 or guessed.alone:
+    if guessed.people < (PEOPLE if windowed(guessed.rate) else KEYS) or guessed.classes == 1 or guessed.alone:
         return False
     in_rows = guessed.wait is None and not guessed.counters  # which `streamjobs fit` does not read
     return (windowed(guessed.rate) or in_rows) and "fields" not in guessed.choose

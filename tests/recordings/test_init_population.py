@@ -72,9 +72,11 @@ def test_windows_with_too_few_samples_for_convolutions_get_none(tmp_path, printe
     assert table["population"] == {"file": "population.state"}
 
 
-def test_four_people_get_a_job_without_a_population(tmp_path, printed):
-    found = printed(as_csv(tmp_path / "people.csv", list(rows(people=4))))
-    assert "population" not in read_table(found.file) and "streamjobs replay" in found.out
+@pytest.mark.parametrize("people", [2, 3])
+def test_three_people_or_more_get_a_job_with_a_population(tmp_path, printed, people):
+    found = printed(as_csv(tmp_path / "people.csv", list(rows(people=people))))
+    assert ("population" in read_table(found.file)) == ("streamjobs fit" in found.out) == (people == 3)
+    assert ("streamjobs replay" in found.out) == (people == 2)
 
 
 def test_people_with_one_activity_get_a_job_without_a_population(tmp_path, printed):

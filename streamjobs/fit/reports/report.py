@@ -110,6 +110,11 @@ def doubts(read: Read, recipe: Recipe, columns: Sequence[str]) -> list[str]:
             f"only {people} people: with fewer than about {FEW} prefer a linear head ([learner] name = 'rls', without "
             "[head]) or a novelty dictionary ([learner] name = 'ald'), and do not rely on the figures."
         )
+    elif 2 < people < FEW:
+        sentences.append(
+            f"only {people} people: a report's figures are of a population of {people - 1}, because each is left out in "
+            f"turn; with all {people} expect more."
+        )
     for c, name in enumerate(data.names):
         doing = len(np.unique(data.person[data.activity == c]))
         if doing <= 1:
