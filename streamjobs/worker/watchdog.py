@@ -161,8 +161,10 @@ class Watchdog:
         if time.monotonic() - self._policy_at > POLICY_EVERY:
             self._policy_at = time.monotonic()
             await asyncio.to_thread(self._check_policy)
-        count = asyncio.to_thread(topics.count_partitions, self._broker, self._source) if self._partitions else None
-        return await self._ask_ids(), await count if count is not None else None
+        ids = await self._ask_ids()
+        return ids, await asyncio.to_thread(
+            topics.count_partitions, self._broker, self._source
+        ) if self._partitions else None
 
     def _check_policy(self) -> None:
         """Log once that the broker may delete states, while this worker's local store still has all of them."""
