@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from streamjobs.commands.recordings.produce import together
+from streamjobs.commands.recordings.playing import together
 from streamjobs.core.messages import Stored
 from streamjobs.kafka.send import UNREAD
 from tests.commands.jobs import command

@@ -1,20 +1,17 @@
 """`produce`: sends recordings to the job's input topic."""
 
-import heapq
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streamjobs.commands.console import PROGRESS_EVERY, AsJson, JobFile, Pace, note, say, show
 from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, KeyIs, Separator, Start, how_of, with_rate
-from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError, SetupError
-from streamjobs.kafka.send import UNREAD
 from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
@@ -115,6 +112,7 @@ def _looked_at(composition: "Composition", records: "Iterator[Stored]") -> "Iter
 
 def _paced(recordings: "list[Iterator[Stored]]", speed: float, sender: "Sender") -> "Iterator[Stored]":
     """The records of all recordings, each at its time; long waits are printed."""
+    from streamjobs.commands.recordings.playing import together
 
     played, count, keys = together(recordings)
     if count > 1:
@@ -155,32 +153,3 @@ def _speed(text: str) -> float | None:
     if not 0 < times < float("inf"):
         raise ConfigError(f"--speed must be 'max' or a number above 0, such as 1 for real time; got {text!r}.")
     return times
-
-
-class Played(NamedTuple):
-    seconds: float  # after the start of all
-    record: Stored
-
-
-def together(recordings: Iterable[Iterator[Stored]]) -> tuple[Iterator[Played], int, int]:
-    """Records in the order of time, and how many recordings and keys there are; recordings of one key follow each other.
-
-    The key of a recording is that of its first record.
-    """
-    by_key: dict[bytes | None, list[Iterator[Stored]]] = {}
-    for records in recordings:
-        for first in itertools.islice(records, 1):
-            by_key.setdefault(first.key, []).append(itertools.chain([first], records))
-    tracks = [_in_turn(records) for records in by_key.values()]
-    return heapq.merge(*tracks, key=lambda played: played.seconds), sum(map(len, by_key.values())), len(by_key)
-
-
-def _in_turn(recordings: Iterable[Iterator[Stored]]) -> Iterator[Played]:
-    seconds = 0.0
-    for records in recordings:
-        begin, first = seconds, None
-        for record in records:
-            if record.timestamp != UNREAD:
-                first = record.timestamp if first is None else first
-                seconds = max(seconds, begin + (record.timestamp - first) / 1000)
-            yield Played(seconds, record)
