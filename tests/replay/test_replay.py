@@ -299,7 +299,7 @@ def test_of_a_file_that_is_not_in_time_order_the_lost_records_are_counted(tmp_pa
         ("b.csv", b"person;ts;ax\np1;1,555;2,555\n", "1,555 in column 'ts' can be 1.555 with a decimal comma, or 1555 with"),
         ("b.csv", b"person\tts\np1\t1.5\np1\t2,5\n", "column 'ts' has numbers such as 2,5, and column 'ts' such as 1.5"),
         ("b.csv", b"person,ts,ax,ax\np1,1,2,3\n", "column 'ax' appears twice"),
-        ("a.jsonl", b"{broken\n", "no line of its beginning is a JSON object"),
+        ("a.jsonl", b"{broken\n", "none of its first lines is a JSON object"),
     ],
 )
 def test_a_file_that_is_not_what_its_name_says_is_one_sentence_before_anything_is_compiled(
