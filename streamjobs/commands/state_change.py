@@ -85,15 +85,18 @@ def reset(
 ) -> None:
     """Let a key start over. Its last applied offset stays, so that no record is learned twice.
 
-    No worker may run. States written with other settings can be reset too; a damaged state loses its offset.
+    No worker may run. --all resets states written with other settings too. A damaged state loses its offset.
     """
     from streamjobs.maintenance import changelog_edit
+    from streamjobs.maintenance.readable import require_own_states
     from streamjobs.maintenance.renew import reset_snapshot
 
     if (key is not None) == every:
         raise ConfigError("state reset: give either KEY or --all.")
     job = job_of(job_file)
     read_at = changelog_edit.begin(job.settings)
+    if key is not None:
+        require_own_states(job, key)
     states = read_copy(job, None, key)
     entries = entries_of(states, key) if key is not None else list(states.entries.values())
     changes: dict[int, list[tuple[bytes, bytes | None]]] = {}
@@ -204,6 +207,7 @@ def import_command(
     another partition than in the copy, it has applied no record of its new partition.
     """
     from streamjobs.maintenance import changelog_edit
+    from streamjobs.maintenance.readable import require_own_states
     from streamjobs.maintenance.renew import restored_snapshot, snapshot_from_model
 
     if every == (key is not None):
@@ -217,6 +221,7 @@ def import_command(
         raise ConfigError("state import: --partitioner belongs to --all; --partition names the partition of one key.")
     job, (given, inputs) = job_of(job_file), _given(file, saved or key)
     read_at = changelog_edit.begin(job.settings)
+    require_own_states(job, key)
     place, name, present = _place(job, key, partition, read_at)
     try:
         if isinstance(given, bytes):

@@ -1,15 +1,18 @@
 """Finds keys with states that a worker would set aside, in the changelog; at the speed at which a worker reads states."""
 
+import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.maintenance.copies import Place, short_key
+from streamjobs.kafka import reader, topics
+from streamjobs.maintenance.copies import Place, printable, short_key
 
 AT_ONCE = 500  # states
 ROOM = 1 << 40  # bytes; only AT_ONCE states are held at a time
+LOOKED_AT = 100  # of the newest states, for one that another job wrote
 EXAMPLES = 3  # keys that a sentence names
 
 
@@ -33,6 +36,16 @@ def unreadable(job: Job, records: Iterable[Stored]) -> tuple[dict[Place, str], i
         found |= {places[name]: verdict.why for name, verdict in live.aside.met.items()}
         last = next((value for place, value in reversed(newest.items()) if value and place not in found), last)
     return found, read, last
+
+
+def require_own_states(job: Job, key: str) -> None:
+    """Raises ForeignStateError where the newest states of keys other than `key` are of another job, or of other settings.
+
+    A state written with these settings would differ from theirs, and end the workers of both.
+    """
+    settings = job.settings
+    newest = reader.newest(settings.broker, topics.changelog(settings), LOOKED_AT, time.monotonic())
+    unreadable(job, [record for record in newest if record.key and printable(record.key) != key])
 
 
 def first_records(records: Iterable[Stored], most: int, most_bytes: int) -> Iterator[Stored]:

@@ -109,8 +109,11 @@ def _read_and_forget(job: KafkaJob, folder: Path) -> dict[str, Any]:
 
 
 def _operate(job: KafkaJob, folder: Path) -> dict[str, Any]:
-    copy, model = folder / "copy", folder / "model"
+    copy, model, other = folder / "copy", folder / "model", folder / "other.toml"
+    other.write_text(job.path.read_text().replace("budget = 5", "budget = 6"))
     runs = {
+        "others reset": ("state", "reset", other, "k0"),
+        "others import": ("state", "import", other, copy, "--key", "new", "--from", "k3", "--partition", "3"),
         "verify ahead": ("state", "verify", job.path, "--json"),
         "ahead": ("state", "forget", job.path, "k3"),
         "reset": ("state", "reset", job.path, "k0"),
@@ -163,6 +166,12 @@ def test_list_and_verify_tell_what_the_worker_has_learned(scenario: Scenario) ->
         code, text = scenario.found[name]
         assert code == 0, text
         assert json.loads(text) == {"keys": keys, "ahead": ahead, "problems": []}
+
+
+def test_a_job_file_with_other_settings_changes_no_state_of_one_key(scenario: Scenario) -> None:
+    for name in ("others reset", "others import"):
+        code, text = scenario.found[name]
+        assert code == 1 and len(text.splitlines()) == 1 and "budget" in text, text
 
 
 def test_reset_forget_and_import_are_applied_by_the_next_worker(scenario: Scenario) -> None:
