@@ -122,7 +122,7 @@ def slopes_of(times: Array, levels: Array) -> tuple[str, Array] | None:
     >>> times = 600.0 * np.arange(3000)
     >>> levels = 100 - times / 10_000 % 80 + np.random.default_rng(0).normal(size=3000)
     >>> span, slopes = slopes_of(times, levels)
-    >>> span, np.nanmedian(slopes).round(6)
+    >>> span, round(float(np.nanmedian(slopes)), 6)
     ('1d', -0.0001)
     """
     there = np.flatnonzero(np.isfinite(times) & np.isfinite(levels))
