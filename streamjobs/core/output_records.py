@@ -21,7 +21,7 @@ class Features(msgspec.Struct):
     model: str  # learner and head
     z: list[float | None]  # features of x, before x was learned
     ls_error: float | None  # squared distance of phi(x) to what the model spans, before x was learned
-    n_seen: int  # rows that the learner had learned before this row, with the rows of a warm start
+    n_seen: int  # rows that the learner received before this row, with the rows of a warm start
     filled: int | UnsetType = UNSET  # missing numbers filled since the key's previous row
 
 
@@ -32,7 +32,7 @@ class Prediction(msgspec.Struct):
     ts: float  # event time, seconds since 1970; of a window its end
     seq: int  # number of this row within its key, from 0
     model: str  # learner and head
-    n_seen: int  # rows that the learner had learned before this row, with the rows of the population
+    n_seen: int  # rows that the learner received before this row, with the rows of the population
     ls_error: float | None  # squared distance of phi(x) to what the model spans; null if the learner has no LS error
     drift: bool | None  # this row raised an alarm; null without a detector
     predicted_class: str | UnsetType | None = UNSET  # classification; null until a label has been learned, and if unknown
@@ -79,7 +79,7 @@ class Drift(msgspec.Struct, omit_defaults=True):
     alarm: bool  # this row raised an alarm
     before: float | None  # mean before the suspected change
     after: float | None  # mean since the suspected change
-    n_seen: int  # rows that the learner had learned before this row
+    n_seen: int  # rows that the learner received before this row
     filled: int | UnsetType = UNSET  # missing numbers filled since the key's previous row
     beside: dict[str, Beside] = {}  # by control, or by further watched value; absent without any
     warming_up: bool = False  # the detector has too few rows to raise an alarm; absent afterwards
