@@ -109,7 +109,7 @@ OF_ROWS = """\
 
 [drift]
 {tried}watch = {watch}  # columns | innovations | rows | ls_error | loss: numbers, their forecast errors, model errors
-{daily}{learn}{cycle}{detector}false_alarms = "1 per {between} rows"  # alarms of a key while nothing changes{many}{per_time}
+{daily}{learn}{cycle}{detector}false_alarms = "1 per {between} rows"  # most alarms of an unchanged key{many}{per_time}
 {reference}; absent: a change that lasts becomes normal{after}"""
 REFERENCE = '# reference = "first 2h"  # these rows are always normal, such as for a machine'
 OF_RUNS = """\
