@@ -17,7 +17,7 @@ from streamjobs.errors import ConfigError, SetupError
 if TYPE_CHECKING:
     from streamjobs.settings.sections import Settings
 
-DASHBOARDS = Path(__file__).parent / "dashboards"
+DASHBOARDS = Path(__file__).parents[1] / "dashboards"
 LIBRARIES = ("numpy", "scipy", "numba", "faust-streaming", "aiokafka", "rocksdict", "confluent-kafka", "msgspec", "pydantic")
 
 
