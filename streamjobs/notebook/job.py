@@ -1,5 +1,6 @@
 """A job in Python: the worker's own core over a table, and tables out of it."""
 
+import copy
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -153,7 +154,7 @@ class Job:
 
     def __init__(self, job: "Path | str | Mapping[str, Any] | Settings") -> None:
         load_own_learners()
-        self._sections = job if isinstance(job, Mapping) else None
+        self._sections = copy.deepcopy(job) if isinstance(job, Mapping) else None
         if isinstance(job, Mapping):
             self.origin, composition = "job", composition_from(_with_topic(job), origin="job")
         elif isinstance(job, Settings):

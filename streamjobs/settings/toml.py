@@ -29,10 +29,14 @@ def _value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, float):
-        return repr(value)
-    return json.dumps(value, ensure_ascii=False)  # texts, integers, true and false are the same in TOML
+        return repr(float(value))  # also of a kind that Python writes with its name, such as numpy's
+    return _text(value)  # texts, integers, true and false are the same in TOML
 
 
 def _name(name: str) -> str:
     plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if plain else json.dumps(name, ensure_ascii=False)
+    return name if plain else _text(name)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

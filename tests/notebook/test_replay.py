@@ -210,8 +210,17 @@ def test_sections_become_a_job_file_for_a_worker(tmp_path: Path) -> None:
     del sections["source"]["topic"]
     with pytest.raises(ConfigError, match="needs topic"):
         Job(sections).toml()
-    with pytest.raises(ConfigError, match="made of a dict"):
+    with pytest.raises(ConfigError, match="made from a dict"):
         written.toml()
+
+
+def test_a_job_file_has_the_sections_as_they_were_with_numbers_of_numpy() -> None:
+    learner = {"name": "okfeb", "rank": 5, "budget": 20, "step_size": np.float64(0.5)}
+    sections = {"source": {"topic": "t", "fields": ["a"], "label": "a\x7fb"}, "learner": learner}
+    job = Job(sections)
+    learner["rank"] = 6  # for the next job of a loop
+    read = tomllib.loads(job.toml())
+    assert read == {**sections, "learner": {"name": "okfeb", "rank": 5, "budget": 20, "step_size": 0.5}}
 
 
 def test_nothing_learned_is_a_warning_that_names_the_reason(tmp_path: Path) -> None:
