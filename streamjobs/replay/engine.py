@@ -180,9 +180,11 @@ class Replay:
 
 
 def _batch(records: Iterator[Record]) -> list[Record]:
-    """The next batch of an iterator; empty at its end."""
-    batch, size = list[Record](), 0
-    while len(batch) < BATCH and size < BATCH_BYTES and (more := list(itertools.islice(records, AT_ONCE))):
+    """The next batch of an iterator; empty at its end. Large records are taken one by one."""
+    batch, size, most = list[Record](), 0, 1
+    while most and (more := list(itertools.islice(records, most))):
         batch += more
         size += sum(len(record.value or b"") for record in more)
+        large = size * BATCH > BATCH_BYTES * len(batch)
+        most = 0 if size >= BATCH_BYTES else min(1 if large else AT_ONCE, BATCH - len(batch))
     return batch

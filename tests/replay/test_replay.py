@@ -48,6 +48,13 @@ def test_a_replay_gives_the_same_bytes_twice_and_in_any_batches(tmp_path, record
     assert first["predictions"].count(b"\n") > 100
 
 
+def test_a_batch_of_large_records_ends_with_its_bytes():
+    large = [Stored("t", 0, n, 1, b"k", b" " * (1 << 20), ()) for n in range(150)]
+    assert len(engine._batch(iter(large))) == 64
+    small = iter([one._replace(value=b"1") for one in large * 10])
+    assert [len(engine._batch(small)) for _ in range(3)] == [1000, 500, 0]
+
+
 def test_a_replay_gives_what_advance_gives_record_by_record(tmp_path, recording):
     made = job_of(job_file(tmp_path))
     assert replay(tmp_path / "job.toml", recording, "--output-dir", tmp_path / "out") == 0
