@@ -187,10 +187,14 @@ def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
 
 
 def _by_name(guessed: Guess, files: Sequence[str]) -> Guess:
-    """With files as keys, unless some may be of one person: the first part in which names differ is often the same."""
+    """With files as keys, unless some may be of one person: the first part in which names differ is often the same.
+
+    Rows without labels are of machines, of which each has a file: line1_pumpA, line1_pumpB.
+    """
     parts = [list(filter(None, _BETWEEN_WORDS.split(name))) for name in files]
     first = next((words for words in map(dict.fromkeys, zip(*parts, strict=False)) if len(words) > 1), {})
-    if not 1 < len(first) <= len(files) / 2:
+    of_people = guessed.label is not None or windowed(guessed.rate)
+    if not (of_people and 1 < len(first) <= len(files) / 2):
         return with_key_known(guessed)._replace(key_from="file", files=len(files))
     words = list(first)
     why = (

@@ -180,6 +180,14 @@ def test_files_that_may_be_of_one_person_are_no_people(tmp_path, printed):
     assert sorted_out.says("5 people with labels") and "\n[population]" in sorted_out.text
 
 
+def test_each_file_of_machines_has_a_key_although_names_have_few_words_at_a_place(tmp_path, printed):
+    (tmp_path / "machines").mkdir()
+    for name in ("line1_pumpA", "line1_pumpB", "line2_pumpA", "line2_pumpB"):
+        as_csv(tmp_path / "machines" / f"{name}.csv", table(60, ts=lambda i: 1_700_000_000 + 60 * i, flow=random))
+    found = printed(tmp_path / "machines")
+    assert found.says("key the name of each of 4 files") and not found.says("person")
+
+
 def test_files_of_people_have_keys_although_no_column_has_the_name_of_a_label(tmp_path, printed):
     """The texts come in runs with a pause between them, which no state of one device has."""
     (tmp_path / "people").mkdir()
