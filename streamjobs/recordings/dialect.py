@@ -87,7 +87,8 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
     lines = text if len(head) < HEAD else text[: text.rfind("\n") + 1]  # the last line may be cut
     separator = separator or _separator(lines, where)
     ending = _ending(lines, separator)
-    titles, rows = _rows("".join(without_ending(lines.splitlines(True), ending, separator)), separator)
+    body = "".join(without_ending(lines.splitlines(True), ending, separator))
+    titles, rows = _rows(body, separator)
     first = titles + int(line is not None)
     if len(rows) < 2:
         return Dialect(encoding, separator, decimal or ".", first, titles)
@@ -96,7 +97,9 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
         named = tuple(f"c{n}" for n in range(1, len(rows[0]) + 1))
         rows = [[*named], *rows]
     padded = separator != SPACES and len(rows[0]) > 1 and all(name[:1] == " " for name in rows[0][1:])
-    names, rows = [name.strip() for name in rows[0]] if padded else rows[0], rows[1:]
+    if padded:
+        rows = [[cell.strip() for cell in row] for row in _rows(body, separator, padded)[1]] or rows
+    names, rows = rows[0], rows[1:]
     decimal = decimal or _decimal(names, rows, separator, where)
     units = _units(names, rows, decimal)
     clock = _clock(names, rows if units is None else rows[1:])
@@ -171,12 +174,13 @@ def _unknown(where: str) -> ConfigError:
     )
 
 
-def _rows(text: str, separator: str) -> tuple[int, list[list[str]]]:
+def _rows(text: str, separator: str, padded: bool = False) -> tuple[int, list[list[str]]]:
     """The rows that have cells, and the lines of titles above them; none where the text cannot be cut.
 
     A title or comment has cells for few of the columns, or begins with #. The names below it are texts in all columns.
     """
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=separator == SPACES)
+    skips = padded or separator == SPACES
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=skips)
     rows, above = list[list[str]](), list[int]()
     try:
         lines = 0

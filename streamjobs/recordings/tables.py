@@ -33,7 +33,7 @@ Tell = Callable[[str, str], None]  # a file, and what should be known of how it 
 LINES = (".jsonl", ".ndjson")
 VALUES = 100_000  # of arrays, that become Python's at once
 REPEATED = 4096  # cells of CSV that are looked up
-CELLS = 4096  # of CSV, that become values at once
+CELLS, LETTERS = 4096, 1 << 20  # of CSV, that become values at once
 _NUMBERS, _GAPPY = msgspec.json.Decoder(list[int | float]), msgspec.json.Decoder(list[int | float | None])
 _DAMAGED = (
     *(ValueError, OverflowError, RuntimeError, EOFError),  # of zip archives, times of Parquet, and deep nesting too
@@ -154,6 +154,7 @@ class _Lines:
 
     def __init__(self, file: IO[str], dialect: Dialect) -> None:
         self._file, self._dialect, self._newest = file, dialect, "\n"
+        self.read = 0  # letters
 
     def __iter__(self) -> Iterator[str]:
         return iter(without_ending(self._noted(), self._dialect.ending, self._dialect.separator))
@@ -161,6 +162,7 @@ class _Lines:
     def _noted(self) -> Iterator[str]:
         for line in self._file:
             self._newest = line
+            self.read += len(line)
             yield line
 
     @property
@@ -177,7 +179,8 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
         for _ in range(dialect.first):
             file.readline()
         lines = _Lines(file, dialect)
-        reader = csv.reader(lines, delimiter=dialect.separator, skipinitialspace=dialect.separator == SPACES)
+        skips = dialect.padded or dialect.separator == SPACES  # also in front of quotes
+        reader = csv.reader(lines, delimiter=dialect.separator, skipinitialspace=skips)
         rows = ([*map(str.strip, cells)] for cells in reader) if dialect.padded else reader
         names = [*dialect.names] or next((cells for cells in rows if cells), [])
         COLUMNS.require(place, len(names))
@@ -204,7 +207,7 @@ def _pieces(
     place: Place, reader: Any, rows: Iterable[list[str]], width: int, lines: _Lines, dialect: Dialect, how: How
 ) -> Iterator[list[list[str]]]:
     """The cells of some rows at a time, `width` in each; before damage, those of the rows before it."""
-    piece, most = list[list[str]](), max(1, CELLS // max(1, width))
+    piece, most, full = list[list[str]](), max(1, CELLS // max(1, width)), lines.read + LETTERS
     try:
         for cells in rows:
             if len(cells) != width:
@@ -218,9 +221,9 @@ def _pieces(
                     continue
                 cells = [*cells[:width], *[""] * (width - len(cells))]
             piece.append(cells)
-            if len(piece) == most:
+            if len(piece) == most or lines.read >= full:
                 yield piece
-                piece = []
+                piece, full = [], lines.read + LETTERS
     except (ConfigError, OSError, *_DAMAGED):
         if piece:
             yield piece
@@ -294,8 +297,11 @@ def _parquet(place: Place, how: How) -> Iterator[Row]:
     streamed = {"pre_buffer": False, "buffer_size": PIECE}  # else all that was read stays in memory
     with place.seekable() as seekable, parquet.ParquetFile(seekable, **streamed) as file:
         COLUMNS.require(place, file.metadata.num_columns)
-        for batch in file.iter_batches(batch_size=max(1, VALUES // max(1, file.metadata.num_columns))):
-            yield from _rows(batch.schema.names, list(map(_plain_column, batch.columns)))
+        for batch in file.iter_batches(batch_size=min(10_000, max(1, VALUES // max(1, file.metadata.num_columns)))):
+            at_once = max(1, 16 * VALUES * batch.num_rows // max(1, batch.nbytes))  # fewer rows of lists or long texts
+            for begin in range(0, batch.num_rows, at_once):
+                columns = batch.slice(begin, at_once).columns
+                yield from _rows(batch.schema.names, list(map(_plain_column, columns)))
 
 
 def _plain_column(column: Any) -> list[Any]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from streamjobs.errors import ConfigError
+from streamjobs.recordings import tables
 from streamjobs.recordings.columns import read_times
 from streamjobs.recordings.files import recordings_of, records_of, rows_of
 from streamjobs.recordings.guess import guess_rows
@@ -397,6 +398,27 @@ def test_rows_before_a_damaged_one_are_read(tmp_path):
     assert sum(1 for _ in itertools.islice(found, 5001)) == 5001
     with pytest.raises(ConfigError, match="line 5004: expected 2 cells"):
         next(found)
+
+
+def test_quoted_cells_may_have_spaces_in_front(tmp_path):
+    path = written(tmp_path / "a.csv", '"t", "a", "who"\n1, 2, "left, knee"\n2, 3, "right"\n')
+    assert list(rows_of(path)) == [{"t": 1, "a": 2, "who": "left, knee"}, {"t": 2, "a": 3, "who": "right"}]
+
+
+def test_rows_of_long_texts_become_values_a_few_at_a_time(tmp_path):
+    path, opened = written(tmp_path / "a.csv", "t,a\n" + f"1,{'x' * 10_000}\n" * 500), list[Any]()
+    found = rows_of(path, How(opened=opened.append))
+    next(found)
+    assert opened[-1].raw.position < 2 << 20  # of 5 MB
+
+
+def test_lists_of_parquet_become_values_a_few_rows_at_a_time(tmp_path, monkeypatch):
+    made, lengths = [{"t": n, "a": [n / 2] * 100} for n in range(100)], list[int]()
+    monkeypatch.setattr(tables, "VALUES", 1000)
+    as_values = tables._plain_column
+    monkeypatch.setattr(tables, "_plain_column", lambda column: lengths.append(len(column)) or as_values(column))
+    assert list(rows_of(as_parquet(tmp_path / "a.parquet", made))) == made
+    assert max(lengths) < 20
 
 
 @pytest.mark.slow
