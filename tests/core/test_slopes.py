@@ -51,6 +51,12 @@ def test_a_battery_that_falls_faster_is_found_by_its_slope() -> None:
         assert first["start"] < end and first["columns"][0]["column"] == "volts_per_hour"
 
 
+def test_a_sensor_that_repeats_itself_for_hours_raises_no_alarm_when_it_wakes_up() -> None:
+    rows = battery(1)[:960]
+    rows[800:920] = rows[800]
+    assert alarms(rows, **SLOPES) == []
+
+
 def slopes_of(times: Array, levels: Array, span: float = 14_400.0) -> Array:
     stage = Slopes(columns=(0,), spans=(span,))
     work = stage.holding(stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0))
@@ -66,6 +72,15 @@ def test_a_slope_is_exact_over_pauses_and_jumps_and_for_late_rows() -> None:
     late = times.copy()
     late[[700, 1200]] -= 5000.0
     assert np.allclose(slopes_of(late, levels)[700], -0.5)
+
+
+def test_a_clock_that_was_far_ahead_and_two_rows_at_nearly_one_time_stop_no_slope() -> None:
+    times = 300.0 * np.arange(1500)
+    levels = 5.0 - 0.5 * times / 3600
+    times[500] = 4e9
+    assert np.allclose(slopes_of(times, levels)[1000:], -0.5, atol=1e-4)
+    tiny = np.r_[5e-324, times[1:]]
+    assert np.allclose(slopes_of(np.r_[0.0, tiny], np.r_[9.0, levels])[1000:], -0.5, atol=1e-4)
 
 
 def test_a_rounded_level_has_no_jumps_at_its_steps_and_the_noise_at_a_jump_moves_no_slope() -> None:

@@ -4,7 +4,8 @@ Symbols: r = change / pause of two rows; slope, the mean of r with weights exp(-
 They are exact for a level that is linear between its rows, so that a pause counts as what it changed.
 A change of more than JUMP usual ones, such as of a battery that is charged, is not in the slope: it goes on from the mean
 level of SETTLE rows, which have the steady slope. Repeats are not usual changes, because a level may be rounded.
-Until a key has sent rows for a span, its slopes are not known. Cost of a row: O(columns).  State: 8 numbers a column.
+A row that is older than the newest one by BACK spans is of a clock that jumped back: levels go on from it.
+Until a key has sent rows for a span, its slopes are not known. Cost of a row: O(columns).  State: 7 numbers a column.
 """
 
 from collections.abc import Iterator
@@ -22,8 +23,8 @@ from streamjobs.stages.stage import JobStage, Shape
 HOUR = 3600.0
 JUMP, JUMP_FROM, MEMORY = 20.0, 30.0, 100.0  # usual changes; changes before a jump; those that the usual one is a mean of
 KNOWN = 1.0 - np.exp(-1.0)  # weight of the changes in one span
-SETTLE = 12.0  # rows
-FARTHEST = 1e30  # largest |x|
+SETTLE, BACK = 12.0, 10.0  # rows; spans
+FARTHEST, NEAREST = 1e30, 1e-9  # largest |x|; seconds between two rows, for a finite rate of change
 
 
 class SlopesState(NamedTuple):
@@ -93,10 +94,11 @@ def _loop(work, slots, times, columns, spans, learn, X):
         last, slope, steady, settled = all_last[key], all_slope[key], all_steady[key], all_settled[key]
         weight, usual, changes = all_weight[key], all_usual[key], all_changes[key]
         pause = times[n] - newest[key]
-        goes_on = learn[n] and pause > 0.0
+        begins = pause == np.inf or pause < -BACK * spans.max()
+        goes_on = learn[n] and (pause > NEAREST or begins)
         for j in range(len(columns)):
             level = min(max(row[columns[j]], -FARTHEST), FARTHEST)
-            if goes_on and pause == np.inf:
+            if goes_on and begins:
                 last[j], settled[j] = level, SETTLE
             elif goes_on:
                 change = level - last[j]
