@@ -267,6 +267,12 @@ def test_a_number_or_a_list_that_is_all_of_a_record_is_the_field_value(form, val
     assert error[1].reason == "malformed"
 
 
+def test_nan_in_a_list_that_is_all_of_a_record_is_a_missing_number():
+    made = SourceSection(topic="imu", fields=["value[0]", "value[1]"], missing="hold")
+    (found,) = decoder(made, 2)([record(b"[NaN, 2.5]", None)]).X.tolist()
+    assert np.isnan(found[0]) and found[1] == 2.5
+
+
 def test_a_long_text_between_numbers_takes_no_memory_for_each_of_them():
     """NumPy would make every number of the frame as long as the text."""
     rows = [[1.0, 2.0, 3.0]] * 20_000 + [[1.0, 2.0, "w" * 400_000]]

@@ -90,12 +90,14 @@ def decoder_of_fields(form: str, tops: dict[str, Any], may_miss: bool) -> Decode
             return load(value)  # type: ignore[no-any-return]
         except UNDECODABLE:
             pass
+        known = value
         if may_miss and form == "json":
+            known = without_nan(value)
             try:
-                return load(without_nan(value))  # type: ignore[no-any-return]
+                return load(known)  # type: ignore[no-any-return]
             except UNDECODABLE:
                 pass
-        if WHOLE in tops and (whole := whole_value(module.decode, value)) is not None:
+        if WHOLE in tops and (whole := whole_value(module.decode, known)) is not None:
             return {WHOLE: whole}
         raise undecodable(form, value)
 
