@@ -106,7 +106,9 @@ class Composition(NamedTuple):
     @property
     def watched(self) -> tuple[str, ...]:
         """What each number of a row is called where [drift] watches it."""
-        levels = () if self.slopes is None else self.slopes.columns
+        if self.slopes is None:
+            return self.columns
+        levels = self.slopes.columns
         return tuple(name + PER_HOUR if n in levels else name for n, name in enumerate(self.columns))
 
 
