@@ -226,7 +226,10 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     gaps = _gaps(fields, of_keys) if guessed.narrow is None else Gaps()
     second = SECONDS[guessed.time_unit] if guessed.time is not None and not guessed.written else 1.0
     counters = _as_rates(fields, of_keys, second) if may_count(guessed) else []
-    slopes = _as_slopes(fields, counters, of_keys, second) if may_count(guessed) and not windowed(guessed.rate) else {}
+    lacking = [name for n, name in enumerate(fields, 1) if not all(np.isfinite(key[:, n]).all() for key in of_keys)]
+    runs = courses.runs(of_keys)
+    sloping = may_count(guessed) and not windowed(guessed.rate) and not runs  # runs have a reference
+    slopes = _as_slopes(fields, counters, of_keys, second) if sloping else {}
     angles = _as_sines(fields, counters, of_keys) if may_turn(guessed) else {}
     keys = [key for key in of_keys if len(key) >= courses.LEAST]
     numbers = [key[:, 1:] for key in keys]
@@ -275,8 +278,8 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
         slopes,
         sum(int((key[:, 0] < np.fmax.accumulate(key[:, 0])).sum()) for key in of_keys),
         0 if guessed.narrow is not None else sum(map(_repeats, of_keys)),
-        courses.runs(of_keys),
-        [name for n, name in enumerate(fields, 1) if not all(np.isfinite(key[:, n]).all() for key in of_keys)],
+        runs,
+        lacking,
         *_falls([second * key[:, 0] for key in of_keys]),
         _week([[courses.week_of(second * key[:, 0], key[:, 1 + n]) for n in steady] for key in keys]),
     )

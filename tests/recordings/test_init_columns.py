@@ -1,5 +1,6 @@
 """What `init` makes of columns: fields, meters, angles and daily cycles; and what it leaves out, with the reason."""
 
+import math
 import re
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +25,21 @@ def test_a_battery_that_is_recharged_is_watched_by_its_slope(tmp_path, printed):
     assert found.source["fields"] == ["battery", "a"]
     assert found.says("'battery': a level that falls or rises all the time, but for jumps; [drift] watches how fast")
     assert load_job(found.file).drift.slopes == {"battery": 3600.0}
+
+
+def test_levels_of_runs_that_follow_one_another_have_no_slopes_because_these_have_a_reference(tmp_path):
+    rows = [
+        {"device": f"d{key}", "ts": START + 60 * (5000 * key + n), "level": 99 - n / 20 - math.sin(n / 40), "a": n * n % 97}
+        for key in range(5)
+        for n in range(620)
+    ]
+    for runs, left_out in ((1, True), (0, False)):
+        for one in rows:
+            one["ts"] -= 60 * 5000 * int(one["device"][1:]) * (1 - runs)
+        sample = jsonl(tmp_path / f"{runs}.jsonl", rows)
+        guessed, found = profiled(sample, guess(sample))
+        assert ("level" in guessed.left_out, guessed.slopes) == (left_out, {} if runs else {"level": "1h"}), runs
+        assert "level" not in found.lacking
 
 
 @pytest.mark.parametrize("varies", [True, False])
