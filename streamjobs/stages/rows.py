@@ -64,7 +64,7 @@ class Modelled(NamedTuple):
     choice: Choice | None  # of a classification
     seq: Array  # (n,)
     seen: Array  # (n,)
-    ids: list[bytes]  # n, of the rows: `core.identities`
+    ids: list[bytes]  # n, of the rows: `core.advance.identities`
     events: list[Event]  # alarms that are raised, or end
     bouts: "Sequence[Bout]" = ()  # that the rows end
     filled: Array | None = None  # (n,) missing numbers filled since the key's row before; None where none may be

@@ -143,7 +143,7 @@ def _worker() -> dict[str, float]:
 
     with lean_imports():
         from streamjobs.job_files import core_from, read_job
-        from streamjobs.maintenance import ask  # noqa: F401 - these are what a worker imports
+        from streamjobs.maintenance import summary  # noqa: F401 - these are what a worker imports
         from streamjobs.worker import app, run  # noqa: F401
 
     with _job_file() as path:
