@@ -82,8 +82,8 @@ def sample_of(broker: BrokerSection, topic: str, records: int | None, seconds: f
         return _with_schemas(broker, topic, found, whole)
     empty = sum(not record.value for record in found)
     others = "records without a value"
-    if 2 * empty <= len(found):
-        value = next(record.value for record in found if record.value)
+    unread = (record.value for record in found if record.value and _decoded(WHOLE_TOO, record.value) is None)
+    if 2 * empty <= len(found) and (value := next(unread, None)):
         others = f"others, such as {value[:40].decode(errors='backslashreplace')!r}{'...' * (len(value) > 40)},"
     raise ConfigError(
         f"topic {topic}: expected records that are objects in JSON or MessagePack, or numbers or lists in JSON, "
