@@ -36,6 +36,7 @@ STAGES: dict[str, dict[str, Any]] = {
     "a reference": {
         "drift": {"watch": ALL[0], "reference": "first 60 rows", "false_alarms": "1 per 100 rows", "relearn_after": "9 rows"}
     },
+    "slopes": {"drift": OFTEN | {"slopes": {"f0": "5s", "f2": "20s"}}},
     "controls": {"drift": {"watch": "ls_error", "detector": "adwin", "beside": ["last_points", "running_mean"]}},
     "rates": {"source": {"counters": ["f0", "f2"]}, "drift": OFTEN, "alarms": {"stuck": "20s"}},
     "forecasts": {"forecast": {"ahead": [1, 5], "season": 7, "cautious": True, "not_negative": ["f0"]}},
