@@ -117,3 +117,9 @@ def test_states_go_on_to_the_bit_after_a_crash() -> None:
 def test_slopes_that_cannot_be_watched_are_refused(drift: dict, sentence: str) -> None:
     with pytest.raises((ConfigError, ValueError), match=sentence):
         job(**drift)
+
+
+def test_a_slope_that_has_the_name_of_a_field_is_refused() -> None:
+    source = {"topic": "tracker", "fields": ["volts", "volts_per_hour"], "time": "ts"}
+    with pytest.raises(ConfigError, match="'volts_per_hour' would be two numbers of a row; remove 'volts' from slopes"):
+        Job.from_settings(settings(source=source, drift=DRIFT | SLOPES, **PLAIN))

@@ -74,6 +74,9 @@ def slopes_of(settings: Settings, columns: Sequence[str]) -> "Slopes | None":
 
     if unknown := next((name for name in named if name not in columns), None):
         raise SettingError(f"[drift] slopes: {unknown!r} is not a number of a row{suggestion(unknown, columns)}")
+    if twice := next((name for name in named if name + PER_HOUR in columns), None):
+        name = twice + PER_HOUR
+        raise SettingError(f"[drift] slopes: {name!r} would be two numbers of a row; remove {twice!r} from slopes")
     return Slopes(columns=tuple(map(columns.index, named)), spans=tuple(named.values()))
 
 
