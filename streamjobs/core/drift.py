@@ -161,15 +161,18 @@ def _watched(
     detector, work = steps.detector, live.work[watch.detector_stage]
     if steps.columns:
         usable = np.isfinite(X).all(axis=1) & np.isfinite(rows.X).all(axis=1)
-        values = _sloping(job, live, seen, foreseen)
-        taken = np.where((usable if idle is None else usable & ~idle).reshape(n, 1), values, np.nan)
+        values, watched = _sloping(job, live, seen, foreseen), usable if idle is None else usable & ~idle
+        taken = np.where(watched.reshape(n, 1), values, np.nan)
         if job.population_reference is not None:
             taken = job.population_reference.rows(taken)
         repeats = None if idle is None else idle & usable
         rhythm = _in_rhythm(job, live, seen, taken, repeats, foreseen)
         if steps.follower is None and rhythm is None and values is rows.X:
             return Watched(unknown((n,)), detector.advance(work, slots, taken, nothing, learn).features)
-        young, expected = usable & np.isnan(values).any(axis=1), None
+        young: Array = np.zeros(n, np.bool_)
+        expected = None
+        if values is not rows.X:
+            young |= watched & np.isnan(values).any(axis=1)
         if rhythm is not None:
             taken, young = rhythm[0], young | (rhythm[2, :, 0] == 0.0)
         errors = taken

@@ -57,6 +57,17 @@ def test_a_sensor_that_repeats_itself_for_hours_raises_no_alarm_when_it_wakes_up
     assert alarms(rows, **SLOPES) == []
 
 
+def test_an_idle_row_before_a_slope_is_known_is_not_watched() -> None:
+    rows = battery(1)[:40]
+    rows[5:] = rows[5]
+    source, drift = {"topic": "tracker", "fields": ["volts", "load"], "time": "ts"}, DRIFT | SLOPES
+    outputs = Worker(Job.from_settings(settings(source=source, drift=drift, sinks={"drift": "rows"}, **PLAIN))).apply(
+        records_of(rows)
+    )
+    statistics = [json.loads(one.value)["statistic"] for one in outputs if one.sink == "drift"]
+    assert statistics == [0.0] * 16 + [None] * 24
+
+
 def slopes_of(times: Array, levels: Array, span: float = 14_400.0) -> Array:
     stage = Slopes(columns=(0,), spans=(span,))
     work = stage.holding(stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0))
