@@ -6,7 +6,6 @@ of a key depends on a later one; a batch and its records one by one give the sam
 
 import operator
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,7 +63,7 @@ def _apply(job: Job, live: Live, records: Sequence[Record], guard: Guard, left_o
     created, left, expired, loaded = live.created, live.left, live.expired, live.loaded
     letters = _run(job, live, records, left_out, guard, outputs, report)
     passed = max(report.applied_before, default=-1)  # a state with it was written: the letters before were out then
-    for index, error in sorted(letters, key=itemgetter(0)):
+    for index, error in sorted(letters, key=operator.itemgetter(0)):
         again = records[index].offset < passed and error.reason != ASIDE
         add_letter(records[index], error, job.life, outputs, report, again=again)
         live.log.letters.add(records[index].offset)

@@ -11,7 +11,7 @@ from streamjobs.settings.types import UNIT_NAMES, many, printable
 
 FROM, TO = 946_684_800.0, 4_102_444_800.0  # the years 2000 to 2099; a time in between counts from 1970
 LEAST_FALLS, OFTEN = 5, 0.01  # rows that are earlier than the row of their key before them, least and of all
-MOST_FALLS = 0.9  # of all steps from a row to the next of its key: the rows come newest first
+NEWEST_FIRST = 0.9  # of all steps from a row to the next of its key: the rows come newest first
 NO_ORDER = 0.9  # of rows that are earlier than one before them: no time that samples wait would put them in order
 LATENESS = "[source] lateness"
 UPTIME = 1e8  # least number that may count ms, us or ns from a start: as seconds, 3 years
@@ -86,7 +86,7 @@ def in_order(
     most, early = max(ages, default=0.0), sum(age > 0 for age in ages)
     rest = f"up to {most:,.0f} s earlier than a row of their key before them"
     if falls >= max(LEAST_FALLS, OFTEN * len(rows)):
-        if falls >= MOST_FALLS * (falls + rises):
+        if falls >= NEWEST_FIRST * (falls + rises):
             said.append(newest_first(early, len(rows)))
         elif early > NO_ORDER * len(rows):
             said.append(f"{early:,} {of} are {rest}: sort the rows by {time!r}, and run init again for the right rate")

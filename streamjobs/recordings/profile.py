@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamjobs.recordings.arrays import Array
-from streamjobs.recordings.clocks import LATENESS, MOST_FALLS, newest_first
+from streamjobs.recordings.clocks import LATENESS, NEWEST_FIRST, newest_first
 from streamjobs.recordings.codes import codes_of
 from streamjobs.recordings.columns import absent, plain_name
 from streamjobs.recordings.files import SECONDS, named, recordings_of, rows_of
@@ -89,7 +89,7 @@ def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) ->
     one_by_one = guessed.files > 1 and (teaches(guessed) or "key" in guessed.choose)  # as 'fit' reads the files
     much = 0 < LATE_SHARE * found.gaps.rows < found.back and not one_by_one
     much = much and not any(LATENESS in one for one in guessed.remarks)
-    if much and found.falls >= MOST_FALLS * found.steps:
+    if much and found.falls >= NEWEST_FIRST * found.steps:
         newest = newest_first(found.back, found.gaps.rows)
         guessed.remarks.extend([newest] if newest not in guessed.remarks else [])
     elif much:

@@ -21,7 +21,7 @@ from typing import IO, Any
 import msgspec
 
 from streamjobs import install_line
-from streamjobs.core.decoding.loading import WHOLE, without_nan
+from streamjobs.core.decoding.loading import as_field, without_nan
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import reads_as_number
 from streamjobs.recordings.dialect import HEAD, NOTHING, SPACES, Dialect, dialect_of, plain_number, without_ending
@@ -129,10 +129,10 @@ def _lines(place: Place, how: How) -> Iterator[tuple[bytes, Row]]:
                 if number and not line.endswith(b"\n"):  # the file is still being written
                     how.tell(str(place), "its last line breaks off, and is left out")
                     return
-            is_whole = isinstance(row, (int, float, list))
-            whole = is_whole if whole is None else whole
+            message = as_field(row)
+            whole = message is not None if whole is None else whole
             if not isinstance(row, dict):  # not skipped: a broken line is a broken record, and becomes a dead letter
-                row = {WHOLE: row} if whole and is_whole else {}
+                row = (message if whole else None) or {}
             if len(row) > most:
                 COLUMNS.require(place, len(row))
             yield text, row

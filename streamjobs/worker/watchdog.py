@@ -162,9 +162,9 @@ class Watchdog:
             self._policy_at = time.monotonic()
             await asyncio.to_thread(self._check_policy)
         ids = await self._ask_ids()
-        return ids, await asyncio.to_thread(
-            topics.count_partitions, self._broker, self._source
-        ) if self._partitions else None
+        if not self._partitions:
+            return ids, None
+        return ids, await asyncio.to_thread(topics.count_partitions, self._broker, self._source)
 
     def _check_policy(self) -> None:
         """Log once that the broker may delete states, while this worker's local store still has all of them."""

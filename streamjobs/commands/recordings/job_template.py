@@ -304,8 +304,8 @@ def _statistics(guessed: Guess) -> str:
     accelerates = len(guessed.fields) >= 3 and all(name.lower().startswith("a") for name in names)
     kind = "rich+gravity" if accelerates else "rich"
     also = "; gravity: the first three are acceleration" if accelerates else ""
-    line = f'\nstatistics = "{kind}"  # simple | rich | gravity | rich+gravity{also}'
-    line = (TURNED if accelerates else "") + line
+    turned = TURNED if accelerates else ""
+    line = f'{turned}\nstatistics = "{kind}"  # simple | rich | gravity | rich+gravity{also}'
     return FEWEST + line + convolutions(guessed) + _mirror(guessed)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streamjobs.core.decoding.loading import WHOLE
+from streamjobs.core.decoding.loading import as_field
 from streamjobs.core.decoding.with_schema.wire_format import ID, ID_END
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
@@ -127,8 +127,8 @@ def _decoded(decode: Any, value: bytes | None) -> Any:
         row = decode(value or b"")
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    if decode is WHOLE_TOO and isinstance(row, (int, float, list)):
-        return {WHOLE: row}
+    if decode is WHOLE_TOO and (message := as_field(row)) is not None:
+        return message
     return {str(name): one for name, one in row.items()} if isinstance(row, dict) else None
 
 

@@ -97,20 +97,20 @@ def decoder_of_fields(form: str, tops: dict[str, Any], may_miss: bool) -> Decode
                 return load(known)  # type: ignore[no-any-return]
             except UNDECODABLE:
                 pass
-        if WHOLE in tops and (whole := whole_value(module.decode, known)) is not None:
-            return {WHOLE: whole}
+        if WHOLE in tops:
+            try:
+                if (message := as_field(module.decode(known))) is not None:
+                    return message
+            except UNDECODABLE:
+                pass
         raise undecodable(form, value)
 
     return decode
 
 
-def whole_value(decode: Callable[[bytes], Any], value: bytes) -> int | float | list[Any] | None:
-    """A number or a list that is all of a value; None for anything else."""
-    try:
-        whole = decode(value)
-    except UNDECODABLE:
-        return None
-    return whole if isinstance(whole, (int, float, list)) else None
+def as_field(whole: Any) -> Message | None:
+    """A number or a list, which is all of a record, as the field WHOLE; None for anything else."""
+    return {WHOLE: whole} if isinstance(whole, (int, float, list)) else None
 
 
 def without_nan(value: bytes) -> bytes:
@@ -128,7 +128,7 @@ def undecodable(form: str, value: bytes, what: str | None = None) -> Problem:
     except UNDECODABLE:
         other = {}
     if not isinstance(other, dict):
-        several = f"; it is read as the field {WHOLE!r}" * isinstance(other, (int, float, list))
+        several = f"; it is read as the field {WHOLE!r}" * (as_field(other) is not None)
         return Problem("malformed", f"expected {what or form} with an object, got {kind_of(other)}{several}")
     if form == "json":
         try:
