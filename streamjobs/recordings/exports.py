@@ -120,15 +120,14 @@ def rows_of_export(recording: Exported, how: How = HOW, wanted: Sequence[str] | 
             how.tell(where, f"left out, because they are slower than half of the fastest: {', '.join(slow)}")
     if not tracks:
         return
-    if len(tracks) == 1:
-        yield from _as_measured(recording, tracks[0], how)
-        return
     rate = how.rate or (float(f"{fastest:.2g}") if fastest else 1.0)
     listed = ", ".join(f"{track.name} {track.rate:.3g} Hz" if track.rate else track.name for track in tracks)
-    how.tell(where, f"read as an export of {recording.preset.tool}: {listed}, merged by time to {rate:g} Hz")
-    text_at, seams, moment = _events(recording, how), Merged(), _moment(recording)
-    for time, row in merge(tracks, rate, seams):
-        yield {TIME: moment(time), **row, **text_at(time)}
+    first, *others = tracks
+    read = f"{listed}, merged by time to {rate:g} Hz" if others else f"{first.name} alone, at its own times"
+    how.tell(where, f"read as an export of {recording.preset.tool}: {read}")
+    text_at, seams, unit = _events(recording, how), Merged(), TIME_UNITS[recording.preset.source.get("time_unit", "s")]
+    for time, row in merge(tracks, rate, seams) if others else first.alone():
+        yield {TIME: time if unit == SECOND else time / SECOND * unit, **row, **text_at(time)}
     if seams.late > 2 / rate:
         how.tell(where, f"the last sensor begins {seams.late:.3g} s after the first; rows begin with it")
     for track in tracks:
@@ -138,24 +137,6 @@ def rows_of_export(recording: Exported, how: How = HOW, wanted: Sequence[str] | 
             how.tell(where, f"{track.name}: {many(track.back, 'sample')} not later than the one before, left out")
     if seams.gaps:
         how.tell(where, f"all sensors pause together for {seams.gaps / rate:.3g} s, without rows in between")
-
-
-def _as_measured(recording: Exported, track: Track, how: How) -> Iterator[Row]:
-    """The samples of one sensor alone, at its own times."""
-    how.tell(str(recording), f"read as an export of {recording.preset.tool}: {track.name} alone, at its own times")
-    text_at, moment = _events(recording, how), _moment(recording)
-    while track.after is not None:
-        time, values = track.after
-        yield {TIME: moment(time), **dict(zip(track.columns, values, strict=True)), **text_at(time)}
-        track.after = next(track.samples, None)
-    if track.back:
-        how.tell(str(recording), f"{track.name}: {many(track.back, 'sample')} not later than the one before, left out")
-
-
-def _moment(recording: Exported) -> Callable[[int], float]:
-    """A time in ns in the unit of the preset."""
-    unit = TIME_UNITS[recording.preset.source.get("time_unit", "s")]
-    return lambda time: time if unit == SECOND else time / SECOND * unit
 
 
 def tracks_of(recording: Exported, how: How = HOW, wanted: Sequence[str] | None = None) -> list[Track]:

@@ -6,10 +6,9 @@ folder or a zip archive holds many. Rows keep the file's order.
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -36,13 +35,14 @@ MOST_NAMED = 5  # files that are named as left out
 
 
 class Recording(NamedTuple):
-    """One table: a file, or an export of several sensors."""
+    """One table: a file, an export of several sensors, or rows at hand, such as those of a DataFrame."""
 
     parts: tuple[str, ...]  # folders and name, below what the user named
-    of: Place | Exported
+    of: Place | Exported | None
+    given: Iterable[Row] = ()  # where `of` is None
 
     def __str__(self) -> str:
-        return str(self.of)
+        return TABLE if self.of is None else str(self.of)
 
     @property
     def name(self) -> str:
@@ -56,11 +56,13 @@ class Recording(NamedTuple):
     @property
     def named(self) -> Row:
         """The columns that folders stand for: activity=walk."""
-        folders = self.parts if isinstance(self.of, Exported) else self.of.folder
+        folders = self.parts if isinstance(self.of, Exported) else self.of.folder if self.of is not None else ()
         return dict(_partition(part) for part in folders if "=" in part)
 
     def rows(self, how: How = HOW, wanted: Sequence[str] | None = None) -> Iterator[Row]:
         """wanted: columns; of an export, sensors without one of them are not read."""
+        if self.of is None:
+            return iter(self.given)
         rows = rows_of_export(self.of, how, wanted) if isinstance(self.of, Exported) else rows_of_file(self.of, how)
         if named := self.named:
             rows = ({**row, **named} for row in rows)
@@ -70,25 +72,9 @@ class Recording(NamedTuple):
         return rows if not strip else map(lambda row: _stripped(row, strip), rows)
 
 
-def named(recording: "Recording | Table", key_from: str | None) -> str:
+def named(recording: Recording, key_from: str | None) -> str:
     """What has the name of the recording's key. key_from: file or folder."""
     return recording.folder if key_from == "folder" else recording.name
-
-
-class Table(NamedTuple):
-    """Rows at hand, such as those of a DataFrame, in the place of a recording."""
-
-    given: Iterable[Row]
-    of: None = None
-    name: str = "table"
-    folder: str = ""
-    named: Mapping[str, Any] = MappingProxyType({})
-
-    def __str__(self) -> str:
-        return TABLE
-
-    def rows(self, how: How = HOW, wanted: Sequence[str] | None = None) -> Iterator[Row]:
-        return iter(self.given)
 
 
 def _partition(folder: str) -> tuple[str, str | None]:
@@ -228,7 +214,7 @@ def records_of_rows(
     how: How = HOW,
 ) -> Iterator[Stored]:
     """As `records_of`, of rows at hand. The first one is read at once."""
-    return _Records(Table(rows), source, key, time, side, how).stored(0)
+    return _Records(Recording(("table",), None, rows), source, key, time, side, how).stored(0)
 
 
 class _Records:
@@ -236,7 +222,7 @@ class _Records:
 
     def __init__(
         self,
-        recording: Recording | Table,
+        recording: Recording,
         source: SourceSection,
         key: str | None,
         time: str | None,
@@ -331,9 +317,9 @@ class _Records:
         fields, label = self.source.fields, self.source.label
         if not fields or self.source.missing != "dlq" or label is None or absent(row.get(label)):
             return row
-        return (
-            row if any(not absent(row.get(name)) for name in fields) else {k: v for k, v in row.items() if k not in fields}
-        )
+        if not all(absent(row.get(name)) for name in fields):
+            return row
+        return {name: value for name, value in row.items() if name not in fields}
 
     def _encoded(self, encode: Any, number: int, row: Row) -> tuple[bytes, Headers]:
         try:

@@ -127,9 +127,11 @@ class Track:
                 mixed.append(a if share == 0.0 else a + (b - a) * share)
         return mixed
 
-    @property
-    def ended(self) -> bool:
-        return self.after is None
+    def alone(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(time in ns, columns) of each sample, at its own time."""
+        while self.after is not None:
+            yield self.after.time, dict(zip(self.columns, self.after.values, strict=True))
+            self.after = next(self.samples, None)
 
 
 @dataclass(slots=True)
@@ -153,7 +155,7 @@ def merge(tracks: Sequence[Track], rate: float, merged: Merged) -> Iterator[tupl
         time = start + round(number * SECOND / rate)
         number += 1
         found = [track.at(time) for track in tracks]
-        if any(track.ended and values is None for track, values in zip(tracks, found, strict=True)):
+        if any(track.after is None and values is None for track, values in zip(tracks, found, strict=True)):
             return
         if all(values is None for values in found):
             merged.gaps += 1

@@ -14,9 +14,8 @@ import msgspec
 
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.limits import require_few_values
-from streamjobs.recordings.places import KINDS, Place
-from streamjobs.recordings.tables import Row
-from streamjobs.recordings.tables import _cell as cell_value
+from streamjobs.recordings.places import Place
+from streamjobs.recordings.tables import Row, cell_value, unreadable
 
 SENSOR = "sensor"  # field of an object with the name of its sensor
 DATABASE = ".sqlite"
@@ -70,10 +69,8 @@ def _by_sensor(place: Place) -> Mapping[str, list[Row]]:
             data = file.read()
         require_few_values(place, data)
         found = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=list[dict[str, Any]])
-    except OSError as error:
-        raise ConfigError(f"{place}: cannot be read ({error.strerror or error}).") from None
-    except (msgspec.MsgspecError, ValueError, EOFError, RecursionError):
-        raise ConfigError(f"{place}: expected {KINDS[place.kind]}; it is damaged, or something else.") from None
+    except (OSError, msgspec.MsgspecError, ValueError, EOFError, RecursionError) as error:
+        raise unreadable(place, error) from None
     sensors: dict[str, list[Row]] = {}
     for number, one in enumerate(found, 1):
         name = one.pop(SENSOR, None)
@@ -106,16 +103,8 @@ def _connected(place: Place) -> sqlite3.Connection:
     except (sqlite3.Error, OSError, EOFError, ValueError) as error:
         if database is not None:
             database.close()
-        raise _damaged(place, error) from None
+        raise unreadable(place, error) from None
     return database
-
-
-def _damaged(place: Place, error: Exception) -> ConfigError:
-    if isinstance(error, ConfigError):
-        return error
-    if isinstance(error, OSError):
-        return ConfigError(f"{place}: cannot be read ({error.strerror or error}).")
-    return ConfigError(f"{place}: expected {KINDS[DATABASE]}; it is damaged, or something else.")
 
 
 def _tables(database: sqlite3.Connection, place: Place) -> list[str]:
@@ -141,7 +130,7 @@ def _asked(database: sqlite3.Connection, words: str, place: Place) -> Iterator[A
     try:
         yield from database.execute(words)
     except (sqlite3.Error, ValueError, OverflowError, MemoryError) as error:
-        raise _damaged(place, error) from None
+        raise unreadable(place, error) from None
 
 
 def _quoted(name: str) -> str:

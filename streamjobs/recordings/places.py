@@ -6,7 +6,7 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -73,7 +73,8 @@ class Place(NamedTuple):
     def open(self) -> Iterator[IO[bytes]]:
         """Its bytes, unpacked; raises OSError, EOFError and zipfile.BadZipFile for what is damaged."""
         opened = self.path.open("rb") if self.member is None else _archive(self.path, _version(self.path)).open(self.member)
-        with opened as file, _unpacked(file, self.file) as unpacked:
+        packed = self.file.lower().endswith(PACKED)
+        with opened as file, gzip.GzipFile(fileobj=file) if packed else nullcontext(file) as unpacked:
             yield io.BufferedReader(Bounded(unpacked, self, whole=self.kind not in TEXT), PIECE)
 
     @contextmanager
@@ -104,15 +105,6 @@ def _archive(path: Path, version: tuple[int, int]) -> zipfile.ZipFile:
 def _version(path: Path) -> tuple[int, int]:
     found = path.stat()
     return found.st_mtime_ns, found.st_size
-
-
-@contextmanager
-def _unpacked(file: Any, name: str) -> Iterator[Any]:
-    if not name.lower().endswith(PACKED):
-        yield file
-        return
-    with gzip.GzipFile(fileobj=file) as unpacked:
-        yield unpacked
 
 
 def natural(text: str) -> list[Any]:

@@ -102,15 +102,14 @@ def _or_config_error(place: Place, read: Callable[[], Iterator[Any]]) -> Iterato
         raise ConfigError(
             f"{place}: expected CSV in the encoding of its first rows, got bytes of another encoding; save it as UTF-8."
         ) from None
-    except _DAMAGED:  # the libraries' own words would not help
-        raise _damaged(place) from None
-    except OSError as error:
-        if error.strerror is None and not isinstance(error, gzip.BadGzipFile):  # pyarrow's word for damage
-            raise _damaged(place) from None
-        raise ConfigError(f"{place}: cannot be read ({error.strerror or error}).") from None
+    except (OSError, *_DAMAGED) as error:
+        raise unreadable(place, error) from None
 
 
-def _damaged(place: Place) -> ConfigError:
+def unreadable(place: Place, error: Exception) -> ConfigError:
+    """For a file that a library cannot read. The library's own words for damage would not help."""
+    if isinstance(error, OSError) and (error.strerror is not None or isinstance(error, gzip.BadGzipFile)):  # else pyarrow's
+        return ConfigError(f"{place}: cannot be read ({error.strerror or error}).")
     return ConfigError(f"{place}: expected {KINDS[place.kind]}; it is damaged, or something else.")
 
 
@@ -244,7 +243,7 @@ def _too_many(place: Place, line: int, width: int, cells: Sequence[str], dialect
 
 
 def _values(texts: Sequence[str], decimal: str, of_numbers: bool) -> list[Any]:
-    """`_cell` of each text of a column; at once where JSON would have the same numbers."""
+    """`cell_value` of each text of a column; at once where JSON would have the same numbers."""
     joined = "\n".join([text or "null" for text in texts] if of_numbers and "" in texts else texts)
     try:
         if decimal == ",":
@@ -255,10 +254,10 @@ def _values(texts: Sequence[str], decimal: str, of_numbers: bool) -> list[Any]:
             return found
     except (msgspec.DecodeError, UnicodeEncodeError):
         pass
-    return list(map(_cell, texts, itertools.repeat(decimal), itertools.repeat(of_numbers)))
+    return list(map(cell_value, texts, itertools.repeat(decimal), itertools.repeat(of_numbers)))
 
 
-def _cell(text: str, decimal: str = ".", of_numbers: bool = False) -> Any:
+def cell_value(text: str, decimal: str = ".", of_numbers: bool = False) -> Any:
     """of_numbers: the column has numbers, so that words such as n/a mean a missing one, and signs may separate thousands."""
     if "." not in text:
         return _without_point(text, decimal, of_numbers)
@@ -286,7 +285,7 @@ def _without_point(text: str, decimal: str, of_numbers: bool) -> Any:
         if not of_numbers or text.strip().lower() in NOTHING:
             return None if of_numbers else text
         plain = plain_number(text.strip(), decimal)
-        return _cell(plain) if plain != text and reads_as_number(plain) else text
+        return cell_value(plain) if plain != text and reads_as_number(plain) else text
 
 
 def _parquet(place: Place, how: How) -> Iterator[Row]:
@@ -341,8 +340,7 @@ def _json(place: Place, how: How) -> Iterator[Row]:
     with place.open() as file:
         data = file.read()
     require_few_values(place, data)
-    found = msgspec.json.decode(data)
-    return _objects(place, found, how)
+    return _objects(place, msgspec.json.decode(data), how)
 
 
 def _cbor(place: Place, how: How) -> Iterator[Row]:

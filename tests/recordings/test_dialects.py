@@ -16,7 +16,7 @@ from streamjobs.recordings import tables
 from streamjobs.recordings.columns import read_times
 from streamjobs.recordings.files import recordings_of, records_of, rows_of
 from streamjobs.recordings.guess import guess_rows
-from streamjobs.recordings.tables import How, _cell, _values
+from streamjobs.recordings.tables import How, _values, cell_value
 from streamjobs.settings.source import SourceSection
 from tests.commands.jobs import as_npz, as_parquet, command, job_file, jsonl, rows
 
@@ -388,7 +388,7 @@ ODD = (
 @pytest.mark.parametrize("of_numbers", [False, True])
 def test_cells_of_a_column_read_at_once_are_those_read_one_by_one(decimal: str, of_numbers: bool):
     for column in itertools.product(ODD, ODD, ["2", f"1{decimal}5"]):
-        one_by_one = [_cell(text, decimal, of_numbers) for text in column]
+        one_by_one = [cell_value(text, decimal, of_numbers) for text in column]
         assert repr(_values(column, decimal, of_numbers)) == repr(one_by_one), column
 
 
