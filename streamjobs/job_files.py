@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from algorithms import SettingError
-from streamjobs.core.interface import Core, ReadMany
+from streamjobs.core.interface import Core
 from streamjobs.core.job import Job
 from streamjobs.core.live.stored import last_event, starting_from
 from streamjobs.core.messages import Record
@@ -171,10 +171,7 @@ def core_from(composition: Composition) -> Core:
     from streamjobs.core.events.away import read_open
     from streamjobs.core.live.live import Live
 
-    def make_live(job: Job, read_many: ReadMany, most_bytes: int) -> Live:
-        return Live(job, read_many=read_many, most_bytes=most_bytes)
-
-    job = job_from(composition)
+    job, make_live = job_from(composition), lambda job, read, most: Live(job, read_many=read, most_bytes=most)
     return Core(job, make_live, advance, last_event, job.schemas, Live.meet, read_open, job.forecast_plan)
 
 

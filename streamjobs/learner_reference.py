@@ -9,11 +9,9 @@ import ast
 import dataclasses
 import functools
 import inspect
-import io
 import re
 import sys
 import textwrap
-import tokenize
 import typing
 from typing import Any, Literal
 
@@ -179,11 +177,7 @@ def _comments_and_ranges(name: str) -> tuple[dict[str, str], dict[str, str]]:
             continue
         tree = ast.parse(source).body[0]
         assert isinstance(tree, ast.ClassDef)
-        by_line = {
-            token.start[0]: token.string.lstrip("# ")
-            for token in tokenize.generate_tokens(io.StringIO(source).readline)
-            if token.type == tokenize.COMMENT
-        }
+        by_line = {n: line.partition("  # ")[2] for n, line in enumerate(source.splitlines(), 1) if "  # " in line}
         for node in tree.body:
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                 lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)

@@ -35,7 +35,7 @@ except ImportError as missing:
 
     raise ImportError(f"streamjobs.sklearn needs scikit-learn: {install_line('sklearn')}") from missing
 
-from algorithms.common.protocol import Array, Learner, Outputs
+from algorithms.common.protocol import Array, Learner
 from algorithms.online import Online
 from streamjobs.estimators import catalogue
 from streamjobs.stages.class_counts import targets_of
@@ -76,19 +76,18 @@ class StreamEstimator(BaseEstimator):  # type: ignore[misc]
     def _learner(self) -> Learner:
         return catalogue.make_learner(self._entry, self.get_params(deep=False))
 
-    def _begin(self, columns: int, targets: int) -> None:
-        seed = self.random_state if SEED in vars(self) else getattr(self, "seed", 0)
-        if not isinstance(seed, (int, np.integer)):
-            seed = check_random_state(seed).randint(LARGEST_SEED)
-        learner = self._learner()
-        self._online = Online(learner, learner.init(dim=columns, targets=targets, seed=int(seed)))
-        self.n_seen_ = 0
-
-    def _learn(self, X: Array, Y: Array | None) -> Outputs:
-        out = self._online.run(X, Y)
+    def _learn(self, X: Array, Y: Array | None, targets: int, *, first: bool) -> Self:
+        """first: from a new state."""
+        if first:
+            seed = self.random_state if SEED in vars(self) else getattr(self, "seed", 0)
+            if not isinstance(seed, (int, np.integer)):
+                seed = check_random_state(seed).randint(LARGEST_SEED)
+            learner = self._learner()
+            self._online = Online(learner, learner.init(dim=X.shape[1], targets=targets, seed=int(seed)))
+            self.n_seen_ = 0
+        self.ls_error_ = self._online.run(X, Y).ls_error
         self.n_seen_ += len(X)
-        self.ls_error_ = out.ls_error
-        return out
+        return self
 
     def _checked(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
@@ -136,19 +135,14 @@ class StreamTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Strea
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn the rows of X (n, columns), in order, from a new state. Raises ValueError where they are too few."""
         rows: Array = validate_data(self, X, dtype=np.float64)
-        self._begin(rows.shape[1], 1)
-        self._learn(rows, None)
+        self._learn(rows, None, 1, first=True)
         self._require_ready(self._online.transform(rows[-1:]), rows, "features")
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn the rows of X (n, columns), in order, beyond what has been learned."""
         first = not self.__sklearn_is_fitted__()
-        rows = self._validated(X, reset=first)
-        if first:
-            self._begin(rows.shape[1], 1)
-        self._learn(rows, None)
-        return self
+        return self._learn(self._validated(X, reset=first), None, 1, first=first)
 
     def transform(self, X: ArrayLike) -> Array:
         """Features (n, width) of the rows of X; NaN while the learner still waits for its first rows."""
@@ -171,8 +165,7 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the rows of X (n, columns) with y (n,) or (n, targets), in order, from a new state."""
         X, Y = self._pair(X, y, reset=True)
-        self._begin(X.shape[1], Y.shape[1])
-        self._learn(X, Y)
+        self._learn(X, Y, Y.shape[1], first=True)
         self._require_ready(self._online.predict(X[-1:]), X, "a prediction")
         return self
 
@@ -181,10 +174,7 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
         targets."""
         first = not self.__sklearn_is_fitted__()
         X, Y = self._pair(X, y, reset=first)
-        if first:
-            self._begin(X.shape[1], Y.shape[1])
-        self._learn(X, Y)
-        return self
+        return self._learn(X, Y, Y.shape[1], first=first)
 
     def predict(self, X: ArrayLike) -> Array:
         """Predictions (n,), or (n, targets) where y had two dimensions; NaN where there is none yet."""
@@ -211,8 +201,7 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ValueError(f"{type(self).__name__}: expected samples of at least 2 classes, got one class.")
-        self._begin(X.shape[1], len(self.classes_))
-        self._learn(X, self._targets(y))
+        self._learn(X, self._targets(y), len(self.classes_), first=True)
         self._require_ready(self._online.predict(X[-1:]), X, "a prediction")
         return self
 
@@ -227,11 +216,9 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
             if classes is None:
                 raise ValueError("classes must be passed on the first call to partial_fit.")
             self.classes_ = np.unique(np.asarray(classes))
-            self._begin(X.shape[1], len(self.classes_))
         elif classes is not None and not np.array_equal(self.classes_, np.unique(np.asarray(classes))):
             raise ValueError(f"classes={classes!r} is not the same as on the last call to partial_fit: {self.classes_!r}")
-        self._learn(X, self._targets(y))
-        return self
+        return self._learn(X, self._targets(y), len(self.classes_), first=first)
 
     def scores(self, X: ArrayLike) -> Array:
         """A score for each class (n, classes), in the order of `classes_`."""

@@ -41,9 +41,7 @@ def check(
     separator: options.Separator = None,
     decimal: options.Decimal = None,
     start: options.Start = None,
-    time_column: Annotated[
-        str | None, typer.Option("--time", help="Column of --sample with the records' timestamps; absent: event time.")
-    ] = None,
+    time_column: options.TimeColumn = None,
     keys: Annotated[int, typer.Option(min=1, help="Number of keys to predict sizes for.")] = 1000,
     compile_now: Annotated[
         bool, typer.Option("--compile", help="Compile the job's loops into the cache, so that its workers start at once.")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, draw, note, say, show, table
-from streamjobs.commands.recordings.options import FILES, KeyFrom, how_of, with_rate
+from streamjobs.commands.console import AsJson, JobFile, draw, fixed, note, say, show, table
+from streamjobs.commands.recordings.options import FILES, KeyFrom, TimeColumn, how_of, with_rate
 from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 Delay = Annotated[
     str | None, typer.Option(help="Time until a label is known, such as 20s, in place of [labels] delay of the job file.")
-]
-TimeColumn = Annotated[
-    str | None, typer.Option("--time", help="Column of the file with the records' timestamps, as for 'replay'.")
 ]
 MostRecords = Annotated[int, typer.Option(min=1, help="Most records to read; later records of the file are left out.")]
 
@@ -114,7 +111,5 @@ def _print(done: "Comparison") -> None:
 
 
 def _row(one: "Compared", model: str) -> tuple[Any, ...]:
-    numbers = one.error, one.half
-    errors = ["-" if number is None else f"{number:.4f}" for number in numbers]
-    cost = "-" if one.micros is None else f"{one.micros:.1f}"
-    return one.name, model, *errors, cost, "-" if one.bytes is None else f"{one.bytes / 1024:.1f}"
+    size = None if one.bytes is None else one.bytes / 1024
+    return one.name, model, fixed(one.error), fixed(one.half), fixed(one.micros, 1), fixed(size, 1)

@@ -63,6 +63,11 @@ class Pace:
         self.last = now
         return True
 
+    def note(self, text: str) -> None:
+        """Print a line of progress if one is due."""
+        if self.due():
+            note(text)
+
 
 def counted(items: Iterable[T], what: str) -> Iterator[T]:
     """The items, with a line of progress every few seconds: "120,000 records read ..."."""
@@ -156,6 +161,15 @@ def cell(value: Any) -> str:
     if not math.isfinite(value):
         return "-"
     return f"{value:.4f}" if value == 0 or 1e-3 <= abs(value) < 1e6 else f"{value:.3e}"
+
+
+def fixed(number: float | None, decimals: int = 4) -> str:
+    """A number with so many decimals, for a table.
+
+    >>> fixed(0.123456), fixed(12, 1), fixed(None)
+    ('0.1235', '12.0', '-')
+    """
+    return "-" if number is None else f"{number:.{decimals}f}"
 
 
 def moment(milliseconds: float | None) -> str:

@@ -11,6 +11,7 @@ import typer
 
 from streamjobs.commands.console import AsJson, say, show
 from streamjobs.errors import ConfigError
+from streamjobs.settings.toml import toml_value
 from streamjobs.settings.types import readable
 
 WRAP_AT = 110
@@ -157,12 +158,7 @@ def _size(size: dict[str, Any] | None, settings: dict[str, Any]) -> str:
 def _default(setting: Any) -> str:
     if setting.needed:
         return "(needed)"
-    if setting.default is None:
-        return "(none)"
-    value = setting.default
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{name} = {json.dumps(number)}" for name, number in value.items()) + " }"
-    return json.dumps(value)
+    return "(none)" if setting.default is None else toml_value(setting.default)
 
 
 def stage_in_words(stage: str, text: str) -> str:

@@ -45,13 +45,7 @@ def replay(
     key: Annotated[str | None, typer.Option(help="Column of the file with the key; absent: [source] key.")] = None,
     key_from: options.KeyFrom = None,
     key_is: options.KeyIs = None,
-    time_column: Annotated[
-        str | None,
-        typer.Option(
-            "--time",
-            help="Column of the file with the records' timestamps, ISO 8601 or in [source] time_unit; absent: event time.",
-        ),
-    ] = None,
+    time_column: options.TimeColumn = None,
     separator: options.Separator = None,
     decimal: options.Decimal = None,
     start: options.Start = None,

@@ -5,7 +5,7 @@ Only `state restore` reads local stores.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -211,21 +211,15 @@ def restore(
     if not from_local:
         result = restoring.accept(job)
     else:
-        folders = directory or [Path(job.settings.state.directory)]
-        result = restoring.from_local(job, folders, reread=reread, accept=accept, on_state=_progress())
+        folders, pace = directory or [Path(job.settings.state.directory)], Pace(PROGRESS_EVERY)
+
+        def progress(done: str, partition: int, states: int) -> None:
+            pace.note(f"partition {partition}: {states:,} states {done} ...")
+
+        result = restoring.from_local(job, folders, reread=reread, accept=accept, on_state=progress)
     _print_restored(result, "states written back" if from_local else "states in it stay")
     if result.problems:
         raise SetupError("\n".join(result.problems))
-
-
-def _progress() -> "Callable[[str, int, int], None]":
-    pace = Pace(PROGRESS_EVERY)
-
-    def tell(done: str, partition: int, states: int) -> None:
-        if pace.due():
-            note(f"partition {partition}: {states:,} states {done} ...")
-
-    return tell
 
 
 def _print_restored(result: "Restored", what: str) -> None:

@@ -2,16 +2,16 @@
 
 import json
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.compare import Delay, MostRecords, TimeColumn, delayed, first_records
-from streamjobs.commands.console import AsJson, JobFile, Pace, draw, note, say, show, table, write_private
-from streamjobs.commands.recordings.options import KeyFrom, KeyIs, how_of, milliseconds
+from streamjobs.commands.compare import Delay, MostRecords, delayed, first_records
+from streamjobs.commands.console import AsJson, JobFile, Pace, draw, fixed, note, say, show, table, write_private
+from streamjobs.commands.recordings.options import KeyFrom, KeyIs, TimeColumn, how_of, milliseconds
 from streamjobs.errors import ConfigError
 from streamjobs.settings.toml import toml
 
@@ -77,6 +77,7 @@ def tune(
     recorded = first_records(source, settings, key, time_column, how, records)
     if composition.forecasts is not None and _forecasts(job_from(composition, str(job_file)), recorded, as_json):
         return
+    pace = Pace(PROGRESS_EVERY, at_once=True)
     tuned = tuning.tune(
         delayed(contents, delay),
         composing(job_file),
@@ -84,7 +85,7 @@ def tune(
         share=share,
         most=candidates,
         seconds=seconds,
-        tell=_progress(),
+        tell=lambda number, what: pace.note(f"trial {number}: {what} ..."),
     )
     chosen = _show(tuned, candidates, as_json)
     if write is not None:
@@ -130,10 +131,7 @@ def _forecasts(job: "Job", records: "Sequence[Stored]", as_json: bool) -> bool:
         figures = {"measure": "error over the last value's", "rows": result.rows, "forecasts": lines, "covered": covered}
         show({**figures, "not_negative": result.counts})
         return done
-    rows = []
-    for line in result.lines:
-        error, within = ("-" if number is None else f"{number:.3f}" for number in (line.error, line.within))
-        rows.append((line.what, line.ahead, error, within))
+    rows = [(line.what, line.ahead, fixed(line.error, 3), fixed(line.within, 3)) for line in result.lines]
     table(("forecast", "rows ahead", "error", "within"), rows, left=("forecast",))
     say("error: mean |error| over the last value's on the same rows, all keys and fields alike; 'replay' sums their errors")
     say("within: two standard errors of it")
@@ -244,17 +242,6 @@ def _json_of(result: "Judged") -> dict[str, Any]:
     return {"watch": result.way.name, "drift": result.way.drift.model_dump(exclude_defaults=True), **figures}
 
 
-def _progress() -> "Callable[[int, str], None]":
-    """Print a line for a trial that begins, not more often than every few seconds."""
-    pace = Pace(PROGRESS_EVERY, at_once=True)
-
-    def tell(number: int, what: str) -> None:
-        if pace.due():
-            note(f"trial {number}: {what} ...")
-
-    return tell
-
-
 def _print(tuned: "Tuned", best: "Trial", snippet: str, candidates: int) -> None:
     from streamjobs.replay.tuning import LINEAR, settings_text
 
@@ -274,17 +261,13 @@ def _print(tuned: "Tuned", best: "Trial", snippet: str, candidates: int) -> None
             "and --candidates"
         )
     say()
-    say(f"# on the rest {_number(best.errors.rest)}; with the job file's settings {_number(own.errors.rest)}")
+    say(f"# on the rest {fixed(best.errors.rest)}; with the job file's settings {fixed(own.errors.rest)}")
     say(snippet)
     if linear is not None:
         say()
         better = "less than the job's" if (linear.errors.first or 0.0) < (best.errors.first or 0.0) else "not less"
-        compared = f"on the first part {_number(linear.errors.first)}, {better}; on the rest {_number(linear.errors.rest)}"
+        compared = f"on the first part {fixed(linear.errors.first)}, {better}; on the rest {fixed(linear.errors.rest)}"
         say(f"# a linear head, {settings_text(linear.changed)}: {compared}")
-
-
-def _number(error: float | None) -> str:
-    return "-" if error is None else f"{error:.4f}"
 
 
 def _json(tuned: "Tuned", best: "Trial", chosen: dict[str, Any]) -> dict[str, Any]:

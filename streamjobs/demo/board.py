@@ -259,19 +259,9 @@ def summary(board: Board, facts: dict[str, Any]) -> Group:
     ):
         following.add_row(Text(f"  {command}", style="cyan"), meaning)
     job = Text(f"The job that ran: {facts['job']}", style="dim")
-    legend = "\n".join(f"{name}: {meaning}." for name, _, meaning in COLUMNS)
-    return Group(
-        Text(),
-        Text(legend),
-        Text(),
-        grid,
-        Text(),
-        Text("\n".join(lines)),
-        Text(),
-        Text("Next", style="bold"),
-        following,
-        job,
-    )
+    legend = [f"{name}: {meaning}." for name, _, meaning in COLUMNS]
+    about, figures = (Text("\n".join(["", *some, ""])) for some in (legend, lines))
+    return Group(about, grid, figures, Text("Next", style="bold"), following, job)
 
 
 def _drift(board: Board) -> str:

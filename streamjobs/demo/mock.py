@@ -12,10 +12,10 @@ from types import TracebackType
 
 from confluent_kafka.admin import AdminClient
 
+from streamjobs.demo.background import PARTITIONS
 from streamjobs.errors import SetupError
 
 START_WITHIN = 10.0  # seconds
-PARTITIONS = 4  # of every topic: the mock's default
 
 
 class MockBroker:

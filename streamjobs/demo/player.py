@@ -51,13 +51,9 @@ def _messages(newest: float) -> list[tuple[float, int, bytes, bytes]]:
     """(seconds since the first, partition, key, value) of every sample; event times end at `newest`."""
     played = samples()
     begin = round(newest) - played[-1].at - PAUSE
-    messages = []
-    for sample in played:
-        body = {**sample.body, "ts": round(begin + sample.at, 3)}
-        messages.append(
-            (sample.at, NEW.index(sample.person) % PARTITIONS, key_of(sample.person).encode(), json.dumps(body).encode())
-        )
-    return messages
+    values = (json.dumps({**one.body, "ts": round(begin + one.at, 3)}).encode() for one in played)
+    places = ((NEW.index(one.person) % PARTITIONS, key_of(one.person).encode()) for one in played)
+    return [(one.at, *place, value) for one, place, value in zip(played, places, values, strict=True)]
 
 
 class Watcher(Background):

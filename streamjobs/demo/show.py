@@ -189,15 +189,13 @@ def _played(stage: Stage, seconds: float, *, browser: bool) -> tuple[Board, dict
 def _until_ready(worker: subprocess.Popen[bytes], log: Path, screen: Screen) -> None:
     started = time.monotonic()
     while b'"event": "ready"' not in log.read_bytes():
-        _alive(worker, log)
+        _check(worker, log)
         if time.monotonic() - started > READY_WITHIN:
             raise StreamjobsError(
                 f"demo: the worker was not ready within {READY_WITHIN:.0f} s; its log ends: {_end_of(log)}"
             )
-        if b"loops compiled" in log.read_bytes():
-            screen.step("the worker joins its consumer group ...")
-        else:
-            screen.step("the worker starts ...")
+        joins = b"loops compiled" in log.read_bytes()
+        screen.step("the worker joins its consumer group ..." if joins else "the worker starts ...")
         time.sleep(FRAME)
 
 
@@ -213,15 +211,11 @@ def _open_page(log: Path, screen: Screen, *, browser: bool) -> None:
 
 
 def _check(worker: subprocess.Popen[bytes], log: Path, *threads: Background) -> None:
-    _alive(worker, log)
+    if worker.poll() is not None:
+        raise StreamjobsError(f"demo: the worker ended with code {worker.returncode}: {_end_of(log)}")
     for thread in threads:
         if thread.failed is not None:
             raise StreamjobsError(f"demo: the {thread.name} failed: {thread.failed}") from thread.failed
-
-
-def _alive(worker: subprocess.Popen[bytes], log: Path) -> None:
-    if worker.poll() is not None:
-        raise StreamjobsError(f"demo: the worker ended with code {worker.returncode}: {_end_of(log)}")
 
 
 def _stop(worker: subprocess.Popen[bytes], log: Path) -> None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from algorithms.common.settings import suggestion
 from streamjobs.settings.sections import Settings
-from streamjobs.settings.sentences import Path, is_secret
+from streamjobs.settings.sentences import Path, is_secret, table_of
 from streamjobs.settings.types import MOST_NUMBERS
 
 PREFIX = "STREAMJOBS_"
@@ -17,10 +17,7 @@ DEEPEST = 32  # levels of nested tables and lists
 LONGEST = MOST_NUMBERS  # values of a list
 MOST_NAMES = 1000  # names in a table
 SECTION_MODELS: dict[str, type[BaseModel]] = {  # the model of each section, also of optional ones
-    name: option
-    for name, field in Settings.model_fields.items()
-    for option in (field.annotation, *typing.get_args(field.annotation))
-    if isinstance(option, type) and issubclass(option, BaseModel)
+    name: model for name in Settings.model_fields if (model := table_of(Settings, name)) is not None
 }
 
 

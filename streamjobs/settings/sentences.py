@@ -109,7 +109,7 @@ def _sentences(
     seen: set[str] = set()
     for problem in problems:
         name = str(problem["loc"][0]) if problem["loc"] else ""
-        whole = ".".join(str(part) for part in problem["loc"][: 2 if _table_of(model, name) else 1])
+        whole = ".".join(str(part) for part in problem["loc"][: 2 if table_of(model, name) else 1])
         if whole not in seen:  # a setting that may be a text or a table has an error for both
             seen.add(whole)
             yield (section, name), places.of((section, name)) + _sentence(model, name, problem)
@@ -120,7 +120,7 @@ def _sentence(model: type[BaseModel], name: str, problem: ErrorDetails) -> str:
     if entries is not None and len(problem["loc"]) > 2:
         deeper: Any = {**problem, "loc": problem["loc"][2:]}
         return f"{name}.{problem['loc'][1]}: {_sentence(entries, str(problem['loc'][2]), deeper)}"
-    inner_model = _table_of(model, name)
+    inner_model = table_of(model, name)
     if entries is None and inner_model is not None and len(problem["loc"]) > 1:
         deeper = {**problem, "loc": problem["loc"][1:]}
         return f"{name}: {_sentence(inner_model, str(problem['loc'][1]), deeper)}"
@@ -145,7 +145,7 @@ def _sentence(model: type[BaseModel], name: str, problem: ErrorDetails) -> str:
     return f"{subject} must be {expected}{got}."
 
 
-def _table_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+def table_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     """The model of a setting that is a table with settings of its own; None for other settings."""
     field = model.model_fields.get(name)
     options = (field.annotation, *typing.get_args(field.annotation)) if field else ()

@@ -18,25 +18,26 @@ def toml(table: Mapping[str, Any]) -> str:
     """
     sections = []
     for section, settings in table.items():
-        lines = [f"{_name(name)} = {_value(value)}" for name, value in settings.items()]
-        sections.append("\n".join([f"[{section}]", *lines]))
+        sections.append("\n".join([f"[{section}]", *(toml_line(name, value) for name, value in settings.items())]))
     return "\n\n".join(sections)
 
 
-def _value(value: Any) -> str:
+def toml_line(name: str, value: Any) -> str:
+    """A setting, such as `rank = 5`."""
+    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return f"{name if plain else quoted(name)} = {toml_value(value)}"
+
+
+def toml_value(value: Any) -> str:
+    """A value in one line: a table is written in braces."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_name(name)} = {_value(inner)}" for name, inner in value.items()) + " }"
+        return "{ " + ", ".join(toml_line(name, inner) for name, inner in value.items()) + " }"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(toml_value, value)) + "]"
     if isinstance(value, float):
         return repr(float(value))  # also of a kind that Python writes with its name, such as numpy's
-    return _text(value)  # texts, integers, true and false are the same in TOML
+    return quoted(value)  # texts, integers, true and false are the same in TOML
 
 
-def _name(name: str) -> str:
-    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if plain else _text(name)
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+def quoted(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # the one character that TOML refuses in a text

@@ -5,6 +5,7 @@ import random
 import resource
 import statistics
 import time
+import tomllib
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +35,7 @@ KEEP_EVERY = 8  # batches between two checkpoints
 
 
 def slopes() -> Slopes:
-    return Slopes.of(DATA.read_text(encoding="utf-8"))
+    return Slopes(tomllib.loads(DATA.read_text(encoding="utf-8")))
 
 
 def fixed_loop() -> float:

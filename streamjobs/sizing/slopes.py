@@ -5,7 +5,6 @@ it is due, and a state read when its key is not live.
 """
 
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,10 +28,6 @@ class Slopes:
     """Of the measured runs. `data`: the contents of measured.toml."""
 
     data: dict[str, Any]
-
-    @classmethod
-    def of(cls, text: str) -> "Slopes":
-        return cls(tomllib.loads(text))
 
     @cached_property
     def handling(self) -> float:

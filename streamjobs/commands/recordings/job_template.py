@@ -13,13 +13,13 @@ from streamjobs.commands.recordings.population_template import (
     convolutions,
     of_population,
 )
-from streamjobs.commands.recordings.source_template import lines_of_source, one_line, quoted
+from streamjobs.commands.recordings.source_template import lines_of_source, one_line
 from streamjobs.recordings import survey
 from streamjobs.recordings.guess import result
 from streamjobs.recordings.guess.result import Guess, windowed
 from streamjobs.settings.rules.forecast import USUAL_SEASON
 from streamjobs.settings.sections import MOST_WAITING
-from streamjobs.settings.toml import toml
+from streamjobs.settings.toml import quoted, toml, toml_line
 
 if TYPE_CHECKING:
     from streamjobs.commands.recordings.learner_trial import Best
@@ -313,8 +313,8 @@ def _mirror(guessed: Guess) -> str:
     """The line of [window] for a sensor that is worn on either side of the body."""
     if (mirror := guessed.mirror) is None:
         return ""
-    table = toml({"window": {"mirror": {"field": mirror.field, "when": mirror.when, "columns": mirror.columns}}})
-    return f"\n{table.splitlines()[1]}  # a sensor on the {one_line(mirror.when)}, as if on the {one_line(mirror.other)}"
+    line = toml_line("mirror", {"field": mirror.field, "when": mirror.when, "columns": mirror.columns})
+    return f"\n{line}  # a sensor on the {one_line(mirror.when)}, as if on the {one_line(mirror.other)}"
 
 
 def _window(rate: float, windowed: bool, guessed: Guess) -> str:

@@ -26,6 +26,13 @@ KeyFrom = Annotated[
     typer.Option("--key-from", help="'file' or 'folder': use its name as the key of a recording."),
 ]
 KeyIs = Annotated[str | None, typer.Option("--key-is", help="One key for all records, such as the person's name.")]
+TimeColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        help="Column of the file with the records' timestamps, ISO 8601 or in [source] time_unit; absent: event time.",
+    ),
+]
 Start = Annotated[
     str | None,
     typer.Option(help="For times that count from 0: the time of their start, 2026-11-21T12:00 (UTC) or seconds since 1970."),

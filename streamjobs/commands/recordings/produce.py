@@ -1,8 +1,9 @@
 """`produce`: sends recordings to the job's input topic."""
 
+import heapq
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamjobs.commands.console import PROGRESS_EVERY, AsJson, JobFile, Pace, note, say, show
-from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, KeyIs, Separator, Start, how_of, with_rate
+from streamjobs.commands.recordings import options
 from streamjobs.errors import ConfigError, SetupError
 from streamjobs.settings.types import many
 
@@ -25,16 +26,14 @@ LOOKED_AT = 100  # records of each recording, before the first is sent
 
 def produce(
     job_file: JobFile,
-    files: Annotated[list[Path], typer.Argument(help=f"{FILES}; several are sent one after the other.")],
+    files: Annotated[list[Path], typer.Argument(help=f"{options.FILES}; several are sent one after the other.")],
     key: Annotated[str | None, typer.Option(help="Column with the key.")] = None,
-    time_column: Annotated[
-        str | None, typer.Option("--time", help="Column with the records' timestamps; absent: [source] time.")
-    ] = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    key_from: KeyFrom = None,
-    key_is: KeyIs = None,
-    start: Start = None,
+    time_column: options.TimeColumn = None,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    key_from: options.KeyFrom = None,
+    key_is: options.KeyIs = None,
+    start: options.Start = None,
     timestamps: Annotated[
         str,
         typer.Option(help="'event': records get their event times as timestamps; 'now': the time at which they are sent."),
@@ -75,7 +74,7 @@ def produce(
         raise ConfigError("--speed needs times; name the column with --time, or in the job file as [source] time.")
     if settings.window is not None and not timed:
         note("warning: no times: the windows of these records depend on when each record is sent")
-    how = with_rate(how_of(separator, decimal, key_from, key_is, start), settings)
+    how = options.with_rate(options.how_of(separator, decimal, key_from, key_is, start), settings)
     how = replace(how, unread=UNREAD if timed else None)
     if times is None:
         readers: list[Iterator[Stored]] = [
@@ -86,8 +85,7 @@ def produce(
     sender, began, pace = Sender(settings.broker, source.topic, partitioner), time.monotonic(), Pace(PROGRESS_EVERY)
 
     def progress(sent: int, acknowledged: int) -> None:
-        if pace.due():
-            note(f"{many(sent, 'record')} sent, {acknowledged:,} acknowledged ...")
+        pace.note(f"{many(sent, 'record')} sent, {acknowledged:,} acknowledged ...")
 
     looked_at = (_looked_at(composition, records) for records in readers)
     for records in looked_at if times is None else [_paced(list(looked_at), times, sender)]:
@@ -112,8 +110,6 @@ def _looked_at(composition: "Composition", records: "Iterator[Stored]") -> "Iter
 
 def _paced(recordings: "list[Iterator[Stored]]", speed: float, sender: "Sender") -> "Iterator[Stored]":
     """The records of all recordings, each at its time; long waits are printed."""
-    from streamjobs.commands.recordings.playing import together
-
     played, count, keys = together(recordings)
     if count > 1:
         note(f"{many(count, 'recording')} of {many(keys, 'key')} play at once, each key from its first record on")
@@ -124,6 +120,32 @@ def _paced(recordings: "list[Iterator[Stored]]", speed: float, sender: "Sender")
             note(f"waiting {left:,.0f} s for the next record: it is {seconds:,.0f} s after the first, at --speed {speed:g}")
         sender.wait_until(moment)
         yield record
+
+
+def together(recordings: "Iterable[Iterator[Stored]]") -> "tuple[Iterator[tuple[float, Stored]], int, int]":
+    """People at once, each from the first record of its own recording: records by the second in which they play.
+
+    Also how many recordings and keys there are. Recordings of one key follow each other; a first record has the key.
+    """
+    by_key: dict[bytes | None, list[Iterator[Stored]]] = {}
+    for records in recordings:
+        for first in itertools.islice(records, 1):
+            by_key.setdefault(first.key, []).append(itertools.chain([first], records))
+    tracks = [_in_turn(records) for records in by_key.values()]
+    return heapq.merge(*tracks, key=lambda played: played[0]), sum(map(len, by_key.values())), len(by_key)
+
+
+def _in_turn(recordings: "Iterable[Iterator[Stored]]") -> "Iterator[tuple[float, Stored]]":
+    from streamjobs.kafka.send import UNREAD
+
+    seconds = 0.0
+    for records in recordings:
+        begin, first = seconds, None
+        for record in records:
+            if record.timestamp != UNREAD:
+                first = record.timestamp if first is None else first
+                seconds = max(seconds, begin + (record.timestamp - first) / 1000)
+            yield seconds, record
 
 
 def _unusable(composition: "Composition", records: "Sequence[Stored]") -> str | None:

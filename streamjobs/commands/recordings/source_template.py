@@ -1,6 +1,5 @@
 """The `[source]` section of the job file that `init` writes."""
 
-import json
 import math
 from collections.abc import Iterator
 
@@ -10,7 +9,7 @@ from streamjobs.settings.presets import preset_of
 from streamjobs.settings.sensors import PERIODS
 from streamjobs.settings.source import MOST_USUAL
 from streamjobs.settings.times import example_of
-from streamjobs.settings.toml import toml
+from streamjobs.settings.toml import quoted, toml_line
 from streamjobs.settings.types import UNIT_NAMES
 
 MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are not part of x
@@ -76,15 +75,14 @@ def _x(guessed: Guess) -> tuple[int, str]:
         return len(fields), f"# [source.sensors] below{_why(guessed, 'fields')}"
     if guessed.preset is not None and "sensors" in guessed.preset.source:
         if (sensors := guessed.preset.source["sensors"]) != preset_of(guessed.preset.name).source["sensors"]:
-            return len(fields), toml({"source": {"sensors": sensors}}).splitlines()[1]
+            return len(fields), toml_line("sensors", sensors)
         each = ", ".join(guessed.preset.source["sensors"]["each"])
         return len(fields), f"# [source.sensors]: {each}, as the preset sets them: {', '.join(fields)}"
     if guessed.preset is not None and fields == guessed.preset.source["fields"]:
         return len(fields), f"# {listed}  # as the preset sets them"
     lines = f"{listed}  # the numbers that make x, in this order{_why(guessed, 'fields')}"
     if guessed.categories:
-        texts = toml({"source": {"categories": guessed.categories}}).splitlines()[1]
-        lines += f"; and texts\n{texts}  # a column of 0 or 1 for each text"
+        lines += f"; and texts\n{toml_line('categories', guessed.categories)}  # a column of 0 or 1 for each text"
         lines += '\nunseen = "other"  # a text that is not listed gives 0 in all columns'
     return len(guessed.fields) + len(guessed.angles) + sum(map(len, guessed.categories.values())), lines
 
@@ -182,10 +180,6 @@ def _left_out(guessed: Guess) -> str:
         if len(guessed.left_out) > MOST_LEFT_OUT:
             lines.append(f"  and {len(guessed.left_out) - MOST_LEFT_OUT} more")
     return "".join(f"# {line}\n" for line in lines)
-
-
-def quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # the one character TOML does not take from JSON
 
 
 def one_line(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamjobs.commands.console import JobFile, compile_loops, counted, job_of, note, say, write_private
+from streamjobs.commands.recordings.options import TimeColumn
 from streamjobs.errors import ConfigError
 from streamjobs.settings.types import many
 
@@ -33,9 +34,7 @@ def export(
         ),
     ] = None,
     key: Annotated[str | None, typer.Option(help="Column of the recordings with the key.")] = None,
-    time_column: Annotated[
-        str | None, typer.Option("--time", help="Column of the recordings with the records' timestamps.")
-    ] = None,
+    time_column: TimeColumn = None,
     begin: Annotated[
         str | None,
         typer.Option("--from", help="Only records from this time: 2026-11-21T12:00 (UTC), or seconds since 1970."),

@@ -5,7 +5,7 @@ import platform
 import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from pydantic import BaseModel
@@ -70,9 +70,9 @@ def config_show(job_file: JobFile, as_json: AsJson = False) -> None:
 
 def masked(settings: "Settings") -> dict[str, Any]:
     """Every section as a table, without absent settings; secrets are masked."""
-    names = type(settings).model_fields
-    sections = {name: section for name in names if (section := getattr(settings, name)) is not None}
-    return {name: without_secrets(section) for name, section in sections.items()}
+    from streamjobs.settings.composition import sections_of
+
+    return {name: without_secrets(section) for name, section in sections_of(settings).items()}
 
 
 def without_secrets(section: BaseModel) -> dict[str, Any]:
@@ -84,17 +84,16 @@ def without_secrets(section: BaseModel) -> dict[str, Any]:
 
 def typed_as_option(error: Exception) -> str:
     """Where the job file has what was typed as an option or a command, as a sentence; "" for other errors."""
-    from streamjobs.settings.sections import Settings
+    from streamjobs.settings.environment import SECTION_MODELS
 
     command = str(error).partition("No such command '")[2].partition("'")[0]
-    if command in Settings.model_fields:
+    if command in SECTION_MODELS:
         return f" [{command}] is a section of the job file; 'streamjobs tune' and 'replay' try it on a recording."
     name = getattr(error, "option_name", "").lstrip("-").replace("-", "_")
     if not name or getattr(error, "possibilities", None):
         return ""
-    for section, field in Settings.model_fields.items():
-        kinds = [one for one in (field.annotation, *get_args(field.annotation)) if hasattr(one, "model_fields")]
-        if kinds and (near := difflib.get_close_matches(name, kinds[0].model_fields, n=1, cutoff=0.8)):
+    for section, model in SECTION_MODELS.items():
+        if near := difflib.get_close_matches(name, model.model_fields, n=1, cutoff=0.8):
             in_environment = f"STREAMJOBS_{section}__{near[0]}".upper()
             return f" '{near[0]}' is a setting of the job file: [{section}], or {in_environment} for one command."
     return ""

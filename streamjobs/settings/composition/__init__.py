@@ -114,7 +114,7 @@ class Composition(NamedTuple):
 
 def composition_of(settings: Settings) -> Composition:
     """Of settings made by hand, checked as those of a job file are. Raises ConfigError with every problem."""
-    sections = _sections_of(settings)
+    sections = sections_of(settings)
     learners, problems = check_sections(sections, _BY_HAND)
     if problems:
         raise ConfigError(problems)
@@ -126,13 +126,14 @@ def derived(settings: Settings) -> Composition:
 
     Raises ConfigError for what learners refuse, or does not fit together.
     """
-    learners, problems = read_learners(_sections_of(settings), _BY_HAND)
+    learners, problems = read_learners(sections_of(settings), _BY_HAND)
     if problems:
         raise ConfigError(problems)
     return compose(settings, learners, _BY_HAND.origin)
 
 
-def _sections_of(settings: Settings) -> dict[str, Any]:
+def sections_of(settings: Settings) -> dict[str, Any]:
+    """Those that there are, by name."""
     return {name: section for name in Settings.model_fields if (section := getattr(settings, name)) is not None}
 
 
