@@ -183,7 +183,7 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, typer.Abort):
         return "streamjobs: interrupted."
     if isinstance(error, typer.TyperException):
-        message = error.format_message().strip()
+        message = error.format_message().strip().replace(": Value error,", ":", 1)  # as pydantic begins it
         if not message:  # no command was given, and the help has been printed
             return ""
         context = getattr(error, "ctx", None)

@@ -14,7 +14,7 @@ import typer
 from streamjobs.commands import state_change
 from streamjobs.commands.console import AsJson, JobFile, Pace, job_of, note, say, show
 from streamjobs.errors import ConfigError, SetupError
-from streamjobs.settings.types import many
+from streamjobs.settings.types import Partitioner, many
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
@@ -96,10 +96,7 @@ def _print_result(result: dict[str, Any]) -> None:
 def repartition(
     job_file: JobFile,
     partitioner: Annotated[
-        str | None,
-        typer.Option(
-            help="The producers' partitioner: murmur2, crc32 or fnv1a; absent: the one that explains where keys are."
-        ),
+        Partitioner | None, typer.Option(help="The producers' partitioner; absent: the one that explains where keys are.")
     ] = None,
     start_over: Annotated[
         bool, typer.Option("--start-over", help="Move nothing: keys that move start over in their new partitions.")
@@ -113,11 +110,8 @@ def repartition(
     repeat it. Partitioners: murmur2 is the default of Java, kafka-python and aiokafka, crc32 of librdkafka
     (consistent_random), fnv1a of sarama.
     """
-    from streamjobs.core.partitioners import PARTITIONERS
     from streamjobs.maintenance import repartition as moving
 
-    if partitioner is not None and partitioner not in PARTITIONERS:
-        raise ConfigError(f"--partitioner: expected one of {', '.join(PARTITIONERS)}, got {partitioner!r}.")
     job = job_of(job_file)
     plan = moving.repartition(job.settings, partitioner=partitioner, start_over=start_over, dry_run=dry_run)
     if as_json:

@@ -12,6 +12,7 @@ from streamjobs.settings.types import (
     Categories,
     FieldName,
     Missing,
+    Partitioner,
     Seconds,
     Section,
     TimeFormat,
@@ -37,7 +38,7 @@ class SourceSection(Section):
         False,
         "with `key`: the job reads TOPIC.by-key, which 'streamjobs rekey' writes",
     )
-    partitioner: Literal["murmur2", "crc32", "fnv1a"] = setting(
+    partitioner: Partitioner = setting(
         "murmur2",
         "how producers choose a key's partition. With `key` but without rekeyed, or with [alarms] expected, a worker "
         "stops at a record in another partition",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, WithJsonSchema
 
@@ -192,6 +192,7 @@ Missing = Annotated[
         {"anyOf": [{"enum": list(MISSING)}, {"type": "object", "additionalProperties": {"enum": list(MISSING)}}]}
     ),
 ]
+Partitioner = Literal["murmur2", "crc32", "fnv1a"]  # how producers choose a key's partition
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,249}$")]
 
 

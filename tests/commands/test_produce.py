@@ -113,8 +113,11 @@ def test_timestamps_of_sending_and_real_time(mock, tmp_path, capsys):
         (("--key-is", "a", "--key-from", "file"), "--key-from and --key-is both set the key"),
         (("--key", "who"), "no column 'who' for the key"),
         (("--key-is", "a", "--speed", "0"), "--speed must be 'max' or a number above 0"),
-        (("--key-is", "a", "--timestamps", "old"), "--timestamps must be 'event' or 'now'; got 'old'"),
-        (("--key-is", "a", "--partitioner", "md5"), "--partitioner must be murmur2, crc32, fnv1a; got 'md5'"),
+        (
+            ("--key-is", "a", "--timestamps", "old"),
+            "'--timestamps': 'old' is not one of 'event', 'now'. See 'streamjobs produce --help'",
+        ),
+        (("--key-is", "a", "--partitioner", "md5"), "'--partitioner': 'md5' is not one of 'murmur2', 'crc32', 'fnv1a'"),
     ],
 )
 def test_wrong_options_are_one_sentence_before_anything_is_sent(tmp_path, capsys, words, said):

@@ -346,4 +346,4 @@ def test_a_job_with_a_population_is_compared_with_learners_that_know_no_one(fitt
     assert (job["model"], alone["model"]) == ("ald+rls", "rls") and job["error"] < alone["error"] < 1
     assert "people who taught the population" in said.err
     assert command("compare", folder / "job.toml", *asked[:2], "--key-from", "column", "--learners", "job") == 2
-    assert "--key-from must be 'file' or 'folder'" in capsys.readouterr().err
+    assert "'--key-from': 'column' is not one of 'file', 'folder'" in capsys.readouterr().err

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,10 +20,9 @@ SEPARATORS = {"tab": "\t", "comma": ",", "semicolon": ";"}
 Separator = Annotated[
     str | None, typer.Option(help="Separator of the cells of CSV: , ; | or tab; absent: as the first rows show.")
 ]
-Decimal = Annotated[str | None, typer.Option(help="Decimal sign of CSV: . or , (absent: as the first rows show).")]
+Decimal = Annotated[Literal[".", ","] | None, typer.Option(help="Decimal sign of CSV; absent: as the first rows show.")]
 KeyFrom = Annotated[
-    str | None,
-    typer.Option("--key-from", help="'file' or 'folder': use its name as the key of a recording."),
+    Literal["file", "folder"] | None, typer.Option("--key-from", help="Use its name as the key of a recording.")
 ]
 KeyIs = Annotated[str | None, typer.Option("--key-is", help="One key for all records, such as the person's name.")]
 TimeColumn = Annotated[
@@ -53,10 +52,6 @@ def how_of(
         separator = SEPARATORS.get(separator, separator)
         if len(separator) != 1:
             raise ConfigError(f"--separator must be one character, such as ';', or 'tab'; got {separator!r}.")
-    if decimal is not None and decimal not in (".", ","):
-        raise ConfigError(f"--decimal must be '.' or ','; got {decimal!r}.")
-    if key_from is not None and key_from not in ("file", "folder"):
-        raise ConfigError(f"--key-from must be 'file' or 'folder'; got {key_from!r}.")
     if key_from is not None and key_is is not None:
         raise ConfigError("--key-from and --key-is both set the key; give one of them.")
     began = milliseconds("--start", start)

@@ -6,14 +6,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from streamjobs.commands.console import PROGRESS_EVERY, AsJson, JobFile, Pace, note, say, show
 from streamjobs.commands.recordings import options
 from streamjobs.errors import ConfigError, SetupError
-from streamjobs.settings.types import many
+from streamjobs.settings.types import Partitioner, many
 
 if TYPE_CHECKING:
     from streamjobs.core.messages import Stored
@@ -35,7 +35,7 @@ def produce(
     key_is: options.KeyIs = None,
     start: options.Start = None,
     timestamps: Annotated[
-        str,
+        Literal["event", "now"],
         typer.Option(help="'event': records get their event times as timestamps; 'now': the time at which they are sent."),
     ] = "event",
     speed: Annotated[
@@ -46,7 +46,7 @@ def produce(
         ),
     ] = "max",
     partitioner: Annotated[
-        str, typer.Option(help="How keys choose partitions: murmur2, crc32 or fnv1a, as your other producers.")
+        Partitioner, typer.Option(help="How keys choose partitions, as your other producers.")
     ] = "murmur2",
     as_json: AsJson = False,
 ) -> None:
@@ -57,15 +57,11 @@ def produce(
     happens to them ('drop' skips them).
     """
     from streamjobs.job_files import read_job
-    from streamjobs.kafka.send import PARTITIONERS, UNREAD, Sender
+    from streamjobs.kafka.send import UNREAD, Sender
     from streamjobs.recordings.files import records_apart, records_of
 
     composition = read_job(job_file)
     settings, source = composition.settings, composition.settings.source
-    if timestamps not in ("event", "now"):
-        raise ConfigError(f"--timestamps must be 'event' or 'now'; got {timestamps!r}.")
-    if partitioner not in PARTITIONERS:
-        raise ConfigError(f"--partitioner must be {', '.join(PARTITIONERS)}; got {partitioner!r}.")
     if key is None and source.key is None and key_from is None and key_is is None:
         raise ConfigError("produce needs the key: --key COLUMN, --key-from file (or folder), or --key-is NAME.")
     times = _speed(speed)

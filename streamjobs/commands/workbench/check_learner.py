@@ -5,7 +5,7 @@ import importlib
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
 
 import typer
 
@@ -25,7 +25,9 @@ def check_learner(
     ] = None,
     dim: Annotated[int, typer.Option(min=1, help="Length of x.")] = 3,
     targets: Annotated[int, typer.Option(min=1, help="Targets or classes.")] = 1,
-    labels: Annotated[str, typer.Option(help="Labels of several classes: signs (-1 and 1) or onehot (0 and 1).")] = "signs",
+    labels: Annotated[
+        Literal["signs", "onehot"], typer.Option(help="Labels of several classes: signs (-1 and 1) or onehot (0 and 1).")
+    ] = "signs",
     as_json: AsJson = False,
 ) -> None:
     """Run a learner through every check of the registry's learners.
@@ -89,8 +91,6 @@ def _case(path: str, given: list[str], dim: int, targets: int, labels: str) -> "
     from streamjobs.learner_checks.case import Case
     from streamjobs.settings.learners import with_name
 
-    if labels not in ("signs", "onehot"):
-        raise ConfigError(f"--labels must be signs or onehot; got {labels!r}.")
     module, colon, name = path.partition(":")
     if not colon or module.endswith(".py"):
         folder, _, file = module.removesuffix(".py").rpartition("/")
