@@ -121,6 +121,12 @@ def _finder_in_each(steps: tuple[Step, ...], at: int, literal: str | None) -> Ca
     return find
 
 
+def field_path(value: str) -> str:
+    """Checks that a text names a field of a record; raises ValueError as `path_of` does."""
+    path_of(value)
+    return value
+
+
 def path_of(text: str) -> FieldPath:
     """The path that a text of the job file states; raises ValueError for quotation marks in the wrong places.
 

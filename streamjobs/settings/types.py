@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, WithJsonSchema
 
-from streamjobs.settings.paths import path_of
+from streamjobs.settings.paths import field_path
 from streamjobs.settings.times import example_of, zone_of
 
 DURATION = r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)\s*"
@@ -179,7 +179,7 @@ Bytes = Annotated[
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": f"^{SIZE}$"}]}),
 ]
 Side = Annotated[str | int | float | bool, BeforeValidator(plain)]
-FieldName = Annotated[str, read_by(path_of)]
+FieldName = Annotated[str, AfterValidator(field_path)]
 FirstRows = Annotated[str, read_by(first_rows)]
 RowsOrTime = Annotated[str, read_by(lasting)]
 Zone = Annotated[str, read_by(zone_of)]
