@@ -28,7 +28,7 @@ def demo(
         typer.Option(
             min=5,
             max=600,
-            help="How long to play; absent: 20, with --people 60, with --feed until it is stopped.",
+            help="How long to play; absent: 20 s, or 60 s with --people; with --feed until it is stopped.",
         ),
     ] = None,
     feed: Annotated[

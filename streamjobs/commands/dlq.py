@@ -182,9 +182,11 @@ def redrive(
 ) -> None:
     """Send dead letters back to the input topic, with their original key, value, time and headers.
 
-    The header streamjobs-attempt counts the attempts. Letters that were sent back before are skipped. So are letters for
-    which the input cannot show this: letters older than its first record, and all letters of a compacted input. --again
-    sends all of these. Workers may run. If other groups read the input, they get the records again: this needs --shared.
+    The header streamjobs-attempt counts the attempts. Letters that were sent back before are skipped. If the
+    input cannot show whether a letter was sent back, the letter is skipped too: this concerns letters older than the
+    input's first record, and all letters if the input is compacted. --again sends all skipped letters.
+
+    Workers may run. If other groups read the input, they get the records again: this needs --shared.
     """
     from streamjobs.maintenance import redrive as dead_letters
 

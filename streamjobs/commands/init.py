@@ -56,7 +56,7 @@ def init(
     broker: Annotated[str | None, typer.Option(help="The broker, such as kafka://localhost:9092.")] = None,
     records: Records = None,
     seconds: Annotated[
-        float, typer.Option(min=0, help="With --from-topic: most seconds to wait, while records come.")
+        float, typer.Option(min=0, help="With --from-topic: longest time to read records, in seconds.")
     ] = 5.0,
     preset: Annotated[
         str | None, typer.Option(help="Without data: the tool that will write the records, such as sensorlogger_live.")
@@ -80,7 +80,7 @@ def init(
     """Write a commented job file for your own data, with a reason for each guess.
 
     At a terminal it asks when it is unsure. Lines that it cannot guess are marked 'choose', with the candidates. It
-    tries the job's drift detection, learners of a label, and alarms of sensors, on the sample or the topic's records.
+    tries drift detection, learners that predict the label, and alarms of sensors, on the sample or the topic's records.
     """
     from streamjobs.commands.recordings import job_template, questions
     from streamjobs.commands.recordings.trial import Sample

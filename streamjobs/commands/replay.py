@@ -39,7 +39,7 @@ def replay(
         list[str],
         typer.Option(
             "--input",
-            help=f"{options.FILES}; 'topic' for the job's input topic, or topic:NAME. A second one: labels that come later.",
+            help=f"{options.FILES}; 'topic' for the job's input topic, or topic:NAME. A second one has later labels.",
         ),
     ],
     key: Annotated[str | None, typer.Option(help="Column of the file with the key; absent: [source] key.")] = None,

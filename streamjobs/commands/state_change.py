@@ -123,7 +123,7 @@ def forget(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Remove a key's state, such as a person's, and list the topics that still hold its records, and until when.
+    """Remove the state of a key, such as a person. List the topics that still have its records, and until when.
 
     No worker may run. Run it again to see what is left.
     """
@@ -196,15 +196,15 @@ def import_command(
     partitioner: Annotated[
         str | None,
         typer.Option(
-            help="With --all, where the copy is of another number of partitions: the producers' partitioner, murmur2, crc32 "
+            help="With --all, if the copy has another number of partitions: how producers choose partitions: murmur2, crc32 "
             "or fnv1a; or keep, if each key's records still come in its old partition."
         ),
     ] = None,
 ) -> None:
     """Start a key from an exported model, or restore its state from a copy of all states; with --all every state.
 
-    No worker may run. The last applied offset never goes back, so no record is learned twice. If a state moves to
-    another partition than in the copy, it has applied no record of its new partition.
+    No worker may run. The last applied offset never goes back, so no record is learned twice. A state that moves to
+    another partition than in the copy has no applied offset there, and learns all records of its key in this partition.
     """
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.readable import require_own_states
@@ -323,9 +323,8 @@ def _place(job: "Job", key: str, partition: int | None, partitions: Any) -> "tup
 def forget_offsets(job_file: JobFile) -> None:
     """Let all states continue with an input topic that was recreated, from its beginning, or that has lost records.
 
-    Models stay unchanged. No worker may run. The command refuses an input that is the same topic and has all records that
-    were read, because each would be learned twice. It refuses a topic of another name, because states must not mix two
-    topics.
+    Models stay unchanged. No worker may run. The command refuses an input that was not recreated and has lost no record,
+    because each record would be learned twice. It refuses a topic of another name, because states must not mix two topics.
     """
     from streamjobs.kafka import preflight, topics
     from streamjobs.kafka.topic_id import another_input

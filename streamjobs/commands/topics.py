@@ -34,8 +34,8 @@ def plan(
         str | None,
         typer.Option(
             metavar="CLUSTER",
-            help="Print KafkaTopic and KafkaUser resources for this cluster of Strimzi's, as JSON for kubectl; the "
-            "user is --principal's.",
+            help="Print KafkaTopic and KafkaUser resources for this Strimzi cluster, as JSON for kubectl; the "
+            "user is that of --principal.",
         ),
     ] = None,
     replication: Annotated[int, typer.Option(min=1, help="Replication factor of --strimzi's topics.")] = 3,
@@ -145,7 +145,7 @@ def rekey(
         int | None, typer.Option(min=1, help="Partitions of the new topic; absent: as many as the input has.")
     ] = None,
 ) -> None:
-    """Copy the input TOPIC to TOPIC.by-key, and give records the keys that are inside their values, until SIGTERM or Ctrl-C.
+    """Copy the input TOPIC to TOPIC.by-key until SIGTERM or Ctrl-C. Each copy has the key that is inside its value.
 
     For jobs with [source] key and rekeyed = true. Each record is copied exactly once, also after a crash; records
     without a key become dead letters. Run one process: a second process takes over, and the first ends.

@@ -39,12 +39,12 @@ def tune(
         float,
         typer.Option(min=0.1, max=0.9, help="Fraction of each key's labelled rows that choose settings: its first rows."),
     ] = 0.5,
-    candidates: Annotated[int, typer.Option(min=1, help="Most trials of the job, and again of a linear head.")] = 30,
+    candidates: Annotated[int, typer.Option(min=1, help="Most trials for the job; a linear head gets as many.")] = 30,
     seconds: Annotated[float, typer.Option(min=1, help="Time limit in seconds. Running trials are stopped.")] = 300.0,
     records: MostRecords = 200_000,
     delay: Delay = None,
     write: Annotated[
-        Path | None, typer.Option(help="File to write the job file to with the chosen [learner] and [head]; it must be new.")
+        Path | None, typer.Option(help="New file for the job file with the chosen [learner] and [head].")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -23,8 +23,8 @@ class DriftSection(Section):
     )
     reference: FirstRows | None = optional(
         "'first 400 rows' or 'first 2h': these rows are normal, and extractor and detector stop learning after them; "
-        "'population': rows are like the rows before, for watch = 'columns'; needs false_alarms; absent: both keep "
-        "learning"
+        "'population' (for watch = 'columns'): a row is normal if it resembles the rows before; needs false_alarms; "
+        "absent: extractor and detector continue to learn"
     )
     reference_from: Literal["own", "start_from"] = setting(
         "own", "own: a new key's first rows; start_from: the reference in the file of [state] start_from"
@@ -49,7 +49,7 @@ class DriftSection(Section):
     daily: bool = setting(False, "watch deviations from the same time on the days before")
     week: str | None = optional("with daily: a letter for each day from Monday on; days with the same letter are compared")
     slopes: dict[str, Annotated[Seconds, Field(gt=0)]] | None = optional(
-        "watch how fast levels fall or rise, not the levels: { volts = '4h' }, the time that a slope is a mean of"
+        "watch how fast levels fall or rise, not the levels: { volts = '4h' } for mean slopes over 4 hours"
     )
     beside: list[str | dict[str, Any]] = setting(
         [],
@@ -75,8 +75,8 @@ class BoutsSection(Section):
 class AlarmsSection(Section):
     stuck: bool | Seconds = setting(
         False,
-        "alarm when a column that usually changes repeats one number 30 times or more, and 10 times as often as ever "
-        "before; a time, such as '10m': it must last as long",
+        "alarm when a column that usually changes repeats one number at least 30 times, and 10 times as often as ever "
+        "before; a time, such as '10m': the repeats must also last that long",
     )
     silent: Seconds | None = optional(
         "alarm when a key sends nothing new for this time, by the event time of its partition", gt=0
@@ -110,5 +110,5 @@ class ForecastSection(Section):
     inputs: list[str] | None = optional("with learner: fields that it sees for each forecast; absent: the forecast field")
     lags: int | None = optional("with learner: latest values of each input that it sees; absent: 8", ge=1, le=1000)
     coverage: list[float] = setting([0.8, 0.95], "share of values in each interval")
-    cautious: bool = setting(False, "forecasts leave the last value only as far as that has helped")
+    cautious: bool = setting(False, "forecasts differ from the last value only as much as this has reduced errors so far")
     not_negative: list[str] | None = optional("fields that are never below 0, so forecasts and intervals are not either")

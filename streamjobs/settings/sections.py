@@ -41,8 +41,8 @@ class WindowSection(Section):
         "a longer pause between two samples starts a new window (duration, or seconds); absent: 10 sample periods"
     )
     fewest: float | None = optional(
-        "share of the samples that `rate` gives; a window with fewer has no row. Below 0.8, windows with fewer than 0.8 or "
-        "more than 1.05 are interpolated; absent: 0.8, with [population] 0.4",
+        "least share of the samples that `rate` gives; a window with fewer has no row. With a setting below 0.8, windows "
+        "with a share below 0.8 or above 1.05 are interpolated; absent: 0.8, or 0.4 with a [population]",
         gt=0,
         le=0.8,
     )
@@ -62,8 +62,8 @@ class WindowSection(Section):
 class LabelsSection(Section):
     wait: Seconds = setting(
         0.0,
-        "event time that rows wait for labels in later records, which have no x (duration, or seconds); 0: labels arrive"
-        " with their samples",
+        "event time that rows wait for labels, which come in later records without x (duration, or seconds); 0: labels "
+        "arrive with their samples",
     )
     within: Seconds | None = optional(
         "how far the time of a later label may be from the `ts` of its row (duration, or seconds); absent: half the hop "
@@ -74,8 +74,8 @@ class LabelsSection(Section):
         "event time after which a label that arrived with its samples is learned (duration, or seconds); 0: at once",
     )
     most: int | None = optional(
-        "most waiting rows of a key, then the oldest stops waiting; absent: 1000 samples, or the windows in `wait` or "
-        "`delay`",
+        "most waiting rows of a key; if there are more, the oldest stops waiting; absent: 1000 samples, or the windows "
+        "in `wait` or `delay`",
         ge=1,
         le=MOST_WAITING,
     )
@@ -170,8 +170,8 @@ class HeadSection(NamedSection):
         "classification: prediction for a row without scores; absent: last_label with gated_rls"
     )
     reject: float | None = optional(
-        "classification with a [population]: rows unlike all known classes become unknown, and at most this share of the"
-        " rows of known classes; absent: none",
+        "classification with a [population]: rows unlike all known classes become unknown, but at most this share of the "
+        "rows of known classes does; absent: no row",
         gt=0,
         le=0.5,
     )
@@ -217,7 +217,7 @@ class StateSection(Section):
     checkpoint_records: int = setting(20_000, "most records of a partition between two checkpoints", ge=1)
     checkpoint_bytes: Bytes = setting(
         64 << 20,
-        "most bytes of changed states of a partition, and of their records, between two checkpoints (size, or bytes)",
+        "most bytes of a partition between two checkpoints, in changed states and their records (size, or bytes)",
     )
     replay: Seconds = setting(
         10.0,

@@ -36,7 +36,7 @@ class SensorsSection(Section):
     name: FieldName = Field(description="field with the sensor's name or number")
     samples: FieldName | None = optional(
         "field of a record with its list of samples; absent: the record itself is a sample. The other paths of [source] "
-        "lead into a sample; the label may also be a field of the record"
+        "begin at a sample; the path of the label may also begin at the record"
     )
     each: dict[str, SensorSection] = Field(description="the sensors, by the names that records give them")
     other: Literal["dlq", "skip"] = setting(

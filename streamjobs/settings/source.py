@@ -40,8 +40,8 @@ class SourceSection(Section):
     )
     partitioner: Partitioner = setting(
         "murmur2",
-        "how producers choose a key's partition. With `key` but without rekeyed, or with [alarms] expected, a worker "
-        "stops at a record in another partition",
+        "how producers choose a key's partition; a worker stops at a record in another partition if there is a `key` "
+        "without rekeyed, or [alarms] expected",
     )
     format: Literal["json", "msgpack", "raw", "avro", "protobuf"] = setting(
         "json", "encoding of record values; avro and protobuf need [registry] or schema_file"
@@ -101,10 +101,11 @@ class SourceSection(Section):
         "fields with angles, and the full turn: { heading = 360 }; x has cosine and sine"
     )
     counters: list[FieldName] | None = optional(
-        "fields with meter readings: x has the rise per second; a reading below the one before has risen from 0"
+        "fields with meter readings: x has the rise per second; if a reading is lower than the one before, the meter "
+        "started again at 0"
     )
     numbers: Literal["strict", "lenient"] = setting(
-        "strict", "lenient: texts such as '21.5' are numbers too, 'true' and 'false' 1 and 0, '' and 'NaN' are missing"
+        "strict", "lenient: texts such as '21.5' are numbers too; 'true' is 1, 'false' 0, and '' or 'NaN' a missing number"
     )
     missing: Missing = setting(
         "dlq",

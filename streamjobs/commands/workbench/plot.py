@@ -19,7 +19,7 @@ def plot(
     column: Annotated[str | None, typer.Option(help="With forecast: only this column; absent: the first columns.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, .svg or .png.")] = Path("plot.svg"),
 ) -> None:
-    """Draw the outputs of a job: features, LS error and drift over time, true by predicted classes, or forecasts."""
+    """Draw the outputs of a job: features, LS error or drift over time, true and predicted classes, or forecasts."""
     from streamjobs.job_files import read_job
     from streamjobs.notebook.pictures import check_name, save
     from streamjobs.notebook.plots import KINDS, Plot
