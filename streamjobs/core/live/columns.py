@@ -75,6 +75,9 @@ class Columns:
         self._looked: list[Any] = []  # the arrays that the columns and the addresses are of
         self.valid = Valid(leaves, self.columns)
         self._completed = [leaf for leaf in leaves if type(leaf.stage).complete is not Stage.complete]
+        self._derived = [leaf for leaf in leaves if type(leaf.stage).derive is not Stage.derive]
+        self._squares = [(at, column) for at, column in enumerate(self.columns) if column.square]
+        self._bounded = [(column, column.most) for column in self.columns if column.most is not None]
         self._names_as_bytes: dict[tuple[str, ...], bytes] = {}
         self._latest_names: list[tuple[bytes, tuple[str, ...]]] = []  # the newest first
         self._source: tuple[bytes, tuple[str, int]] = (b"\xff\xff\xff", ("", 0))
@@ -152,9 +155,8 @@ class Columns:
             buffer[begins[:, None] + np.arange(at, at + 8)] = last.astype("<i8")[:, None].view(np.uint8)
         loops.write_headers(buffer, places - self.headers[:, None], self.layouts, counts)
         loops.move(buffer, places, sizes, self._rows(slots), self._fields, True)
-        for at, column in enumerate(self.columns):
-            if column.square:
-                loops.gather_triangle(buffer, places[at], column.leaf.at(slots), column.bytes)
+        for at, column in self._squares:
+            loops.gather_triangle(buffer, places[at], column.leaf.at(slots), column.bytes)
         view = buffer.data
         encoded = []
         for first, end in zip(begins.tolist(), ends.tolist(), strict=True):
@@ -212,8 +214,10 @@ class Columns:
         sound[foreign] = np.fromiter(map(zlib.crc32, compress(snapshots, foreign.tolist())), np.int64) == CRC_OF_WHOLE
         all_slots = np.array(slots, np.int64)
         arrays_at = self._read_heads(snapshots, sound, buffer, begins, ends, all_slots, offsets, names)
-        fitting = {one: _known(one, most_names, least) for one in {names[slot] for slot in slots}}
-        sound &= np.array([fitting[names[slot]] for slot in slots], np.bool_)
+        known = list(map(names.__getitem__, slots))
+        fitting = {one: _known(one, most_names, least) for one in set(known)}
+        if not all(fitting.values()):
+            sound &= np.array(list(map(fitting.__getitem__, known)), np.bool_)
         self.look()
         places = np.zeros((len(self.columns), len(snapshots)), np.int64)
         counts = np.ones(places.shape, np.int64)
@@ -224,16 +228,16 @@ class Columns:
         if len(kept) < len(good):
             into, places, counts = into[kept], np.ascontiguousarray(places[:, kept]), np.ascontiguousarray(counts[:, kept])
         self._fill(buffer, into, places, counts)
-        classes = np.array([len(names[slot]) for slot in into.tolist()], np.int64) if most_names is not None else None
+        checked = kept
         if not foreign.all():
-            checked = np.flatnonzero(foreign[kept])
-            kept, into, counts = kept[checked], into[checked], np.ascontiguousarray(counts[:, checked])
-            classes = None if classes is None else classes[checked]
-        good[kept] = self.valid.met(into, counts, classes)
-        for leaf in self.leaves:
-            kept = np.flatnonzero(good)
-            if type(leaf.stage).derive is not Stage.derive and len(kept):
-                with ONE_THREAD:
+            some = np.flatnonzero(foreign[kept])
+            checked, into, counts = kept[some], into[some], np.ascontiguousarray(counts[:, some])
+        if len(checked):
+            classes = None if most_names is None else np.array(list(map(len, known)), np.int64)[checked]
+            good[checked] = self.valid.met(into, counts, classes)
+        with ONE_THREAD:
+            for leaf in self._derived:
+                if len(kept := np.flatnonzero(good)):
                     good[kept] = leaf.stage.derive_slots(leaf.work, all_slots[kept])
         taken: list[bool] = good.tolist()
         return taken
@@ -290,15 +294,13 @@ class Columns:
 
     def _fill(self, data: Array, slots: Array, places: Array, counts: Array) -> None:
         loops.move(data, places, counts * self.sizes[:, None], self._rows(slots), self._fields, False)
-        for at, column in enumerate(self.columns):
+        for at, field in self.valid.stored:
+            field.leaf.work.arrays[len(field.leaf.like)][field.leaf.at(slots), field.stored] = counts[at]
+        for at, column in self._squares:
+            loops.scatter_triangle(data, places[at], column.leaf.at(slots), column.bytes, column.array)
+        for column, most in self._bounded:
             rows = column.leaf.at(slots)
-            if column.stored is not None:
-                leaf = column.leaf
-                leaf.work.arrays[len(leaf.like)][rows, column.stored] = counts[at]
-            if column.square:
-                loops.scatter_triangle(data, places[at], rows, column.bytes, column.array)
-            if column.most is not None:
-                column.flat[rows] = np.minimum(column.flat[rows], column.most)
+            column.flat[rows] = np.minimum(column.flat[rows], most)
 
 
 def _known(names: tuple[str, ...], most: int | None, least: list[str]) -> bool:
