@@ -87,8 +87,8 @@ def careful(job: Job, live: Live, records: Sequence[Record], apply: Apply) -> Ad
                 rewind(live, records, counts, lambda batch, left_out: _guarded(apply, job, live, batch, left_out))
             except StageError as error:
                 raise NotRepeatable(
-                    f"{error} for records that it had applied before. Nothing is lost: see what it depends on besides its "
-                    "rows, such as a file or a service, then restart; the job continues from the last checkpoint."
+                    f"{error} for records that it had applied before. Nothing is lost: look for other inputs than rows, "
+                    "such as a file or a service, then restart; the job continues from the last checkpoint."
                 ) from error
         else:
             live.log.add(records, made.report.bytes)

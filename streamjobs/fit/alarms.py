@@ -79,8 +79,8 @@ def learn_reference(
     if limit is None:
         rows = sum(len(one.X) for one in apart)
         raise ConfigError(
-            f"[drift] false_alarms: one in {between:g} windows is stated, and these recordings have {rows:,} of people left "
-            f"out, too few to count that. State one in {rows // 2:,} windows or more often, or fit with more recordings."
+            f"[drift] false_alarms: the people left out have {rows:,} windows, too few to count one alarm in {between:g}. "
+            f"Allow one in {rows // 2:,} windows or more often, or fit with more recordings."
         )
     return _judged(apart, streams, detector, usual_of(data.X, part, limit)._replace(rows_between=between), data.names)
 

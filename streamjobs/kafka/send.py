@@ -37,13 +37,13 @@ class Retention(NamedTuple):
             when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(min(timestamp / 1000, LATEST)))
             raise SendError(
                 f"topic {topic} takes timestamps up to {self.ahead / 3600:.3g} h ahead (message.timestamp.after.max.ms); "
-                f"the next one is of {when}: correct the times or --start, or send with --timestamps now."
+                f"the next record has the time {when}: correct the times or --start, or send with --timestamps now."
             )
         if self.seconds is not None and timestamp / 1000 < now - self.seconds:
             when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(timestamp / 1000))
             raise SendError(
-                f"topic {topic} keeps records for {self.seconds / 86400:.3g} days by their timestamps, and the next one "
-                f"is of {when}, so the broker would delete it: send with --timestamps now (event times stay in the "
+                f"topic {topic} keeps records for {self.seconds / 86400:.3g} days by their timestamps. The next record "
+                f"has the time {when}, and the broker would delete it: send with --timestamps now (event times stay in the "
                 "records), or set the topic's retention.ms to -1."
             )
 

@@ -96,7 +96,7 @@ def _chosen(copy: Copy, partitions: int, name: str | None) -> Callable[[Entry], 
     wrong = misplaced(partitioner, keys, before)
     if wrong > MOST_ELSEWHERE * len(copy.entries):
         raise ConfigError(
-            f"--partitioner {name}: it does not put {wrong:,} of {len(copy.entries):,} keys where they are in the copy, "
-            f"which is of {before} partitions; the producers use another one."
+            f"--partitioner {name}: in the copy, which has {before} partitions, {wrong:,} of {len(copy.entries):,} keys are "
+            "not where this partitioner puts them; the producers use another one."
         )
     return lambda entry: partitioner(entry.key, partitions)

@@ -80,7 +80,7 @@ def descriptors_of(sources: Mapping[str, str], main: str, folder: Path | None = 
     require_protoc()
     for name in sources:
         if not _NAME.fullmatch(name):
-            raise ProtocError(f"imports a file with a name that cannot be one: {name!r:.80}")
+            raise ProtocError(f"imports a file with an invalid name: {name!r:.80}")
     with tempfile.TemporaryDirectory(prefix="streamjobs-protoc-") as place:
         for name, text in sources.items():
             path = Path(place, name)

@@ -138,16 +138,16 @@ def test_what_the_topic_would_delete_at_once_is_not_sent():
     now = 1_700_000_000.0
     Retention(604_800.0).refuse("imu", round(1000 * (now - 604_000)), now)
     Retention(None).refuse("imu", 0, now)
-    with pytest.raises(SendError, match=r"keeps records for 7 days .* is of 2023-11-01 .* --timestamps now"):
+    with pytest.raises(SendError, match=r"keeps records for 7 days .* has the time 2023-11-01 .* --timestamps now"):
         Retention(604_800.0).refuse("imu", round(1000 * (now - 13 * 86_400)), now)
 
 
 def test_a_record_from_the_future_is_refused_with_its_time():
     now = 1_764_000_000.0
     Retention(None, 3600.0).refuse("imu", round(1000 * (now + 3500)), now)
-    with pytest.raises(SendError, match=r"up to 1 h ahead .* is of 2025-11-24 18:00: correct the times or --start"):
+    with pytest.raises(SendError, match=r"up to 1 h ahead .* has the time 2025-11-24 18:00: correct the times or --start"):
         Retention(None, 3600.0).refuse("imu", round(1000 * (now + 7200)), now)
-    with pytest.raises(SendError, match="is of 9999-12-31"):
+    with pytest.raises(SendError, match="has the time 9999-12-31"):
         Retention(None, 3600.0).refuse("imu", 10**18, now)
 
 
@@ -194,7 +194,7 @@ def test_values_with_schema_ids_are_reported_as_such(mock, tmp_path, capsys):
     assert producer.flush(20) == 0
     words = ("--from-topic", "schemas", "--broker", mock.url, "--seconds", "1", "--yes")
     assert command("init", tmp_path / "a.toml", *words) == 2
-    assert "most of 3 values begin as those with a schema id do" in capsys.readouterr().err
+    assert "most of 3 values begin like values with a schema id" in capsys.readouterr().err
 
 
 def test_an_empty_topic_is_waited_for_and_then_one_sentence(mock, tmp_path, capsys):

@@ -109,7 +109,7 @@ def test_what_other_settings_would_give_is_not_put_in_its_place(people):
     arrays = [*held.arrays]
     arrays[at] = LeftOut(bytes(8))
     changed = snapshot.encode(held._replace(arrays=arrays))
-    with pytest.raises(ForeignStateError, match="leaves out field weights, which was that of a new key"):
+    with pytest.raises(ForeignStateError, match="leaves out field weights, because it was as in a new key"):
         decode_snapshot(people, changed)
     assert snapshot.encode(snapshot.decode(changed)) == changed
 

@@ -123,7 +123,7 @@ def test_a_job_that_states_another_number_than_was_counted_is_refused(
         path.write_text(text)
         assert command("check", path) == 2
         told = capsys.readouterr().err
-        assert f"was learned {had}. Learn it again with 'streamjobs fit'" in told
+        assert f"was learned {had}. Learn the file again with 'streamjobs fit'" in told
         assert "false_alarms = '20/h' (1 per 180 rows) needs a limit" in told
 
 
@@ -144,7 +144,7 @@ def test_fit_tells_what_it_is_worth_and_refuses_what_cannot_be_counted(
     assert f"have up to {told[0]['between'][1]:.1f} times the false alarms that are stated (30/h)" in printed.err
     path.write_text(path.read_text().replace("30/h", "1/day"))
     assert command(*asked) == 2
-    assert "one in 86400 windows is stated, and these recordings have 1,170 of people left out" in capsys.readouterr().err
+    assert "the people left out have 1,170 windows, too few to count one alarm in 86400" in capsys.readouterr().err
     assert (tmp_path / "population.state").read_bytes() == files[0]
 
 

@@ -104,7 +104,7 @@ def _with_schemas(broker: BrokerSection, topic: str, found: list[Stored], whole:
     """With the schemas of a registry. Raises ConfigError where the registry is not known, or most values cannot be read."""
     if (read := with_schemas(found)) is None:
         raise ConfigError(
-            f"topic {topic}: most of {len(found):,} values begin as those with a schema id do; set "
+            f"topic {topic}: most of {len(found):,} values begin like values with a schema id; set "
             "STREAMJOBS_REGISTRY__URL=https://REGISTRY, and init reads Avro and Protobuf with the schemas of this registry."
         )
     registry, form, rows, why = read

@@ -79,9 +79,9 @@ def _on_place(
             digest = blake2b(key, digest_size=8).hexdigest()
             raise SetupError(
                 f"topic {record.topic}[{record.partition}] offset {record.offset}: its key (hash {digest}) is one of "
-                f"[alarms] expected and belongs in partition {place} of {partitions} by {source.partitioner}, where it "
-                "would be missing. Nothing was learned from this record. Name in [source] partitioner how producers "
-                f"partition ({', '.join(PARTITIONERS)}); if none of them fits, remove expected."
+                f"[alarms] expected. With {source.partitioner} it belongs in partition {place} of {partitions}, which would "
+                "report it as missing. Nothing was learned from this record. Set [source] partitioner as in the producers "
+                f"({', '.join(PARTITIONERS)}); if none of them fits, remove expected."
             )
     return records
 

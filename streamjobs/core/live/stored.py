@@ -186,7 +186,7 @@ def _validate(job: Job, states: dict[str, Any], names: list[str]) -> None:
     if ORDER in states and (waiting := len(states[ORDER].held_times)) and not job.own[ORDER].room("held_times"):
         raise ForeignStateError(
             f"{waiting} samples of a key wait because its state was written with [source] lateness, "
-            "which this job does not have. Set lateness = '1ms': the next sample of each key lets those go on that wait."
+            "which this job does not have. Set lateness = '1ms': then the next sample of each key ends the wait."
         )
     classifies, least = job.task == "classification", job.given_names
     if names[: len(least)] != least:

@@ -122,22 +122,22 @@ def _fitting(header: _Header, composition: Composition, file: str) -> None:
         had = "without it" if header.reject is None else f"with reject = {header.reject.share:g}"
         raise ConfigError(
             f"[head] reject = {composition.reject:g} needs a threshold; [population] file {file!r} was learned {had}. "
-            "Learn it again with 'streamjobs fit', which changes no state where all else is the same, or remove the setting."
+            "Remove the setting, or learn the file again with 'streamjobs fit': if all else is the same, no state changes."
         )
     smoothing = composition.smoothing
     if smoothing is not None and smoothing.probabilities and header.transitions is None:
         raise ConfigError(
             f"[head] filter = 'hmm' needs what 'streamjobs fit' learns for it; [population] file {file!r} was learned "
-            "without it. Learn it again with 'streamjobs fit', which changes no state where all else is the same, or set "
-            "smooth."
+            "without it. Set smooth instead, or learn the file again with 'streamjobs fit': if all else is the same, no "
+            "state changes."
         )
     if composition.between not in (None, header.between):
         had = "without it" if header.between is None else f"for 1 per {header.between:g} rows"
         stated = f"false_alarms = {composition.settings.drift and composition.settings.drift.false_alarms!r}"
         raise ConfigError(
             f"[drift] reference = 'population' with {stated} (1 per {composition.between:g} rows) needs a limit for it; "
-            f"[population] file {file!r} was learned {had}. Learn it again with 'streamjobs fit', which changes no state "
-            "but the detector's where all else is the same."
+            f"[population] file {file!r} was learned {had}. Learn the file again with 'streamjobs fit': if all else is "
+            "the same, only the detector's states change."
         )
 
 

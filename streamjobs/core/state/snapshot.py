@@ -290,8 +290,8 @@ def _unflatten(like: Any, arrays: Sequence[Any], at: int) -> tuple[Any, int]:
         if isinstance(array, LeftOut):
             if array.hash != LeftOut.of(wanted).hash:
                 raise ForeignStateError(
-                    f"snapshot leaves out field {field}, which was that of a new key; with this release, these settings and "
-                    "this population a new key begins with other numbers. Restore them, or reset the state."
+                    f"snapshot leaves out field {field}, because it was as in a new key. With this release, these settings "
+                    "or this population, new keys begin with other numbers. Restore them, or reset the state."
                 )
             values.append(value)
             continue

@@ -45,7 +45,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("clock_skew_seconds", "How far a batch's newest event time is ahead of its record time; 0 if it is not ahead."),
     Metric("ls_error_ratio", "LS error of a row; exemplars have a hash of the key.", (), RATIOS),
-    Metric("worst_ls_error_ratio", "Largest newest LS errors of active keys, rank 1 to 10.", ("rank",)),
+    Metric("worst_ls_error_ratio", "LS error of the newest row of an active key: the ten largest, rank 1 to 10.", ("rank",)),
     Metric("drift_events_total", "Alarms of the drift detector.", ("detector",)),
     Metric(
         "drift_control_events_total",
