@@ -34,7 +34,10 @@ def replayed(file, sample, key, capsys) -> dict:
 
 @pytest.mark.parametrize(
     "names",
-    [("machine", "metric", "value"), ("host", "_field", "_value"), ("device", "sensor", "x"), ("plant", "what", "n")],
+    [
+        *(("machine", "metric", "value"), ("host", "_field", "_value"), ("device", "sensor", "x"), ("plant", "what", "n")),
+        ("sensor", "metric", "value"),
+    ],
 )
 def test_each_sensor_of_a_key_is_a_column(tmp_path, printed, capsys, names):
     key, name, value = names

@@ -51,7 +51,7 @@ def as_narrow(guessed: Guess, rows: Rows, columns: Sequence[Column], owners: Seq
     found = list[Guess]()
     for of_key in _with_key(guessed, owners):
         keys = owners if of_key.key is None else [row.get(of_key.key) for row in rows]
-        if keys is None or any(map(absent, keys)):
+        if keys is None or any(map(absent, keys)) or (of_key is guessed and found):
             continue
         for name in names:
             of_name = of_key._replace(fields=[field for field in of_key.fields if field != name])
@@ -62,7 +62,7 @@ def as_narrow(guessed: Guess, rows: Rows, columns: Sequence[Column], owners: Seq
 
 
 def _with_key(guessed: Guess, owners: Sequence[Any] | None) -> Iterator[Guess]:
-    """The guess; where its key is not certain, or may be a sensor's name, with each other column that may be it."""
+    """The guess; where its key is not certain, or may be a sensor's name, first with each other column that may be it."""
     names = guessed.candidates.get("key", [])
     if guessed.key is not None and plain_name(guessed.key) in NAMES and guessed.because["key"] != "as chosen":
         names = [name for name, why in guessed.left_out.items() if why == OWNER]  # such as of one person in the first rows
@@ -76,6 +76,8 @@ def _with_key(guessed: Guess, owners: Sequence[Any] | None) -> Iterator[Guess]:
             left_out = {name: why for name, why in guessed.left_out.items() if name != key}
             because = {**guessed.because, "key": "next to a column with the names of sensors"}
             yield guessed._replace(key=key, left_out=left_out, because=because, choose=choose, candidates=candidates)
+    if guessed.key is not None:
+        yield guessed  # such as "sensor", next to "metric"
 
 
 def _names_sensors(guessed: Guess, rows: Rows, keys: Sequence[Any], name: str) -> bool:
