@@ -77,7 +77,8 @@ def create(
         job_sinks=job.sinks,
         state_bytes=job.state_bytes,
     )
-    before = {*job.sinks.values()} - {one.name for one in new}
+    of_rekey = {job.sinks["dlq"]} if job.settings.source.rekeyed else set[str]()  # which 'rekey' has created
+    before = {*job.sinks.values()} - {one.name for one in new} - of_rekey
     if before and any(one.role == "state" for one in new):
         note(
             f"{', '.join(sorted(before))} existed before: if another job writes there, outputs of both have the same ids "

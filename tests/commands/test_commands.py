@@ -273,3 +273,14 @@ def test_topics_create_names_outputs_that_another_job_may_write_and_keys_that_ma
     said, printed = "imu.predictions existed before: if another job writes there, outputs of both", capsys.readouterr().err
     assert (said in printed) == (new == {"state"})
     assert ("[alarms] silent: keys of a partition watch one another" in printed) == ("input" in new)
+
+
+@pytest.mark.parametrize("rekeyed", [True, False])
+def test_topics_create_names_no_dead_letters_that_rekey_has_made(tmp_path, monkeypatch, capsys, rekeyed):
+    keyed = 'key = "who"\nrekeyed = true' if rekeyed else ""
+    job = job_file(tmp_path, JOB.replace("[source]", "[source]\n" + keyed))
+    made = job_of(job)
+    planned = topics.plan(made.settings, made.sinks, 4)
+    monkeypatch.setattr(topics, "create", lambda *_, **__: [one for one in planned if one.name != made.sinks["dlq"]])
+    assert command("topics", "create", job) == 0
+    assert ("imu.dlq existed before: " in capsys.readouterr().err) != rekeyed
