@@ -102,6 +102,10 @@ class Figures:
                 f"the model's error is larger than that of a repeat of the key's last label (root mean square "
                 f"{summary['rmse']:.6g} and {controls['rmse_last_label']:.6g}); try other settings with 'streamjobs tune'."
             )
+        settings = self.job.settings
+        taught = settings.population is not None or settings.state.start_from is not None
+        if tally.rows and not tally.labels and self.job.composition.predicts and not taught:
+            yield f"no record has a label in {settings.source.label!r}, so no key learned to predict; check [source] label."
         if tally.mostly_dead and tally.rows:
             dead = tally.dead_lettered.total()
             yield f"{dead:,} of {tally.records:,} records became dead letters, more than half. The first: {errors[0]}"

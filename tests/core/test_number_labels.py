@@ -20,9 +20,19 @@ def test_what_is_no_number_is_named(label: object, targets: int, wanted: str) ->
         number_code(label, targets)
 
 
-def test_a_text_leads_to_the_setting_for_classes() -> None:
-    with pytest.raises(RecordError, match=r'expected a finite number as the label, got .walk.\..*task = "classification"'):
-        number_code("walk", 1)
+@pytest.mark.parametrize("label", ["walk", True])
+def test_a_class_leads_to_the_setting_for_classes(label: object) -> None:
+    with pytest.raises(
+        RecordError, match=r'expected a finite number as the label, got .*\. For classes set task = "classif'
+    ):
+        number_code(label, 1)
+
+
+def test_a_number_leads_to_the_setting_for_numbers_and_a_class_to_a_declared_one() -> None:
+    with pytest.raises(RecordError, match=r'got 0\.5\. For numbers set task = "regression"\.'):
+        class_code(0.5, [], 3, False)
+    with pytest.raises(RecordError, match=r"expected one of the 2 declared classes, such as 'True', got 'true'\."):
+        class_code(True, ["True", "False"], 2, True)
 
 
 def test_a_boolean_is_a_class_with_its_name_in_json() -> None:

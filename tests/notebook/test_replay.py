@@ -237,6 +237,12 @@ def test_a_few_dead_letters_are_a_warning_with_their_number(tmp_path: Path) -> N
         Job(job_file(tmp_path)).replay(made, key="person")
 
 
+def test_a_table_without_labels_is_a_warning_for_a_job_that_predicts(tmp_path: Path) -> None:
+    made = [{name: value for name, value in row.items() if name != "activity"} for row in table()]
+    with pytest.warns(ReplayWarning, match=r"no record has a label in 'activity', so no key learned to predict; check"):
+        Job(job_file(tmp_path)).replay(made, key="person")
+
+
 def test_a_table_without_rows_is_a_warning(tmp_path: Path) -> None:
     with pytest.warns(ReplayWarning, match="the table has no rows"):
         Job(job_file(tmp_path)).replay(pandas.DataFrame(table(n=3)).iloc[:0], key="person")

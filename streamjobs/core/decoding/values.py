@@ -116,7 +116,8 @@ def class_code(label: Any, names: list[str], most: int, declared: bool) -> float
     if name in names:
         return float(names.index(name))
     if declared:
-        raise RecordError("bad_label", f"expected one of the {len(names)} declared classes, got {name[:60]!r}.", "label")
+        known = f"one of the {len(names)} declared classes, such as {names[0]!r:.60}"
+        raise RecordError("bad_label", f"expected {known}, got {name[:60]!r}.", "label")
     if len(names) >= most:
         raise RecordError(
             "too_many_classes",
@@ -138,9 +139,9 @@ def class_name(label: Any) -> str:
         name = str(int(label))
     if 0 < len(name) <= 200:
         return name
-    raise RecordError(
-        "bad_label", f"expected a class as a text of 1-200 characters, an integer or a boolean, got {label!r:.80}.", "label"
-    )
+    wanted = "a class as a text of 1-200 characters, an integer or a boolean"
+    hint = ' For numbers set task = "regression".' if isinstance(label, float) and math.isfinite(label) else ""
+    raise RecordError("bad_label", f"expected {wanted}, got {label!r:.80}.{hint}", "label")
 
 
 def number_code(label: Any, targets: int) -> Code:
@@ -151,7 +152,7 @@ def number_code(label: Any, targets: int) -> Code:
     if len(numbers) == targets and all(_is_number(number) for number in numbers):
         return tuple(float(number) for number in numbers)
     wanted = "a finite number" if targets == 1 else f"{targets} finite numbers"
-    hint = ' For classes set task = "classification".' if isinstance(label, str) else ""
+    hint = ' For classes set task = "classification".' if isinstance(label, (str, bool)) else ""
     raise RecordError("bad_label", f"expected {wanted} as the label, got {label!r:.80}.{hint}", "label")
 
 
