@@ -6,7 +6,7 @@ Symbols: P = inverse correlation matrix, lambda = forgetting, delta = start of P
 Cost of a row: O(d targets), of a label O(d^2 + d targets) more.  State: 3 (d + 1) targets + n (n + 1) / 2 + targets + 4
 numbers; n = d, one more with the intercept.
 With `joint`, where all inputs have the same spread in the population and do not go together there: P of the first `joint`
-inputs alone, one variance for each of the others, and weights in float32. O(joint^2 + d targets), n = joint + 1; the
+inputs alone, one variance that all others share, and weights in float32. O(joint^2 + d targets), n = joint + 1; the
 constant input keeps the population's weights.
 Readings: labels come late and in blocks. Therefore a label is usually equal to the label before, and a head that has just
 learned this label would always be right. For this reason the adapted head votes with `held`, its weights at the beginning

@@ -16,7 +16,7 @@ from algorithms.heads.linear import LOGISTIC, LinearHead, Rule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logistic(LinearHead):
-    """Linear classification with a log loss; the class is the target with the highest score (of one target, its sign).
+    """Linear classification with a log loss; the class is the target with the highest score, or a single score's sign.
 
     >>> learner = Logistic(step_size=1.0)
     >>> state, out = learner.run(learner.init(dim=1, targets=2, seed=0), [[1.0], [1.0]], [[1, 0], [1, 0]])

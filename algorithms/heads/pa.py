@@ -15,7 +15,7 @@ from algorithms.heads.linear import PA, LinearHead, Rule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pa(LinearHead):
-    """Linear classification with a hinge loss; the class is the target with the highest score (of one target, its sign).
+    """Linear classification with a hinge loss; the class is the target with the highest score, or a single score's sign.
 
     >>> learner = Pa(aggressiveness=1.0)
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[2.0], [2.0]], [[1.0], [1.0]])

@@ -25,7 +25,7 @@ class PegasosState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pegasos(LinearHead):
-    """Linear classification with a hinge loss; the class is the target with the highest score (of one target, its sign).
+    """Linear classification with a hinge loss; the class is the target with the highest score, or a single score's sign.
 
     >>> learner = Pegasos(ridge=1.0)
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[1.0], [-1.0]], [[1.0], [-1.0]])
