@@ -83,6 +83,14 @@ def show(value: Any) -> None:
     say(json.dumps(value, indent=2, default=str))
 
 
+def write_file(path: Path, content: str | bytes) -> None:
+    """Raises ConfigError if it cannot be written."""
+    try:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        raise unwritable(str(path), error) from None
+
+
 def write_private(path: Path, pieces: Iterable[bytes], option: str) -> int:
     """Write the whole file or nothing, readable by this user alone; returns its size in bytes.
 

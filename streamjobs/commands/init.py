@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamjobs.commands.console import counted, note, say
+from streamjobs.commands.console import counted, note, say, write_file
 from streamjobs.commands.recordings.options import FILES, Decimal, Separator, how_of
-from streamjobs.errors import ConfigError, unwritable
+from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import column_path
 from streamjobs.settings.times import example_of, zone_of
 from streamjobs.settings.types import UNIT_NAMES, many
@@ -110,11 +110,15 @@ def init(
         return _start(population, file, None if guess_with is None else guessed, written, data, force)
     if guess_with is not None:
         guessed, written = _completed(written, guessed, asks)
-    _write(file, job_template.job_file_text(guessed, file, written))
+    write_file(file, job_template.job_file_text(guessed, file, written))
     if guess_with is not None:
         _tell(_said(guessed, written.missing))
     if sample is not None or data.topic is not None:
-        guessed = _tried(file, data, guessed, written, most_rows)
+        try:
+            guessed = _try(file, data, guessed, written, most_rows)
+        except KeyboardInterrupt:
+            note(f"{file} is written, but not tried on all of the sample")
+            raise
     copied = written.partitions > 1 and guessed.key is not None
     say(questions.what_next(guessed, file, sample, from_topic is not None, copied=copied))
 
@@ -168,7 +172,7 @@ def _start(name: str, file: Path, guessed: "Guess | None", written: "Written", d
     fitting = starting.begun(of, guessed, rows)
     fitting, written = _completed(written, fitting, False)
     population = starting.write_population(of, fitting, file, force)
-    _write(file, job_template.job_file_text(fitting, file, written, starter=of))
+    write_file(file, job_template.job_file_text(fitting, file, written, starter=of))
     _tell((*(_said(fitting, written.missing) if guessed is not None else ()), *of.described()))
     if sample is None and topic_rows is None:
         steps = "; ".join(f"streamjobs {step} {file}" for step in ("check", "topics create", "run"))
@@ -188,15 +192,6 @@ def _begun(topic: str | None, sample: Path | None, broker: str | None) -> "Writt
     return Written(topic, broker or BROKER, "json", None, None, name=name)
 
 
-def _tried(file: Path, sample: "Sample", guessed: "Guess", written: "Written", most_rows: int) -> "Guess":
-    """As `_try`, with a line about the job file if it is interrupted."""
-    try:
-        return _try(file, sample, guessed, written, most_rows)
-    except KeyboardInterrupt:
-        note(f"{file} is written, but not tried on all of the sample")
-        raise
-
-
 def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", most_rows: int) -> "Guess":
     """Write the job file again, with what its learner and [drift] do on the sample. Gives the guess of what it has."""
     from streamjobs.commands.recordings.trial import is_tried, worth_leaving_out
@@ -214,24 +209,24 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
         from streamjobs.commands.recordings.population_trial import keys_alike  # which loads `fit`
 
         population, written = job_file_text(guessed, file, written), written._replace(own=True)
-        _write(file, job_file_text(guessed, file, written))
+        write_file(file, job_file_text(guessed, file, written))
         guessed = keys_alike(file, population, sample, guessed)
     if guessed.label is not None and not teaches(guessed):
         guessed, best = _best(file, sample, guessed, written)
         written = written._replace(best=best)
-        _write(file, job_file_text(guessed, file, written))
+        write_file(file, job_file_text(guessed, file, written))
     trial = tried_on(file, sample, guessed, most_rows)
     if written.runs and not (trial.tried and trial.tried[-1].fits):
         _tell(trial.lines())
         written = written._replace(runs=0)
-        _write(file, job_file_text(guessed, file, written))
+        write_file(file, job_file_text(guessed, file, written))
         trial = tried_on(file, sample, guessed, most_rows, " without a reference")
     ways, left = [(guessed, trial)], list[tuple[str, str]]()
     while (unfit := trial.unfit) and may_leave_out(guessed):
         _tell(map(str, trial.tried))
         left.append(unfit)
         guessed = left_out_of(guessed, dict([unfit]))
-        _write(file, job_file_text(guessed, file, written))
+        write_file(file, job_file_text(guessed, file, written))
         trial = tried_on(file, sample, guessed, most_rows, f" without {unfit[0]!r}")
         ways.append((guessed, trial))
     guessed, trial = ways[gone := worth_leaving_out(ways)]
@@ -242,13 +237,13 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
         note(f"{', '.join(map(repr, names))} {stay} in fields: without {them} a column has as many alarms")
     if written.rows and trial.waits and most_rows >= LEAST:
         sooner = written._replace(rows=0)
-        _write(file, job_file_text(guessed, file, sooner))
+        write_file(file, job_file_text(guessed, file, sooner))
         other = tried_on(file, sample, guessed, most_rows, " as of a longer one")
         if not other.waits and other.tried[-1].fits:
             _tell(trial.lines())
             written, trial = sooner, other
     text, (_, why) = job_file_text(guessed, file, written._replace(own=False), trial), learning(guessed, written)
-    _write(file, text)
+    write_file(file, text)
     _tell((*trial.lines(), *trial.off, *([f"[drift] learn: {why}"] if why in text else [])))
     return guessed
 
@@ -272,7 +267,7 @@ def _best(file: Path, sample: "Sample", guessed: "Guess", written: "Written") ->
     ways = [*(one._replace(categories={}, left_out=left_out) for one in (*ways, of_one)), of_one]
     found: list[tuple[Guess, Best | None]] = []
     for way in ways:
-        _write(file, job_file_text(way, file, written))
+        write_file(file, job_file_text(way, file, written))
         found.append((way, best_learner(file, sample, way)))
     if all(best is None for _, best in found):  # none was tried
         return guessed, None
@@ -280,13 +275,6 @@ def _best(file: Path, sample: "Sample", guessed: "Guess", written: "Written") ->
     if not guessed.categories:
         _tell(f"left out of x: {name}: {reason}" for name, reason in why.items())
     return guessed, best
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise unwritable(str(file), error) from None
 
 
 def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[Guess, int, Written]":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, counted, job_of, moment, note, say, show, table, write_private
-from streamjobs.commands.state_read import CopyFile, Key, entries_of, load_copy, read_copy, read_file
+from streamjobs.commands.state_read import Changes, CopyFile, Key, entries_of, load_copy, read_copy, read_file
 from streamjobs.errors import ConfigError, SetupError, SnapshotError
 from streamjobs.settings.types import many, readable
 
@@ -99,7 +99,7 @@ def reset(
         require_own_states(job, key)
     states = read_copy(job, None, key)
     entries = entries_of(states, key) if key is not None else list(states.entries.values())
-    changes: dict[int, list[tuple[bytes, bytes | None]]] = {}
+    changes: Changes = {}
     for entry in entries:
         changes.setdefault(entry.partition, []).append((entry.key, reset_snapshot(job, entry)))
     changelog_edit.write(job.settings, changes, read_at)
@@ -145,11 +145,8 @@ def forget(
     if as_json:
         show({"forgotten": partitions if entries else [], "waiting": waiting, "held": [one._asdict() for one in left]})
         return
-    say(
-        f"key {key}: state ended by a tombstone in {_partitions(partitions)}"
-        if entries
-        else f"key {key}: had no state any more"
-    )
+    ended = f"state ended by a tombstone in {_partitions(partitions)}" if entries else "had no state any more"
+    say(f"key {key}: {ended}")
     _print_holdings(left, waiting)
 
 
@@ -253,7 +250,7 @@ def restore_key(job_file: Path, key: str, copy: Path | None, directories: list[P
     held = load_copy(copy) if copy is not None else of_local_stores(job.settings, folders, key)
     present, saved = read_copy(job, None, key).entries, entries_of(held, key)
     foreign = changelog_edit.foreign_offsets(job.settings, held.inputs)
-    changes: dict[int, list[tuple[bytes, bytes | None]]] = {}
+    changes: Changes = {}
     try:
         for one in saved:
             now = present.get((one.partition, one.key))
@@ -276,7 +273,7 @@ def _import_all(job_file: Path, file: Path, partitioner: str | None) -> None:
         placed = place_all(job, copy, present, len(read_at), partitioner, counted, foreign)
     except SnapshotError as error:
         raise SnapshotError(f"{file}: {error} Nothing was written.") from None
-    changes: dict[int, list[tuple[bytes, bytes | None]]] = placed.changes
+    changes: Changes = placed.changes
     origins = {}
     if placed.foreign and not present.inputs:  # the job begins here: ids must not repeat those of outputs elsewhere
         here = preflight.origin_of(job.settings, changelog_edit.admin_of(job.settings))
@@ -352,8 +349,7 @@ def forget_offsets(job_file: JobFile) -> None:
         _forget_lost(settings, list(states), read_at, present)
         return
     todo = [number for number in read_at if number not in known or known[number].input_id != present.input_id]
-    changes: dict[int, list[tuple[bytes, bytes | None]]]
-    changes = {number: [] for number in todo}  # an interrupted run may have done some
+    changes: Changes = {number: [] for number in todo}  # an interrupted run may have done some
     entries = [entry for entry in states if entry.partition in changes]
     for entry in entries:
         changes[entry.partition].append((entry.key, without_offsets(entry.data)))
@@ -373,7 +369,7 @@ def _forget_lost(settings: "Settings", states: "list[Entry]", read_at: "Mapping[
             f"topic {source}: is the topic that these states have learned from, and has the records that they have read; "
             "nothing was changed."
         )
-    changes: dict[int, list[tuple[bytes, bytes | None]]] = {number: [] for number in commits}
+    changes: Changes = {number: [] for number in commits}
     for entry in states:
         if entry.partition in first and (data := lost.without_lost(entry, first[entry.partition])) is not None:
             changes[entry.partition].append((entry.key, data))

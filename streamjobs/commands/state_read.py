@@ -21,6 +21,7 @@ CopyFile = Annotated[
     Path | None,
     typer.Option("--copy", help="Read this file of 'state export --all', not the changelog; needs no broker."),
 ]
+Changes = dict[int, list[tuple[bytes, bytes | None]]]  # by partition: a key, and its new snapshot; None ends its state
 Order = Literal["key", "seen", "rows", "bytes", "offset", "ls_error"]
 
 COLUMNS = ("key", "partition", "rows", "seen", "labels", "offset", "LS error", "bytes", "newest sample", "written")

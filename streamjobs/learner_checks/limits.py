@@ -27,10 +27,7 @@ def check_a_new_state_fits(case: Case) -> None:
     assert case.kind in KINDS, f"kind is {case.kind!r}, expected {', '.join(KINDS)}"
     state = case.init()
     assert hasattr(state, "_fields"), f"init gives a {type(state).__name__}, expected a NamedTuple"
-    for path, value in state_fields(state):
-        plain = value.dtype.kind in "fiu" if isinstance(value, np.ndarray) else type(value) in (int, float)
-        got = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
-        assert plain, f"{path} is of type {got}, expected an array of numbers, an int or a float; convert it in init"
+    _require_plain(state)
     for field in case.learner.stored:
         case.learner.room(field)
     targets, predicts = case.learner.targets(state), case.kind in ("regression", "classification")
@@ -44,17 +41,21 @@ def check_a_new_state_fits(case: Case) -> None:
     )
 
 
+def _require_plain(state: Any) -> None:
+    for path, value in state_fields(state):
+        plain = value.dtype.kind in "fiu" if isinstance(value, np.ndarray) else type(value) in (int, float)
+        got = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+        assert plain, f"{path} is of type {got}, expected an array of numbers, an int or a float; convert it in init"
+
+
 def check_the_state_is_plain_arrays_and_numbers(case: Case) -> None:
     """Only arrays of numbers (C-contiguous), ints and floats; types and fixed shapes never change."""
     start = case.init()
     states = [start, case.learner.run(start, *case.stream(5))[0], case.trained()]
     for state in states:
+        _require_plain(state)
         for path, value in state_fields(state):
-            if isinstance(value, np.ndarray):
-                assert value.dtype.kind in "fiu", f"{path} has numbers of type {value.dtype}"
-                assert value.flags.c_contiguous, f"{path} is not C-contiguous"
-            else:
-                assert type(value) in (int, float), f"{path} is a {type(value).__name__}"
+            assert not isinstance(value, np.ndarray) or value.flags.c_contiguous, f"{path} is not C-contiguous"
     stored = {f"{path}.{field}" if path else field for path, part in _parts(case.learner, start) for field in part.stored}
     for later in states[1:]:
         for (path, a), (_, b) in zip(state_fields(start), state_fields(later), strict=True):

@@ -9,6 +9,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from streamjobs.recordings.columns import CLOCK, MOST_TEXTS, MOST_UNREAD, reads_
 HEAD = 64 << 10  # bytes that are looked at
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 SPACES = " "  # any number of them; only where nothing else separates
+MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 DECIMALS = {".": "points", ",": "commas"}
 LONGEST_UNIT = 15  # characters
 NOTHING = {"", "-", "--", "---", "----", "?", "n/a", "na", "nan", "null", "none", "nil", "#n/a"}  # cells without a number
@@ -140,36 +142,18 @@ def _is_row(first: Sequence[str], rows: Sequence[Sequence[str]], decimal: str | 
 
 def _decoded(head: bytes, where: str) -> tuple[str, str]:
     """The text, and its encoding; raises ConfigError for an unknown encoding."""
-    for mark, name in ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
-        if head.startswith(mark):
-            return _text(head, name, where), name
-    if b"\0" in head:
-        for place, name in ((1, "utf-16-le"), (0, "utf-16-be")):
-            if not head[place::2].strip(b"\0") and len(head) > 1:  # of Latin letters every second byte is zero
-                return _text(head, name, where), name
-        raise ConfigError(f"{where}: expected CSV in UTF-8, UTF-16 or Windows-1252, got zero bytes; save it as UTF-8.")
-    try:
-        return codecs.getincrementaldecoder("utf-8-sig")().decode(head), "utf-8-sig"
-    except UnicodeDecodeError:
-        pass
-    try:
-        text = head.decode("cp1252")
-    except UnicodeDecodeError:
-        raise _unknown(where) from None
-    if any(letter < " " and letter not in "\t\r\n\f" for letter in text):
-        raise _unknown(where)
-    return text, "cp1252"
-
-
-def _text(head: bytes, encoding: str, where: str) -> str:
-    try:
-        return codecs.getincrementaldecoder(encoding)().decode(head)
-    except UnicodeDecodeError:
-        raise _unknown(where) from None
-
-
-def _unknown(where: str) -> ConfigError:
-    return ConfigError(
+    names = [name for mark, name in MARKS if head.startswith(mark)]
+    if not names and b"\0" in head:  # of Latin letters every second byte is zero
+        both = ("utf-16-le", head[1::2]), ("utf-16-be", head[::2])
+        names = [name for name, half in both if len(head) > 1 and not half.strip(b"\0")]
+        if not names:
+            raise ConfigError(f"{where}: expected CSV in UTF-8, UTF-16 or Windows-1252, got zero bytes; save it as UTF-8.")
+    for name in names[:1] or ("utf-8-sig", "cp1252"):
+        with suppress(UnicodeDecodeError):
+            text = codecs.getincrementaldecoder(name)().decode(head)
+            if name != "cp1252" or not any(letter < " " and letter not in "\t\r\n\f" for letter in text):
+                return text, name
+    raise ConfigError(
         f"{where}: expected CSV in UTF-8, UTF-16 or Windows-1252, got bytes of another encoding; save it as UTF-8."
     )
 

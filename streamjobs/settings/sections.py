@@ -103,11 +103,7 @@ else:  # `from` reads well in a job file, but is a keyword in Python and cannot 
         **{
             "from": (
                 Literal["key", "population"] | None,
-                Field(
-                    default=None,
-                    description="each key's own scale, or the fixed scale of [population]; absent: population if there "
-                    "is a [population]",
-                ),
+                optional("each key's own scale, or the fixed scale of [population]; absent: population if there is one"),
             )
         },
     )

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from streamjobs.errors import ConfigError, unwritable
+from streamjobs.commands.console import write_file
+from streamjobs.errors import ConfigError
 from streamjobs.fit import starters
 from streamjobs.fit.starters import Starter
 from streamjobs.recordings.guess.result import EXAMPLE, Guess
@@ -33,10 +34,7 @@ def write_population(of: Starter, guessed: Guess, job: Path, force: bool) -> Pat
     path = job.parent / f"{of.name}.state"
     if path.exists() and not force:
         raise ConfigError(f"{path}: already exists; --force overwrites it.")
-    try:
-        path.write_bytes(of.file(guessed.fields))
-    except OSError as error:
-        raise unwritable(str(path), error) from None
+    write_file(path, of.file(guessed.fields))
     return path
 
 

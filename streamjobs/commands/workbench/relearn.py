@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamjobs.commands.console import JobFile, counted, job_of, note, say
-from streamjobs.commands.state_read import entries_of, read_copy
+from streamjobs.commands.state_change import EXAMPLES
+from streamjobs.commands.state_read import Changes, entries_of, read_copy
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.maintenance.copies import Entry
-
-EXAMPLES = 3  # keys that a note names
 
 
 def relearn(
@@ -65,15 +64,12 @@ def _chosen(job: "Job", keys: list[str] | None, every: bool) -> "list[Entry]":
     return [entry for key in dict.fromkeys(keys or ()) for entry in entries_of(copy, key)]
 
 
-def _changes(
-    job: "Job", entries: "list[Entry]", every: bool
-) -> "tuple[dict[int, list[tuple[bytes, bytes | None]]], list[str]]":
+def _changes(job: "Job", entries: "list[Entry]", every: bool) -> tuple[Changes, list[str]]:
     """New snapshots by partition; and the keys with unreadable states. Raises SnapshotError for a key that was named."""
     from streamjobs.maintenance.copies import short_key
     from streamjobs.maintenance.renew import relearned_snapshot
 
-    changes: dict[int, list[tuple[bytes, bytes | None]]] = {}
-    unread = []
+    changes, unread = Changes(), list[str]()
     for entry in counted(entries, "states"):
         try:
             changed = relearned_snapshot(job, entry)

@@ -4,7 +4,7 @@ A preset only fills in settings of [source] that the job file does not have.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -15,11 +15,11 @@ NAMES = ("sensorlogger", "sensorlogger_live", "phyphox", "radar", "applewatch", 
 class Export(NamedTuple):
     """How a tool exports a recording as a folder or an archive with a file per sensor."""
 
-    marks: tuple[str, ...]  # a folder with one of these files is an export
-    aside: tuple[str, ...]  # files that hold no samples
+    marks: Sequence[str]  # a folder with one of these files is an export
+    aside: Sequence[str]  # files that hold no samples
     time: str  # the column with the times
     time_unit: str
-    drop: tuple[str, ...] = ()  # columns that say the time again
+    drop: Sequence[str] = ()  # columns that say the time again
     prefix: bool = False  # columns are named after their file
     clock: str | None = None  # file that says when the times began
     events: Mapping[str, str] | None = None  # file and column with texts that hold from their time on, and their name
@@ -30,23 +30,17 @@ class Preset(NamedTuple):
 
     name: str
     tool: str
-    notes: tuple[str, ...]  # units and axis signs, a sentence each
+    notes: Sequence[str]  # units and axis signs, a sentence each
     source: Mapping[str, Any]  # settings of [source]
     export: Export | None
-    strip: tuple[str, ...]  # what the columns of its CSV begin with
+    strip: Sequence[str]  # what the columns of its CSV begin with
 
 
 @cache
 def preset_of(name: str) -> Preset:
     table = tomllib.loads((resources.files(__package__) / f"{name}.toml").read_text(encoding="utf-8"))
-    stated = table.get("export")
-    export = None
-    if stated is not None:
-        lists = {one: tuple(stated[one]) for one in ("marks", "aside", "drop") if one in stated}
-        export = Export(**(stated | lists))
-    return Preset(
-        name, table["tool"], tuple(table["notes"]), table["source"], export, tuple(table.get("columns", {}).get("strip", ()))
-    )
+    export, strip = table.get("export"), table.get("columns", {}).get("strip", ())
+    return Preset(name, table["tool"], table["notes"], table["source"], Export(**export) if export else None, strip)
 
 
 def filled(source: Mapping[str, Any]) -> dict[str, Any]:

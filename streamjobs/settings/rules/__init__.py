@@ -179,9 +179,10 @@ def _roles(learner: models.LearnerSection, head: models.HeadSection | None, lear
             f"{learner.name} with these settings stores every sample; a job runs bounded learners only. "
             "Set a budget (max_terms of some learners), or choose another learner.",
         )
+    placed = sorted(set(TASK) & set(learner.model_extra or {}))
     if head is None:
         if main is not None and main.kind == "features":
-            for name in sorted(set(TASK) & set(learner.model_extra or {})):
+            for name in placed:
                 yield f"learner.{name}", f"{name} belongs in [head]: {learner.name} gives features and predicts nothing."
         return
     if main is not None and "head" in (learner.model_extra or {}):
@@ -192,7 +193,7 @@ def _roles(learner: models.LearnerSection, head: models.HeadSection | None, lear
             f"{learner.name} predicts by itself and takes no head; remove [head], or choose a learner that gives features.",
         )
     else:
-        for name in sorted(set(TASK) & set(learner.model_extra or {})):
+        for name in placed:
             yield f"learner.{name}", f"{name} belongs in [head], which makes the predictions."
     if head_learner is not None and head_learner.kind not in PREDICTING:
         yield "head.name", f"a head must predict; {head.name} gives {head_learner.kind}. Choose a head such as 'rls'."
