@@ -290,7 +290,10 @@ def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Pat
         say(f"minutes of {key} on {day}: {spent}")
     if len(days) > MOST_DAYS:
         note(f"{len(days) - MOST_DAYS:,} more days of keys: --json prints all of them")
-    _print_forecasts(summary.get("forecasts"))
+    if judged := summary.get("forecasts"):
+        from streamjobs.replay.forecast_table import sentences
+
+        say("\n".join(sentences(judged)))
     if output_dir is not None:
         say(f"outputs in {output_dir}")
     if "compared" in summary:
@@ -307,14 +310,6 @@ def _error(summary: dict[str, Any]) -> str:
     if summary["wrong"] is None:
         return "none had a prediction in time"
     return f"{summary['wrong']:,} wrong{none}"
-
-
-def _print_forecasts(judged: list[dict[str, Any]] | None) -> None:
-    if judged:
-        from streamjobs.replay.forecast_table import sentences
-
-        for line in sentences(judged):
-            say(line)
 
 
 def _errors_of_controls(controls: dict[str, Any]) -> str:

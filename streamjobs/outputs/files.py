@@ -17,7 +17,7 @@ import msgspec
 
 from streamjobs import install_line
 from streamjobs.core.job import Job
-from streamjobs.core.messages import LETTER_HEADERS, Headers
+from streamjobs.core.messages import LETTER_HEADERS, Output, Record
 from streamjobs.core.output_records import ID, SCHEMA, schema_name
 from streamjobs.errors import ConfigError, SetupError
 from streamjobs.outputs.schema import JsonSchema, output_schemas
@@ -36,7 +36,6 @@ ADDED = {  # columns before those of the record
 }
 _LETTER = [name.removeprefix("streamjobs-error-") for name in LETTER_HEADERS[1:]]
 _NUMBERS = ("partition", "offset", "timestamp", "attempt")  # of a letter
-Given = tuple[int, bytes | None, bytes | None, Headers]  # timestamp in milliseconds, key, value, headers
 
 _decode = msgspec.json.Decoder().decode
 
@@ -250,24 +249,25 @@ class Table:
         else:
             self.fields = output_schemas(job)[sink]["properties"]
 
-    def rows(self, records: Iterable[Given]) -> Iterator[dict[str, Any]]:
+    def rows(self, records: Iterable[Output | Record]) -> Iterator[dict[str, Any]]:
         """A row for each record that did not come before. Raises ConfigError for one that this job does not send."""
-        for timestamp, key, value, headers in records:
-            named = {name: value or b"" for name, value in reversed(headers)}  # a letter's own come before its record's
+        for record in records:
+            headers = reversed(record.headers)  # a letter's own come before its record's
+            named = {name: value or b"" for name, value in headers}
             if ID not in named:
                 self.foreign += 1
                 continue
             identity = named[ID].decode("utf-8", "backslashreplace")
             if self.repeats.seen(identity):
                 continue
-            row = self._letter(key, value, named) if self.sink == "dlq" else self._row(identity, value, named)
+            row = (self._letter if self.sink == "dlq" else self._row)(identity, record, named)
             if row is not None:
                 self.count += 1
-                yield {"output_id": identity, "time": timestamp, **row}
+                yield {"output_id": identity, "time": record.timestamp, **row}
 
-    def _row(self, identity: str, value: bytes | None, named: dict[str, bytes]) -> dict[str, Any] | None:
+    def _row(self, identity: str, record: Output | Record, named: dict[str, bytes]) -> dict[str, Any] | None:
         try:
-            fields = _decode(value or b"")
+            fields = _decode(record.value or b"")
         except msgspec.DecodeError:
             fields = None
         if not isinstance(fields, dict):
@@ -283,12 +283,12 @@ class Table:
             self.others |= fields.keys() - self.fields.keys()
         return {name: fields.get(name) for name in self.fields}
 
-    def _letter(self, key: bytes | None, value: bytes | None, named: dict[str, bytes]) -> dict[str, Any] | None:
+    def _letter(self, identity: str, record: Output | Record, named: dict[str, bytes]) -> dict[str, Any] | None:
         if not named.keys() >= set(LETTER_HEADERS):
             self.foreign += 1
             return None
-        row: dict[str, Any] = {"key": None if key is None else key.decode("utf-8", "backslashreplace")}
+        row: dict[str, Any] = {"key": None if record.key is None else record.key.decode("utf-8", "backslashreplace")}
         for name in _LETTER:
             text = named[f"streamjobs-error-{name}"].decode("utf-8", "backslashreplace")
             row[name] = int(text) if name in _NUMBERS and text.lstrip("-").isdigit() else text
-        return {**row, "value": value}
+        return {**row, "value": record.value}

@@ -24,8 +24,8 @@ from tests.parts import CHECKOUT
 TYPED = JOB + "scores = true\n"
 
 
-def given(outputs: list[Output], sink: str) -> list[files.Given]:
-    return [(one.timestamp, one.key, one.value, one.headers) for one in outputs if one.sink == sink]
+def given(outputs: list[Output], sink: str) -> list[Output]:
+    return [one for one in outputs if one.sink == sink]
 
 
 def written(path: Path, form: str, table: Table, outputs: list[Output]) -> Path:
@@ -51,7 +51,7 @@ def test_parquet_has_every_number_of_every_record(name: str, tmp_path: Path) -> 
         table = Table(job, sink)
         found = parquet.read_table(written(tmp_path / sink, ".parquet", table, outputs)).to_pylist()
         columns = lengths(table.fields)
-        told = [json.loads(value or b"") for _, _, value, _ in given(outputs, sink)]
+        told = [json.loads(one.value or b"") for one in given(outputs, sink)]
         assert len(found) == len(told) == table.count > 3
         for row, record in zip(found, told, strict=True):
             for field, value in record.items():
@@ -132,7 +132,8 @@ def test_outputs_of_a_recreated_topic_are_not_repeats_of_the_former_ones(monkeyp
 
 @pytest.mark.parametrize("schema", [[], [("streamjobs-schema", b"predictions/1")]])
 def test_a_record_of_another_schema_is_one_sentence(schema: list[tuple[str, bytes]]) -> None:
-    told = [(*one[:3], [*one[3][:1], *schema]) for one in given(outputs_of(job_of("declared")), "predictions")]
+    sent = given(outputs_of(job_of("declared")), "predictions")
+    told = [one._replace(headers=[*one.headers[:1], *schema]) for one in sent]
     with pytest.raises(ConfigError, match=r"has the schema (predictions/1|of an older release); this .* predictions/2"):
         list(Table(job_of("declared"), "predictions").rows(told))
 
@@ -142,9 +143,9 @@ def test_what_is_no_output_is_left_out_and_said() -> None:
     schema = ("streamjobs-schema", b"predictions/2")
     name = [("streamjobs-id", b"imu-0-5"), schema]
     strange = [
-        (0, b"k", b"{}", []),
-        (0, b"k", b"{", name),
-        (0, b"k", b'{"key":"k","more":1}', [("streamjobs-id", b"imu-0-6"), schema]),
+        Output("predictions", b"k", b"{}", 0, []),
+        Output("predictions", b"k", b"{", 0, name),
+        Output("predictions", b"k", b'{"key":"k","more":1}', 0, [("streamjobs-id", b"imu-0-6"), schema]),
     ]
     found = list(table.rows(strange))
     assert table.foreign == 2 and table.others == {"more"} and [one["key"] for one in found] == ["k"]

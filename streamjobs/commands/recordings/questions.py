@@ -112,43 +112,34 @@ def what_next(
     from_topic: the sample is of a topic; copied: 'rekey' comes first; starter: the job has a population already, with
     which `replay` scores labels.
     """
+    name, taught = shlex.quote(str(file)), survey.teaches(guessed)
+    work = f"streamjobs topics create {name}; streamjobs run {name}"
     if guessed.preset is not None and "sensors" in guessed.preset.source:
-        name = shlex.quote(str(file))
-        return f"wrote {file}. Next: streamjobs check {name}; streamjobs topics create {name}; streamjobs run {name}"
-    taught = survey.teaches(guessed)
-    replay = [
-        "streamjobs",
-        "fit" if taught else "replay",
-        str(file),
-        "--input",
-        str(sample) if sample is not None else "recording.csv",
-    ]
-    if from_topic:
-        replay[-1] = "topic"  # its records have keys
-    elif guessed.key is None and guessed.preset is not None and guessed.preset.export is not None:
-        replay += ["--key-from", "file"]
-    else:
-        replay += _key_words(guessed, sample)
-    if not from_topic and guessed.start_time is not None and guessed.rate is not None:
-        replay += ["--time", guessed.start_time]
+        return f"wrote {file}. Next: streamjobs check {name}; {work}"
+    given = "topic" if from_topic else "recording.csv" if sample is None else str(sample)
+    replay = ["streamjobs", "fit" if taught else "replay", str(file), "--input", given]
+    if not from_topic:  # whose records have keys
+        by_file = guessed.key is None and guessed.preset is not None and guessed.preset.export is not None
+        replay += ["--key-from", "file"] if by_file else _key_words(guessed, sample)
+        if guessed.start_time is not None and guessed.rate is not None:
+            replay += ["--time", guessed.start_time]
     first = "Next"
     if needed := next((NEEDED[what] for what in NEEDED if what in guessed.choose), None):
         first = f"{needed}: look for 'choose' in it. Then"
     if copied:
-        first += f": streamjobs rekey {shlex.quote(str(file))} --once; then"
+        first += f": streamjobs rekey {name} --once; then"
     more = ""
     if starter:
         more = " --score" if guessed.label is not None and sample is not None else ""
     elif not taught and not from_topic and guessed.rows and guessed.label is not None and guessed.time is not None:
         words = replay[2 : replay.index("--key-is")] if "--key-is" in replay else replay[2:]  # the file's name by itself
         more = f"; {shlex.join(['streamjobs', 'compare', *words, '--learners', 'job,rls,krls'])}"
-    check = "" if taught else f"streamjobs check {shlex.quote(str(file))}; "  # which would miss the population's file
-    name = shlex.quote(str(file))
+    check = "" if taught else f"streamjobs check {name}; "  # which would miss the population's file
     said = f"wrote {file}. {first}: {check}{shlex.join(replay)}{more}"
     if taught:  # `fit` says what follows
         return said
     if from_topic:
-        return f"{said}; streamjobs topics create {name}; streamjobs run {name}"
+        return f"{said}; {work}"
     words = replay[4:]
     if "--time" in words and sample is not None:  # counts from 0, which no topic takes
         words += ["--start", datetime.fromtimestamp(sample.stat().st_mtime, UTC).date().isoformat()]

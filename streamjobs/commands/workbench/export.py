@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamjobs.commands.console import JobFile, compile_loops, counted, job_of, note, say, write_private
-from streamjobs.commands.recordings.options import TimeColumn
+from streamjobs.commands.recordings.options import TimeColumn, milliseconds
 from streamjobs.errors import ConfigError
 from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
-    from streamjobs.outputs.files import Given
+    from streamjobs.core.messages import Output, Stored
 
 AT_ONCE = 1_000  # records that a replay applies before their outputs are written
 
@@ -59,8 +59,12 @@ def export(
         raise ConfigError(f"export: expected one of the outputs {', '.join(SINKS)}; got {sink!r}.")
     job = job_of(job_file)
     table = Table(job, sink)
+    records: Iterator[Output | Stored]
     if replay is None:
-        records = _of_topic(job, sink, begin, end)
+        from streamjobs.kafka.reader import topic_records
+
+        times = milliseconds("--from", begin), milliseconds("--to", end)
+        records = topic_records(job.settings.broker, job.sinks[sink], *times)
     else:
         records = _of_replay(job, sink, replay, key, time_column, begin, end)
     rows = counted(table.rows(records), "rows")
@@ -74,20 +78,10 @@ def export(
         note(f"warning: fields that this job does not send were left out: {', '.join(sorted(table.others)[:20])}")
 
 
-def _of_topic(job: "Job", sink: str, begin: str | None, end: str | None) -> "Iterator[Given]":
-    from streamjobs.commands.recordings.options import milliseconds
-    from streamjobs.kafka.reader import topic_records
-
-    times = milliseconds("--from", begin), milliseconds("--to", end)
-    for record in topic_records(job.settings.broker, job.sinks[sink], *times):
-        yield record.timestamp, record.key, record.value, record.headers
-
-
 def _of_replay(
     job: "Job", sink: str, source: str, key: str | None, time_column: str | None, begin: str | None, end: str | None
-) -> "Iterator[Given]":
+) -> "Iterator[Output]":
     from streamjobs.commands.replay import as_workers_have_it, records_to_replay
-    from streamjobs.core.messages import Output
     from streamjobs.replay.engine import Replay
 
     job = as_workers_have_it(job, source)
@@ -97,6 +91,4 @@ def _of_replay(
     while some := list(islice(records, AT_ONCE)):
         made: list[Output] = []
         run.run(some, made.append, lambda tally: None)
-        for one in made:
-            if one.sink == sink:
-                yield one.timestamp, one.key, one.value, one.headers
+        yield from (one for one in made if one.sink == sink)

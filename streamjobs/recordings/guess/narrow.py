@@ -9,7 +9,7 @@ from typing import Any
 from streamjobs.recordings.columns import Column, absent, plain_name
 from streamjobs.recordings.files import SECONDS
 from streamjobs.recordings.guess.keys import OF_USUAL, OWNER, STEADY
-from streamjobs.recordings.guess.result import Gaps, Guess, Narrow, Pauses, windowed
+from streamjobs.recordings.guess.result import Gaps, Guess, Narrow, Pauses, windowed, with_key_known
 from streamjobs.recordings.guess.rows import DECIDES, Rows
 from streamjobs.recordings.guess.x import BAD_NAME, is_bad, quoted_names
 from streamjobs.settings.sensors import SensorSection, SensorsSection, sensors_of
@@ -69,13 +69,12 @@ def _with_key(guessed: Guess, owners: Sequence[Any] | None) -> Iterator[Guess]:
     elif guessed.key is not None or owners is not None:
         yield guessed
         return
-    choose = {what: why for what, why in guessed.choose.items() if what != "key"}
-    candidates = {what: some for what, some in guessed.candidates.items() if what != "key"}
+    known = with_key_known(guessed)
     for key in names:
         if plain_name(key) not in NAMES:
             left_out = {name: why for name, why in guessed.left_out.items() if name != key}
             because = {**guessed.because, "key": "next to a column with the names of sensors"}
-            yield guessed._replace(key=key, left_out=left_out, because=because, choose=choose, candidates=candidates)
+            yield known._replace(key=key, left_out=left_out, because=because)
     if guessed.key is not None:
         yield guessed  # such as "sensor", next to "metric"
 

@@ -155,7 +155,7 @@ def _composed(settings: Settings, learners: Mapping[str, Learner]) -> Compositio
         raise ValueError("[source]: the length of x is unknown; set `fields = [...]`, or `dim` together with `x`.")
     population = settings.population is not None
     mapping, learner = _map_and_learner(settings, learners)
-    head = settings.head or HeadSection(name=settings.learner.name, **_task_of(settings, learner))
+    head = settings.head or HeadSection(name=settings.learner.name, **_task_of(settings))
     kind = learner.kind
     task = head.task if kind in PREDICTING else "none"
     if population and task != "classification":
@@ -230,7 +230,7 @@ def _map_and_learner(settings: Settings, learners: Mapping[str, Learner]) -> tup
     return learner, head
 
 
-def _task_of(settings: Settings, learner: Learner) -> dict[str, Any]:
+def _task_of(settings: Settings) -> dict[str, Any]:
     """What [head] would say of a learner that predicts by itself."""
     extra = settings.learner.model_extra or {}
     usual = "classification" if settings.population is not None else "regression"

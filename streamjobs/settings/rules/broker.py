@@ -39,13 +39,7 @@ def written_secrets(table: Mapping[str, Any], origin: str) -> Iterator[str]:
 
 def access_contradictions(broker: BrokerSection) -> Problems:
     if "@" in broker.url:
-        yield (
-            "broker.url",
-            (
-                f"url must not hold credentials; got {hidden(broker.url)!r}. Set username, and password_file or the "
-                f"environment's {PREFIX}BROKER__PASSWORD."
-            ),
-        )
+        yield "broker.url", _credentials_in("broker", broker.url)
     elif not re.fullmatch(ADDRESS, broker.url):
         yield "broker.url", f"url must be kafka://host:port[,host:port]; got {hidden(broker.url)!r}."
     if broker.session_timeout < 1:
@@ -80,6 +74,13 @@ def certificate_contradictions(section: str, settings: BrokerSection | RegistryS
 def is_set(settings: BrokerSection | RegistrySection, name: str) -> bool:
     """Whether the secret, or the file that holds it, is set."""
     return bool(getattr(settings, name) or getattr(settings, FILES[name]))
+
+
+def _credentials_in(section: str, url: str) -> str:
+    return (
+        f"url must not hold credentials; got {hidden(url)!r}. Set username, and password_file or the environment's "
+        f"{PREFIX}{section.upper()}__PASSWORD."
+    )
 
 
 def username_without_password(section: str, username: str) -> str:
@@ -168,11 +169,7 @@ def registry_contradictions(registry: RegistrySection) -> Problems:
     except ValueError:
         address, valid = urlsplit(""), False
     if "@" in registry.url:
-        yield (
-            "registry.url",
-            f"url must not hold credentials; got {hidden(registry.url)!r}. Set username, and password_file or the "
-            f"environment's {PREFIX}REGISTRY__PASSWORD.",
-        )
+        yield "registry.url", _credentials_in("registry", registry.url)
     elif not valid:
         yield (
             "registry.url",
