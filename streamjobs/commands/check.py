@@ -67,9 +67,8 @@ def check(
     if sample is not None:
         from streamjobs.recordings.survey import doubtful
 
-        result["sample"] = _sampled(
-            job, sample, key, time_column, options.how_of(separator, decimal, key_from, key_is, start)
-        )
+        how = options.how_of(separator, decimal, key_from, key_is, start, key, time_column)
+        result["sample"] = _sampled(job, sample, how)
         advice += result["sample"].pop("unlike")
         advice += doubtful(result["sample"]["labels"])
         advice += _unread_times(job, sample, time_column, result["sample"])
@@ -154,13 +153,11 @@ def _reference(job: "Job") -> str | None:
     return of_whom + (f"; restarts when an alarm has lasted {drift.relearn_after}" if drift.relearn_after else "")
 
 
-def _sampled(job: "Job", path: Path, key: str | None, time: str | None, how: "How") -> dict[str, Any]:
-    from streamjobs.recordings.files import records_of
+def _sampled(job: "Job", path: Path, how: "How") -> dict[str, Any]:
     from streamjobs.replay.first_rows import decoded_with_labels, first_rows
     from streamjobs.replay.warm_up import days_to_alarm, rows_to_alarm
 
-    how, settings = options.with_rate(how, job.settings), job.settings
-    records = list(islice(records_of(path, settings.source, key, time, settings.side, how=how), SAMPLED))
+    records = list(islice(options.recorded(path, job.settings, how), SAMPLED))
     if not records:
         raise ConfigError(f"{path}: expected records to decode; got none.")
     decoded = decoded_with_labels(job, records)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamjobs.commands.console import AsJson, JobFile, draw, fixed, note, say, show, table
-from streamjobs.commands.recordings.options import FILES, KeyFrom, TimeColumn, how_of, with_rate
+from streamjobs.commands.recordings.options import FILES, KeyFrom, TimeColumn, how_of, recorded
 from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
@@ -27,14 +27,9 @@ def delayed(contents: dict[str, Any], delay: str | None) -> dict[str, Any]:
     return contents if delay is None else {**contents, "labels": {**contents.get("labels", {}), "delay": delay}}
 
 
-def first_records(
-    source: Path, settings: "Settings", key: str | None, time_column: str | None, how: "How", most: int
-) -> "list[Stored]":
+def first_records(source: Path, settings: "Settings", how: "How", most: int) -> "list[Stored]":
     """At most so many records of recordings; prints a note where there are more."""
-    from streamjobs.recordings.files import records_of
-
-    read = records_of(source, settings.source, key, time_column, settings.side, how=with_rate(how, settings))
-    records = list(itertools.islice(read, most + 1))
+    records = list(itertools.islice(recorded(source, settings, how), most + 1))
     if len(records) > most:
         note(f"warning: only the first {most:,} records are used; raise --records to use more.")
     return records[:most]
@@ -74,7 +69,7 @@ def compare(
     done = comparing.compare(
         delayed(read_table(job_file), delay),
         composing(job_file),
-        first_records(source, settings, key, time_column, how_of(key_from=key_from), records),
+        first_records(source, settings, how_of(key_from=key_from, key=key, time=time_column), records),
         list(dict.fromkeys(name.strip() for name in learners.split(",") if name.strip())),
         lambda name: note(f"{name} ..."),
         (lambda one: job_from(one, str(job_file))) if shared else Job.from_composition,

@@ -93,11 +93,11 @@ def replay(
         raise ConfigError(
             f"{job_file}: --pool learns a model for new keys, but these start from [population]; use 'streamjobs fit'."
         )
-    how = options.how_of(separator, decimal, key_from, key_is, start)
+    how = options.how_of(separator, decimal, key_from, key_is, start, key, time_column)
     progress = Progress(job.task)
-    records = records_to_replay(job, source, key, time_column, begin, end, _telling(job, source, how, progress))
+    records = records_to_replay(job, source, _telling(job, source, how, progress), begin, end)
     if labels:
-        records = _with_labels(job, records, labels, key, time_column, how)
+        records = _with_labels(job, records, labels, how)
     expected = None
     if expect is not None:
         is_topics = expect == "topics"
@@ -195,33 +195,21 @@ def topic_of(job: "Job", source: str) -> str | None:
 
 
 def records_to_replay(
-    job: "Job",
-    source: str,
-    key: str | None,
-    time_column: str | None,
-    begin: str | None,
-    end: str | None,
-    how: "How | None" = None,
+    job: "Job", source: str, how: "How", begin: str | None = None, end: str | None = None
 ) -> "Generator[Stored, None, None]":
     from streamjobs.kafka.reader import topic_records
-    from streamjobs.recordings.files import records_of
 
-    how, settings = options.with_rate(how or options.how_of(), job.settings), job.settings
+    settings = job.settings
     if (name := topic_of(job, source)) is not None:
         times = options.milliseconds("--from", begin), options.milliseconds("--to", end)
         return topic_records(settings.broker, name, *times, max_bytes=settings.source.max_bytes)
     if begin is not None or end is not None:
         raise ConfigError("--from and --to work for topics only; cut the file before you replay it.")
-    return records_of(Path(source), settings.source, key, time_column, settings.side, how=how)
+    return options.recorded(Path(source), settings, how)
 
 
 def _with_labels(
-    job: "Job",
-    records: "Generator[Stored, None, None]",
-    labels: list[str],
-    key: str | None,
-    time_column: str | None,
-    how: "How",
+    job: "Job", records: "Generator[Stored, None, None]", labels: list[str], how: "How"
 ) -> "Generator[Stored, None, None]":
     """The records with the labels of files of their own. Raises ConfigError for other files."""
     from streamjobs.recordings.files import rows_of
@@ -235,7 +223,7 @@ def _with_labels(
                 f"--input {name}: expected a file of labels alone, and a job with [labels] wait. A folder of recordings is "
                 "one input."
             )
-        later.append(records_to_replay(job, name, key, time_column, None, None, how))
+        later.append(records_to_replay(job, name, how))
     mixed, when = with_labels(job.settings, [records], later)
     note(f"{', '.join(labels)}: {when}")
     return mixed

@@ -64,7 +64,7 @@ def tune(
     if write is not None and write.exists():
         raise ConfigError(f"--write {write}: already exists; name a new file.")
     composition, contents = read_job(job_file), read_table(job_file)
-    settings, how = composition.settings, how_of(key_from=key_from, key_is=key_is)
+    settings, how = composition.settings, how_of(key_from=key_from, key_is=key_is, key=key, time=time_column)
     if settings.population is not None:
         from streamjobs.commands.fit import choose
         from streamjobs.fit.fitting import Asked
@@ -74,7 +74,7 @@ def tune(
         if as_json:
             show(chosen_of_people)
         return
-    recorded = first_records(source, settings, key, time_column, how, records)
+    recorded = first_records(source, settings, how, records)
     if composition.forecasts is not None and _forecasts(job_from(composition, str(job_file)), recorded, as_json):
         return
     pace = Pace(PROGRESS_EVERY, at_once=True)
@@ -201,7 +201,7 @@ def drift_tune(
     assert until is not None
     if drawn is not None:
         pictures.check_name("--picture", drawn)
-    records = list(records_to_replay(own, source, key, time_column, None, None, how_of(key_is=key_is)))
+    records = list(records_to_replay(own, source, how_of(key_is=key_is, key=key, time=time_column)))
     found = []
     for way in alarm_rates.ways(own.settings, own.composition.predicts):
         note(f"{way.name} ...")

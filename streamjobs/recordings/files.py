@@ -235,6 +235,7 @@ class _Records:
         self.as_record: Callable[[Any], Stored] = partial(tuple.__new__, PlainRow if source.wrapped else Stored)
         source = source.unwrapped if source.wrapped else source
         self.recording, self.source, self.side = recording, source, side
+        key, time = key or how.key, time or how.time
         self.stamped, self.time = time is not None, time or source.record_time
         self.apart = apart
         key = _key_column(str(recording), source, key, how)

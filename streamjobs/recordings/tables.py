@@ -58,6 +58,8 @@ class How:
     start: float | None = None  # seconds since 1970 at which times that count from 0 began
     tell: Tell = untold
     opened: Callable[[Any], None] = untold  # gets each text file that is read
+    key: str | None = None  # column with the key
+    time: str | None = None  # column with the records' timestamps
     unread: int | None = None  # timestamp of a row with a time that cannot be read; None: the row's number
 
 

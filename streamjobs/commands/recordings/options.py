@@ -1,8 +1,9 @@
 """Options of the commands that read recordings."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -11,6 +12,7 @@ from streamjobs.commands.console import note
 from streamjobs.errors import ConfigError
 
 if TYPE_CHECKING:
+    from streamjobs.core.messages import Stored
     from streamjobs.recordings.tables import How
     from streamjobs.settings.sections import Settings
 
@@ -44,6 +46,8 @@ def how_of(
     key_from: str | None = None,
     key_is: str | None = None,
     start: str | None = None,
+    key: str | None = None,
+    time: str | None = None,
 ) -> "How":
     """How files are read, as the options say; what is found out is printed as notes. Raises ConfigError for wrong ones."""
     from streamjobs.recordings.tables import How
@@ -55,7 +59,15 @@ def how_of(
     if key_from is not None and key_is is not None:
         raise ConfigError("--key-from and --key-is both set the key; give one of them.")
     began = milliseconds("--start", start)
-    return How(separator, decimal, key_from, key_is, None, None, None if began is None else began / 1000, _once())
+    since = None if began is None else began / 1000
+    return How(separator, decimal, key_from, key_is, start=since, tell=_once(), key=key, time=time)
+
+
+def recorded(path: Path, settings: "Settings", how: "How") -> "Generator[Stored, None, None]":
+    """The records of recordings, as a job with these settings reads them."""
+    from streamjobs.recordings.files import records_of
+
+    return records_of(path, settings.source, None, side=settings.side, how=with_rate(how, settings))
 
 
 def with_rate(how: "How", settings: "Settings") -> "How":

@@ -58,7 +58,7 @@ def produce(
     """
     from streamjobs.job_files import read_job
     from streamjobs.kafka.send import UNREAD, Sender
-    from streamjobs.recordings.files import records_apart, records_of
+    from streamjobs.recordings.files import records_apart
 
     composition = read_job(job_file)
     settings, source = composition.settings, composition.settings.source
@@ -70,14 +70,12 @@ def produce(
         raise ConfigError("--speed needs times; name the column with --time, or in the job file as [source] time.")
     if settings.window is not None and not timed:
         note("warning: no times: the windows of these records depend on when each record is sent")
-    how = options.with_rate(options.how_of(separator, decimal, key_from, key_is, start), settings)
+    how = options.with_rate(options.how_of(separator, decimal, key_from, key_is, start, key, time_column), settings)
     how = replace(how, unread=UNREAD if timed else None)
     if times is None:
-        readers: list[Iterator[Stored]] = [
-            records_of(path, source, key, time_column, settings.side, how=how) for path in files
-        ]
+        readers: list[Iterator[Stored]] = [options.recorded(path, settings, how) for path in files]
     else:
-        readers = [one for path in files for one in records_apart(path, source, key, time_column, settings.side, how)]
+        readers = [one for path in files for one in records_apart(path, source, None, None, settings.side, how)]
     sender, began, pace = Sender(settings.broker, source.topic, partitioner), time.monotonic(), Pace(PROGRESS_EVERY)
 
     def progress(sent: int, acknowledged: int) -> None:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamjobs.commands.console import JobFile, compile_loops, counted, job_of, note, say, write_private
-from streamjobs.commands.recordings.options import TimeColumn, milliseconds
+from streamjobs.commands.recordings.options import TimeColumn, how_of, milliseconds
 from streamjobs.errors import ConfigError
 from streamjobs.settings.types import many
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
     from streamjobs.core.messages import Output, Stored
+    from streamjobs.recordings.tables import How
 
 AT_ONCE = 1_000  # records that a replay applies before their outputs are written
 
@@ -66,7 +67,7 @@ def export(
         times = milliseconds("--from", begin), milliseconds("--to", end)
         records = topic_records(job.settings.broker, job.sinks[sink], *times)
     else:
-        records = _of_replay(job, sink, replay, key, time_column, begin, end)
+        records = _of_replay(job, sink, replay, how_of(key=key, time=time_column), begin, end)
     rows = counted(table.rows(records), "rows")
     size = write_private(output, form(rows, table.fields, lengths(table.fields)), "--output")
     say(f"{output}: {many(table.count, 'row')}, {size:,} bytes")
@@ -78,14 +79,12 @@ def export(
         note(f"warning: fields that this job does not send were left out: {', '.join(sorted(table.others)[:20])}")
 
 
-def _of_replay(
-    job: "Job", sink: str, source: str, key: str | None, time_column: str | None, begin: str | None, end: str | None
-) -> "Iterator[Output]":
+def _of_replay(job: "Job", sink: str, source: str, how: "How", begin: str | None, end: str | None) -> "Iterator[Output]":
     from streamjobs.commands.replay import as_workers_have_it, records_to_replay
     from streamjobs.replay.engine import Replay
 
     job = as_workers_have_it(job, source)
-    records = records_to_replay(job, source, key, time_column, begin, end)
+    records = records_to_replay(job, source, how, begin, end)
     compile_loops(job)
     run = Replay(job)
     while some := list(islice(records, AT_ONCE)):
