@@ -10,12 +10,7 @@ from streamjobs.commands.console import note, say
 def demo(
     kafka: Annotated[bool, typer.Option("--kafka", help="Use a real Apache Kafka (needs Java 17 and Maven).")] = False,
     people: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=100_000,
-            help="Number of people at once, in real time, on a real Kafka.",
-        ),
+        int | None, typer.Option(min=1, max=100_000, help="Number of people at once, in real time, on a real Kafka.")
     ] = None,
     browser: Annotated[
         bool,
@@ -26,9 +21,7 @@ def demo(
     seconds: Annotated[
         float | None,
         typer.Option(
-            min=5,
-            max=600,
-            help="How long to play; absent: 20 s, or 60 s with --people; with --feed until it is stopped.",
+            min=5, max=600, help="How long to play; absent: 20 s, or 60 s with --people; with --feed until it is stopped."
         ),
     ] = None,
     feed: Annotated[

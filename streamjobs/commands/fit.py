@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 PAGE = ".html"
 Sources = Annotated[
-    list[str],
-    typer.Option("--input", help=f"{FILES}; 'topic' for the job's input topic, or topic:NAME; may be repeated."),
+    list[str], typer.Option("--input", help=f"{FILES}; 'topic' for the job's input topic, or topic:NAME; may be repeated.")
 ]
 Key = Annotated[str | None, typer.Option(help="Column with the person; absent: a column with a usual name, such as person.")]
 Recording = Annotated[
@@ -42,8 +41,7 @@ LabelDelay = Annotated[
 Better = Annotated[
     Path | None,
     typer.Option(
-        "--choose",
-        help="First choose statistics, map and filter on people left out; write the chosen job to this file.",
+        "--choose", help="First choose statistics, map and filter on people left out; write the chosen job to this file."
     ),
 ]
 
@@ -72,8 +70,7 @@ def fit(
     better: Better = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Only learn; write no report.")] = False,
     picture: Annotated[
-        Path | None,
-        typer.Option(help="File for the report, .html, .svg or .png; absent: the population's name plus .html."),
+        Path | None, typer.Option(help="File for the report, .html, .svg or .png; absent: the population's name plus .html.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: AsJson = False,

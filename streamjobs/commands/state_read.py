@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The key, as 'state list' shows it.")]
 CopyFile = Annotated[
-    Path | None,
-    typer.Option("--copy", help="Read this file of 'state export --all', not the changelog; needs no broker."),
+    Path | None, typer.Option("--copy", help="Read this file of 'state export --all', not the changelog; needs no broker.")
 ]
 Changes = dict[int, list[tuple[bytes, bytes | None]]]  # by partition: a key, and its new snapshot; None ends its state
 Order = Literal["key", "seen", "rows", "bytes", "offset", "ls_error"]
@@ -184,12 +183,7 @@ def _row(line: "Summary") -> tuple[Any, ...]:
     return line.key, line.partition, *figures, event, moment(line.written)
 
 
-def show_command(
-    job_file: JobFile,
-    key: Key,
-    copy: CopyFile = None,
-    as_json: AsJson = False,
-) -> None:
+def show_command(job_file: JobFile, key: Key, copy: CopyFile = None, as_json: AsJson = False) -> None:
     """Show a key's state: fields of each stage with shapes, bytes, norms, LS error, classes, drift, number of prototypes."""
     from streamjobs.maintenance.summary import details
 

@@ -14,11 +14,7 @@ from streamjobs.core.state.snapshot import state_fields
 from streamjobs.learner_checks.case import Case
 from streamjobs.learner_checks.states import nbytes, rebuilt, same_outputs, same_state
 
-UNBOUNDED = (
-    Kernel(name="polynomial", degree=3),
-    Kernel(name="polynomial", degree=7, scale=0.01),
-    Kernel(name="linear"),
-)
+UNBOUNDED = (Kernel(name="polynomial", degree=3), Kernel(name="polynomial", degree=7, scale=0.01), Kernel(name="linear"))
 KINDS = ("features", "regression", "classification", "drift")
 
 

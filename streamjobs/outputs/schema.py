@@ -61,12 +61,7 @@ def document(job: Job) -> JsonSchema:
     for schema in schemas.values():
         del schema["$schema"]
     values = [{"$ref": f"#/$defs/{sink}"} for sink in schemas if sink != "dlq"]
-    return {
-        "$schema": DIALECT,
-        "title": f"outputs of the job {job.settings.job.name}",
-        "anyOf": values,
-        "$defs": schemas,
-    }
+    return {"$schema": DIALECT, "title": f"outputs of the job {job.settings.job.name}", "anyOf": values, "$defs": schemas}
 
 
 def _schema(job: Job, sink: str, topic: str) -> JsonSchema:

@@ -70,8 +70,7 @@ class LabelsSection(Section):
         "of windows, 0 for samples"
     )
     delay: Seconds = setting(
-        0.0,
-        "event time after which a label that arrived with its samples is learned (duration, or seconds); 0: at once",
+        0.0, "event time after which a label that arrived with its samples is learned (duration, or seconds); 0: at once"
     )
     most: int | None = optional(
         "most waiting rows of a key; if there are more, the oldest stops waiting; absent: 1000 samples, or the windows "

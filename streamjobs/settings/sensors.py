@@ -18,8 +18,7 @@ class SensorSection(Section):
     )
     rate: float = Field(gt=0, le=100_000, description="sampling rate of the sensor in Hz")
     between: Literal["linear", "hold"] = setting(
-        "linear",
-        "numbers of a row between two samples: linear: interpolated; hold: of the earlier sample",
+        "linear", "numbers of a row between two samples: linear: interpolated; hold: of the earlier sample"
     )
     gap: Seconds | None = optional(
         "a longer pause between two samples is a gap without rows (duration, or seconds); absent: 10 sample periods of "

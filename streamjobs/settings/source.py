@@ -34,10 +34,7 @@ class SourceSection(Section):
     )
     topic: Topic = Field(description="input topic")
     key: FieldName | None = optional("field with the key, or a path such as device.id; absent: the record's own key")
-    rekeyed: bool = setting(
-        False,
-        "with `key`: the job reads TOPIC.by-key, which 'streamjobs rekey' writes",
-    )
+    rekeyed: bool = setting(False, "with `key`: the job reads TOPIC.by-key, which 'streamjobs rekey' writes")
     partitioner: Partitioner = setting(
         "murmur2",
         "how producers choose a key's partition; a worker stops at a record in another partition if there is a `key` "
@@ -56,8 +53,7 @@ class SourceSection(Section):
         " its schema's id",
     )
     compression: Literal["none", "gzip"] = setting(
-        "none",
-        "gzip: the application compresses values one by one; max_bytes also limits the unpacked value",
+        "none", "gzip: the application compresses values one by one; max_bytes also limits the unpacked value"
     )
     fields: list[FieldName] | None = optional(
         "fields with the numbers of x, in order, or paths: readings.temp, acc[0], sensors[name=temp].value, samples[].ax; a "
@@ -69,8 +65,7 @@ class SourceSection(Section):
         "field with the event time, or a path; absent: the record's timestamp, and samples keep the order of offsets"
     )
     time_unit: Literal["s", "ms", "us", "ns", "auto"] = setting(
-        "s",
-        "unit of numbers in `time`, which count since 1970; auto: the first number of the topic decides",
+        "s", "unit of numbers in `time`, which count since 1970; auto: the first number of the topic decides"
     )
     time_format: TimeFormat | None = optional(
         "format of texts in `time` other than ISO 8601, for Python's strptime, such as '%d.%m.%Y %H:%M'; excel: days of "
@@ -89,8 +84,7 @@ class SourceSection(Section):
         "fields with one of these texts (or whole numbers, true, false), such as { valve = ['open', 'shut'] }"
     )
     categories_as: Literal["one_hot", "codes"] = setting(
-        "one_hot",
-        "one_hot: a column of 0 or 1 for each category; codes: one column with its index, from 0",
+        "one_hot", "one_hot: a column of 0 or 1 for each category; codes: one column with its index, from 0"
     )
     unseen: Literal["dlq", "other", "missing"] = setting(
         "dlq",
@@ -123,13 +117,9 @@ class SourceSection(Section):
         "learn", "with `time`: a sample that is older than the newest applied sample of its key"
     )
     lateness: Seconds = setting(0.0, "with `time`: event time that samples wait to be sorted (duration, or seconds)")
-    duplicates: Literal["drop", "learn"] = setting(
-        "drop",
-        "with `time`: another sample at the newest time of its key",
-    )
+    duplicates: Literal["drop", "learn"] = setting("drop", "with `time`: another sample at the newest time of its key")
     future: Seconds = setting(
-        60.0,
-        "how far an event time may be ahead of the record's timestamp (duration, or seconds); beyond: a dead letter",
+        60.0, "how far an event time may be ahead of the record's timestamp (duration, or seconds); beyond: a dead letter"
     )
     sensors: SensorsSection | None = optional(
         "several sensors in one topic, each with its own fields and rate, in place of `fields`"

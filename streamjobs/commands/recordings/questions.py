@@ -99,13 +99,7 @@ def _some_of(why: str, candidates: list[str]) -> list[str]:
 
 
 def what_next(
-    guessed: Guess,
-    file: Path,
-    sample: Path | None,
-    from_topic: bool,
-    *,
-    copied: bool = False,
-    starter: bool = False,
+    guessed: Guess, file: Path, sample: Path | None, from_topic: bool, *, copied: bool = False, starter: bool = False
 ) -> str:
     """The lines that end `init`: what to type on the sample, and then with a broker.
 

@@ -25,8 +25,7 @@ def schema(
     job_file: Annotated[Path | None, typer.Argument(metavar="[JOB]", help="With --outputs: the job file.")] = None,
     outputs: Annotated[bool, typer.Option("--outputs", help="Print the schemas of this job's output topics.")] = False,
     form: Annotated[
-        Literal["json", "avro"],
-        typer.Option("--format", help="Format of --outputs: JSON Schema 2020-12, or Avro schemas."),
+        Literal["json", "avro"], typer.Option("--format", help="Format of --outputs: JSON Schema 2020-12, or Avro schemas.")
     ] = "json",
     sink: Annotated[str | None, typer.Option(help="The schema of one output alone, such as alarms.")] = None,
 ) -> None:
