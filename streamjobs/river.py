@@ -17,7 +17,7 @@ does not notice this. `Chain(extractor={"name": "okfeb"}, head={"name": "rls"})`
 
 import inspect
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,20 +67,22 @@ class StreamModel(base.Estimator):  # type: ignore[misc]
         """All that has been learned, a copy; None before the first row."""
         return None if self._online is None else self._online.state
 
-    def _begun(self, names: Any, targets: int) -> Online | None:
-        """The learner at work; None while no row has had a name."""
+    def _learn(self, given: Any, targets: int, Y: Callable[[], Any] = lambda: None) -> None:
+        """given: a row, or a table; nothing is learned while none has had a name. Y: its targets."""
+        names = getattr(given, "columns", given)
         if self._online is None and len(names):
             self._names = tuple(sorted(names, key=str))
             learner = self.learner
             state = learner.init(dim=len(self._names), targets=targets, seed=getattr(self, "seed", 0))
             self._online = Online(learner, state)
-        return self._online
+        if self._online is not None:
+            self._online.run(self._rows(given), Y())
 
-    def _row(self, x: Mapping[Hashable, Any]) -> Array:
-        return np.array([[float(x.get(name, 0.0)) for name in self._names]])
-
-    def _rows(self, X: "pandas.DataFrame") -> Array:
-        return X.reindex(columns=list(self._names), fill_value=0.0).to_numpy(np.float64)  # type: ignore[no-any-return]
+    def _rows(self, given: Any) -> Array:
+        """Of a row, or of a table."""
+        if hasattr(given, "columns"):
+            return given.reindex(columns=list(self._names), fill_value=0.0).to_numpy(np.float64)  # type: ignore[no-any-return]
+        return np.array([[float(given.get(name, 0.0)) for name in self._names]])
 
 
 class StreamTransformer(StreamModel, base.MiniBatchTransformer):  # type: ignore[misc]
@@ -88,19 +90,17 @@ class StreamTransformer(StreamModel, base.MiniBatchTransformer):  # type: ignore
 
     def learn_one(self, x: Mapping[Hashable, Any]) -> None:
         """Learn a row."""
-        if (online := self._begun(x, 1)) is not None:
-            online.run(self._row(x))
+        self._learn(x, 1)
 
     def learn_many(self, X: "pandas.DataFrame") -> None:
         """Learn the rows of a table, in order."""
-        if (online := self._begun(X.columns, 1)) is not None:
-            online.run(self._rows(X))
+        self._learn(X, 1)
 
     def transform_one(self, x: Mapping[Hashable, Any]) -> dict[str, float]:
         """Features of a row by name; nothing is learned."""
         if self._online is None:
             return {}
-        features = self._online.transform(self._row(x))[0]
+        features = self._online.transform(self._rows(x))[0]
         return dict(zip(self._outputs(len(features)), features.tolist(), strict=True)) if _known(features) else {}
 
     def transform_many(self, X: "pandas.DataFrame") -> "pandas.DataFrame":
@@ -121,17 +121,15 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):  # type: ignore[mis
 
     def learn_one(self, x: Mapping[Hashable, Any], y: float) -> None:
         """Learn a row and its number."""
-        if (online := self._begun(x, 1)) is not None:
-            online.run(self._row(x), [[float(y)]])
+        self._learn(x, 1, lambda: [[float(y)]])
 
     def learn_many(self, X: "pandas.DataFrame", y: "pandas.Series") -> None:
         """Learn the rows of a table and their numbers, in order."""
-        if (online := self._begun(X.columns, 1)) is not None:
-            online.run(self._rows(X), np.asarray(y, np.float64).reshape(-1, 1))
+        self._learn(X, 1, lambda: np.asarray(y, np.float64).reshape(-1, 1))
 
     def predict_one(self, x: Mapping[Hashable, Any]) -> float:
         """The number of a row; nothing is learned."""
-        predicted = math.nan if self._online is None else float(self._online.predict(self._row(x))[0, 0])
+        predicted = math.nan if self._online is None else float(self._online.predict(self._rows(x))[0, 0])
         return predicted if math.isfinite(predicted) else 0.0
 
     def predict_many(self, X: "pandas.DataFrame") -> "pandas.Series":
@@ -153,19 +151,17 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):  # type: ignore[m
 
     def learn_one(self, x: Mapping[Hashable, Any], y: Any) -> None:
         """Learn a row and its label. Raises ValueError for more labels than max_classes."""
-        if (online := self._begun(x, self.max_classes)) is not None:
-            online.run(self._row(x), self._targets([y]))
+        self._learn(x, self.max_classes, lambda: self._targets([y]))
 
     def learn_many(self, X: "pandas.DataFrame", y: "pandas.Series") -> None:
         """Learn the rows of a table and their labels, in order."""
-        if (online := self._begun(X.columns, self.max_classes)) is not None:
-            online.run(self._rows(X), self._targets(y.tolist()))
+        self._learn(X, self.max_classes, lambda: self._targets(y.tolist()))
 
     def scores_one(self, x: Mapping[Hashable, Any]) -> dict[Any, float]:
         """The score of each label that came; {} until the learner has any."""
         if self._online is None:
             return {}
-        scores = self._online.predict(self._row(x))[0, : len(self._labels)]
+        scores = self._online.predict(self._rows(x))[0, : len(self._labels)]
         return dict(zip(self._labels, scores.tolist(), strict=True)) if _known(scores) else {}
 
     def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:

@@ -172,21 +172,15 @@ def forecast(axes: Any, rows: Sequence[Mapping[str, Any]], column: str, unit: fl
         (LINES[1], "of the last row", fan),
     ]
     for color, label, line in drawn:
+        times = [time for time, _ in line]
         for at_share in reversed(range(len(entries[-1][0]["intervals"]))):
             share = entries[-1][0]["intervals"][at_share]["coverage"]
             ends = [[entry["intervals"][at_share][end] for _, entry in line] for end in ("low", "high")]
             low, high = (np.array([np.nan if end is None else end for end in some]) for some in ends)
-            axes.fill_between(
-                [time for time, _ in line],
-                low,
-                high,
-                color=color,
-                alpha=0.16,
-                linewidth=0,
-                label=f"inside, {share:.0%}" if line is drawn[0][2] else None,
-            )
+            inside = f"inside, {share:.0%}" if line is drawn[0][2] else None
+            axes.fill_between(times, low, high, color=color, alpha=0.16, linewidth=0, label=inside)
         values = [np.nan if entry["value"] is None else entry["value"] for _, entry in line]
-        axes.plot([time for time, _ in line], values, color=color, linewidth=1.2, label=label)
+        axes.plot(times, values, color=color, linewidth=1.2, label=label)
     axes.plot(at, [of_row[0]["naive"] for of_row in entries], color=INK, linewidth=1.0, label="value")
     axes.grid(axis="y", color=GRID, linewidth=0.6)
 

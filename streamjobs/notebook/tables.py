@@ -62,15 +62,11 @@ def _by_column(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """A row of forecasts as a row for each of them, with low_80 and high_80 of a coverage of 0.8."""
     place = {name: value for name, value in row.items() if name != "forecasts"}
     for one in row["forecasts"]:
-        bounds = {
-            f"{end}_{100 * interval['coverage']:g}": interval[end]
-            for interval in one["intervals"]
-            for end in ("low", "high")
-        }
-        more = {
-            ("due_ts" if name == "ts" else name): value for name, value in one.items() if name not in ("intervals", "rows")
-        }
-        yield place | {"ahead": one["rows"]} | more | bounds
+        own = {name: value for name, value in one.items() if name not in ("intervals", "rows")}
+        flat = {"due_ts" if name == "ts" else name: value for name, value in own.items()}
+        for interval in one["intervals"]:
+            flat |= {f"{end}_{100 * interval['coverage']:g}": interval[end] for end in ("low", "high")}
+        yield place | {"ahead": one["rows"]} | flat
 
 
 def to_dataframe(sink: str, rows: Sequence[Mapping[str, Any]]) -> "pandas.DataFrame":

@@ -171,9 +171,8 @@ def _inline(schema: JsonSchema) -> JsonSchema:
         if not isinstance(node, dict):
             return node
         if "$ref" in node:
-            return resolved(
-                {**definitions[node["$ref"].rpartition("/")[2]], **{k: v for k, v in node.items() if k != "$ref"}}
-            )
+            own = {name: value for name, value in node.items() if name != "$ref"}
+            return resolved(definitions[node["$ref"].rpartition("/")[2]] | own)
         return {name: resolved(one) for name, one in node.items()}
 
     return dict(resolved(schema))
