@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from algorithms.common.settings import suggestion
+from streamjobs.errors import ConfigError
 from streamjobs.settings.sections import Settings
 from streamjobs.settings.sentences import Path, is_secret, table_of
 from streamjobs.settings.types import MOST_NUMBERS
@@ -45,41 +46,33 @@ def overridden(table: Mapping[str, Any], env: Mapping[str, str]) -> tuple[dict[s
     return merged, variables, problems
 
 
-def beyond(table: Mapping[str, Any]) -> str | None:
-    """What no setting can be, and Python may fail to print: a huge integer, or deep nesting; None if there is none."""
-    level: list[Any] = [table]
-    for _ in range(DEEPEST):
-        inner: list[Any] = []
-        for value in level:
-            if isinstance(value, int) and not -(2**63) <= value < 2**63:
-                return "an integer beyond 64 bits"
-            if isinstance(value, (Mapping, list, tuple)):
-                inner += value.values() if isinstance(value, Mapping) else value
-        level = inner
-    return f"tables and lists nested more than {DEEPEST} deep" if level else None
+def require_usual(table: Mapping[str, Any], contains: str, place: str) -> None:
+    """Raises ConfigError for what no setting can be, and Python may fail to print: huge integers, deep nesting, long lists.
 
+    contains, place: the first words of the sentence.
 
-def oversized(table: Mapping[str, Any]) -> str | None:
-    """Where a list or a table is longer than any setting reads, and by how much; None if none is. Call `beyond` before.
-
-    >>> oversized({"source": {"fields": ["x"] * 5000}})
-    '[source]: fields has 5,000 values; a list may have 4,096.'
+    >>> require_usual({"source": {"fields": ["x"] * 5000}}, "job.toml: contains", "job.toml")
+    Traceback (most recent call last):
+    streamjobs.errors.ConfigError: job.toml [source]: fields has 5,000 values; a list may have 4,096.
     """
     level: list[tuple[Path, Any]] = [((), table)]
-    while level:
+    for _ in range(DEEPEST):
         inner: list[tuple[Path, Any]] = []
         for path, value in level:
             where = f"[{path[0]}]: {'.'.join(path[1:]) or 'the section'}" if path else "as a whole"
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                raise ConfigError(f"{contains} an integer beyond 64 bits, which no setting accepts.")
             if isinstance(value, Mapping):
                 if len(value) > MOST_NAMES:
-                    return f"{where} has {len(value):,} names; a table may have {MOST_NAMES:,}."
+                    raise ConfigError(f"{place} {where} has {len(value):,} names; a table may have {MOST_NAMES:,}.")
                 inner += [((*path, str(name)), one) for name, one in value.items()]
             elif isinstance(value, (list, tuple)):
                 if len(value) > LONGEST:
-                    return f"{where} has {len(value):,} values; a list may have {LONGEST:,}."
+                    raise ConfigError(f"{place} {where} has {len(value):,} values; a list may have {LONGEST:,}.")
                 inner += [(path, one) for one in value]
         level = inner
-    return None
+    if level:
+        raise ConfigError(f"{contains} tables and lists nested more than {DEEPEST} deep, which no setting accepts.")
 
 
 def _copy(value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from algorithms.common.settings import suggestion
 from streamjobs.errors import ConfigError
 from streamjobs.settings.composition import Composition, compose
-from streamjobs.settings.environment import PREFIX, SECTION_MODELS, beyond, overridden, oversized
+from streamjobs.settings.environment import PREFIX, SECTION_MODELS, overridden, require_usual
 from streamjobs.settings.presets import filled
 from streamjobs.settings.rules import check_sections
 from streamjobs.settings.rules.broker import written_secrets
@@ -28,16 +28,11 @@ def composition_from(
     Every learner is made here, once, so what it refuses shows here.
     Raises ConfigError with every problem, one sentence each, that begins with `origin` and the section.
     """
-    if odd := beyond(table):
-        raise ConfigError(f"{origin}: contains {odd}, which no setting accepts.")
-    if large := oversized(table):
-        raise ConfigError(f"{origin} {large}")
+    require_usual(table, f"{origin}: contains", origin)
     written = written_secrets(table, origin)
     table, variables, problems = overridden(table, env or {})
-    if odd := beyond(table):
-        raise ConfigError(f"environment {PREFIX}SECTION__NAME: one of them contains {odd}, which no setting accepts.")
-    if large := oversized(table):
-        raise ConfigError(f"environment {PREFIX}SECTION__NAME of {large}")
+    variable = f"environment {PREFIX}SECTION__NAME"
+    require_usual(table, f"{variable}: one of them contains", f"{variable} of")
     problems += written
     if isinstance(source := table.get("source"), Mapping):
         table = {**table, "source": {**source, **filled(source)}}
