@@ -132,7 +132,7 @@ def test_a_daily_rhythm_needs_days_before_these_rows(tmp_path: Path, capsys) -> 
 def test_the_readme_names_the_first_row_that_can_alarm(tmp_path: Path) -> None:
     (block,) = re.findall(r"```toml\n(.*?)```", (CHECKOUT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "job.toml").write_text(textwrap.dedent(block))
-    assert f"alarms are possible from row {rows_to_alarm(job_of(tmp_path / 'job.toml')):,}" in block
+    assert f"first alarm needs {rows_to_alarm(job_of(tmp_path / 'job.toml')):,} rows" in block
 
 
 def test_a_key_that_learns_again_after_a_change_is_not_said_to_have_too_few_rows(tmp_path: Path, capsys) -> None:
