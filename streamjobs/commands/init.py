@@ -114,11 +114,7 @@ def init(
     if guess_with is not None:
         _tell(_said(guessed, written.missing))
     if sample is not None or data.topic is not None:
-        try:
-            guessed = _try(file, data, guessed, written, most_rows)
-        except KeyboardInterrupt:
-            note(f"{file} is written, but not tried on all of the sample")
-            raise
+        guessed = _tried(file, data, guessed, written, most_rows)
     copied = written.partitions > 1 and guessed.key is not None
     say(questions.what_next(guessed, file, sample, from_topic is not None, copied=copied))
 
@@ -190,6 +186,15 @@ def _begun(topic: str | None, sample: Path | None, broker: str | None) -> "Writt
     name = topic or (USUAL_NAME if sample is None else sample.stem)
     topic = topic or ("imu" if sample is None else name_of(sample.stem))
     return Written(topic, broker or BROKER, "json", None, None, name=name)
+
+
+def _tried(file: Path, sample: "Sample", guessed: "Guess", written: "Written", most_rows: int) -> "Guess":
+    """As `_try`, with a line about the job file if it is interrupted."""
+    try:
+        return _try(file, sample, guessed, written, most_rows)
+    except KeyboardInterrupt:
+        note(f"{file} is written, but not tried on all of the sample")
+        raise
 
 
 def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", most_rows: int) -> "Guess":

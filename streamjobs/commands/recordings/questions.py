@@ -112,7 +112,7 @@ def what_next(
         return f"wrote {file}. Next: streamjobs check {name}; {work}"
     given = "topic" if from_topic else "recording.csv" if sample is None else str(sample)
     replay = ["streamjobs", "fit" if taught else "replay", str(file), "--input", given]
-    if not from_topic:  # whose records have keys
+    if not from_topic:  # records of a topic have keys
         by_file = guessed.key is None and guessed.preset is not None and guessed.preset.export is not None
         replay += ["--key-from", "file"] if by_file else _key_words(guessed, sample)
         if guessed.start_time is not None and guessed.rate is not None:
