@@ -102,7 +102,9 @@ else:  # `from` reads well in a job file, but is a keyword in Python and cannot 
         **{
             "from": (
                 Literal["key", "population"] | None,
-                optional("each key's own scale, or the fixed scale of [population]; absent: population if there is one"),
+                optional(
+                    "each key's own scale, or the fixed scale of [population]; absent: population if there is a [population]"
+                ),
             )
         },
     )
