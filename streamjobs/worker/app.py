@@ -19,6 +19,7 @@ from streamjobs.worker import recovery
 from streamjobs.worker.changelog import NO_ORIGIN, Changelog
 from streamjobs.worker.consumer import Transport
 from streamjobs.worker.delivery import Delivery
+from streamjobs.worker.failures import is_passing
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import Producer
 from streamjobs.worker.state_folder import state_folder
@@ -52,7 +53,10 @@ class WorkerApp(faust.App):  # type: ignore[misc]
     waiting: frozenset[int]  # input partitions that are not processed here, see `build`
 
     async def fence_and_restore(self, partitions: set[int]) -> bool:
-        """Fence and restore these partitions; False when that failed, or when the worker is stopping."""
+        """Fence and restore these partitions; False when that failed, or when the worker is stopping.
+
+        Raises what `failures.is_passing`.
+        """
         try:
             asking = asyncio.to_thread(present_ids, self.broker_section, [self.changelog])
             fenced, present = await asyncio.gather(self.delivery.fence(sorted(partitions)), asking)
@@ -69,8 +73,11 @@ class WorkerApp(faust.App):  # type: ignore[misc]
             lives = {Origin.of(self.store.marks(number)).life for number in partitions}
             self.delivery.mark_restored(fenced, max(lives, default=""))
         except Exception as error:  # noqa: BLE001 - raised, it would end a Faust service and leave the worker idle
-            if not self.delivery.stopping:  # stopping closes what is being opened here
-                self.delivery.fail(error)
+            if self.delivery.stopping:  # it closes what is being opened here
+                return False
+            if is_passing(error):
+                raise
+            self.delivery.fail(error)
             return False
         return True
 

@@ -145,6 +145,11 @@ class Delivery:
         changelog = self._changelogs.get(number)
         return 0 if changelog is None else changelog.end
 
+    @property
+    def fencing(self) -> bool:
+        """Whether partitions were fenced and not revoked since."""
+        return bool(self._changelogs)
+
     def mark_restored(self, fenced: dict[int, ChangelogLike], life: str = "") -> None:
         """Allow `assign` of these partitions, unless they were revoked or fenced again meanwhile.
 

@@ -72,6 +72,11 @@ def reason(error: Exception) -> str:
     return f"{text}, on {cause if isinstance(cause, KafkaError) else with_place(cause)}"
 
 
+def is_passing(error: BaseException) -> bool:
+    """Whether a broker did not answer in time, or said to ask again. A worker that was frozen meets it when it wakes up."""
+    return bool(getattr(error.__cause__ if isinstance(error, DeliveryError) else error, "retriable", False))
+
+
 def has_expired(error: BaseException, producer: Any = None) -> bool:
     """Whether the broker has forgotten the transactional id of an idle producer. producer: the one that raised it."""
     sender = getattr(producer, "_sender", None)

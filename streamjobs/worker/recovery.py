@@ -23,6 +23,7 @@ from streamjobs.errors import SetupError
 from streamjobs.kafka.reader import position_of, readable
 from streamjobs.kafka.topic_id import RESTORE, Origin, deleted_states, newest_input
 from streamjobs.kafka.topics import TOMBSTONES
+from streamjobs.worker.failures import is_passing, reason
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.store import Store
 
@@ -34,6 +35,7 @@ PARTITION_BYTES = 4 << 20  # at most, of one partition in a fetch
 OUTDATED = "it was not used for longer than the changelog keeps tombstones"
 SCANNED = 100  # keys of a store at once
 SLOW = "it took longer than tombstones are kept (delete.retention.ms)"
+AGAIN_AFTER = 1.0  # seconds after an answer that did not come; without progress the watchdog ends the worker
 POLL_MS = 20  # short: a marker at the end is not a record, so it would not end a longer wait
 
 
@@ -248,8 +250,13 @@ class ChangelogRecovery(Recovery):  # type: ignore[misc]
             except ServiceStopped:
                 return
             except Exception as error:  # noqa: BLE001 - raised, it would end this service and leave the worker idle
-                self.app.delivery.fail(error)
-                return
+                if not is_passing(error):
+                    self.app.delivery.fail(error)
+                    return
+                log.warning("recovery begins again", why=reason(error))
+                await self.sleep(AGAIN_AFTER)
+                if self.app.delivery.fencing or not self.active_tps:  # else revoked: another worker may write them now
+                    self.signal_recovery_start.set()
 
     async def _recover(self, generation: int) -> None:
         self._set_recovery_started()

@@ -38,8 +38,10 @@ FOLDER_EVERY = 5.0  # seconds between two looks for [state] directory; a look ta
 IDS_AGAIN = 1.0  # the same, after an answer or a client's metadata lacked a topic
 GONE_FOR = 2.0  # seconds; one answer without a topic may be that of a node that is behind
 REFUSED_FOR = 60.0  # seconds; a password is changed at the broker and in the worker's file one after the other
+FROZEN_FOR = 10.0  # seconds without a check: the worker did not run, and what waits for others gets its time again
 TAKEN_OVER_FOR = 60.0  # seconds; a dead connection to the group's coordinator is noticed in a quarter of it
 STUCK_FOR = 120.0  # seconds behind the barrier without progress; a rebalance takes at most a third of it
+FROZEN = "the process was stopped, or got no processor time; it continues with the partitions that its group assigns to it"
 
 
 class Watchdog:
@@ -59,7 +61,8 @@ class Watchdog:
         self.patience = patience if patience is not None else max(STUCK_FOR, 3 * rebalance)
         self._delivery, self._metrics = delivery, metrics
         self._progress: tuple[Any, ...] = ()
-        self._progress_at = self._ids_asked_at = time.monotonic()
+        self._progress_at = self._ids_asked_at = self._checked_at = time.monotonic()
+        self._woke_at = 0.0  # time.monotonic() of the last check after the worker did not run
         self._settings, self._broker, self._job, self._origin = settings, settings.broker, settings.job.name, origin
         self._changelog = topics.changelog(settings)
         self._missing: dict[str, float] = {}  # topics that the newest answer lacks, since time.monotonic()
@@ -78,14 +81,15 @@ class Watchdog:
         deleted, or the input or the changelog is another topic than it was, or the input has more partitions, or another
         worker has this one's instance id, or [state] directory was removed.
         """
+        now, delivery = time.monotonic(), self._delivery
+        self._check_frozen(now)
         self._check_credentials()
         self._check_instance()
-        now, delivery = time.monotonic(), self._delivery
         self._check_silence(now)
         self._check_folder(now)
         self._check_ids(now)
         for taken_over in delivery.taken_over.values():
-            if now - taken_over.since > TAKEN_OVER_FOR:
+            if now - max(taken_over.since, self._woke_at) > TAKEN_OVER_FOR:
                 raise taken_over.error
         progress = (delivery.barrier, delivery.epoch, self._metrics.remaining)
         if not delivery.barrier or progress != self._progress:
@@ -96,20 +100,30 @@ class Watchdog:
                 await asyncio.to_thread(topics.connect, self._broker)
             except SetupError as error:
                 log.warning("waiting for the broker", seconds=round(waited), error=str(error))
+                self._checked_at = time.monotonic()
                 return
             raise DeliveryError(
                 f"the worker has had no partitions for {waited:.0f} s: the broker answers, but joining the group, fencing "
                 "or recovery is stuck. Start the worker again; it continues from the last checkpoint."
             )
 
+    def _check_frozen(self, now: float) -> None:
+        """Begin all waits again after a pause of the process: meanwhile nothing could move, and no answer could be read."""
+        stood, self._checked_at = now - self._checked_at, now
+        if stood > FROZEN_FOR:
+            self._woke_at = self._progress_at = now
+            self._missing.clear()
+            log.warning("the worker did not run", seconds=round(stood), reason=FROZEN)
+
     def _check_silence(self, now: float) -> None:
         """Log once that no broker answers, and once that one does again: the libraries retry without a word."""
-        silent = LastAnswer.at > 0 and now - LastAnswer.at > STALLED
+        answered = max(LastAnswer.at, self._woke_at)
+        silent = LastAnswer.at > 0 and now - answered > STALLED
         if silent == self._silent:
             return
         self._silent = silent
         if silent:
-            log.warning("no broker answers", seconds=round(now - LastAnswer.at), action="retrying until one does")
+            log.warning("no broker answers", seconds=round(now - answered), action="retrying until one does")
         else:
             log.info("a broker answers again")
 
@@ -136,7 +150,7 @@ class Watchdog:
 
     def _check_credentials(self) -> None:
         since, error = Refusals.since, Refusals.error
-        if since is None or error is None or time.monotonic() - since < REFUSED_FOR:
+        if since is None or error is None or time.monotonic() - max(since, self._woke_at) < REFUSED_FOR:
             return
         sentence = refusal(self._broker, Refusals.server, error) or f"broker {Refusals.server}: {error}"
         raise SetupError(

@@ -1,10 +1,15 @@
 """Where recovery begins, and what it tells of the keys it has written."""
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
+from aiokafka.errors import KafkaConnectionError
 
 from streamjobs.errors import SetupError
-from streamjobs.worker.recovery import WrittenKeys, _unread
+from streamjobs.worker.recovery import ChangelogRecovery, WrittenKeys, _unread
 from streamjobs.worker.store import MemoryStore
 
 
@@ -58,3 +63,40 @@ def test_deleted_records_of_the_changelog_are_refused_only_where_the_store_lacks
             continue
         with pytest.raises(SetupError, match=r"\[0\] before offset 5"):
             _unread("log", {0: (5, 9)}, store, "id", 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "revoked", "tries", "fails"),
+    [
+        (KafkaConnectionError("nothing there"), False, 2, False),
+        (KafkaConnectionError("nothing there"), True, 1, False),  # its next owner may write already: never fenced again
+        (SetupError("another changelog"), False, 1, True),
+    ],
+)
+def test_a_recovery_that_a_broker_does_not_answer_begins_again(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, revoked: bool, tries: int, fails: bool
+) -> None:
+    """The first attempt fails. A worker that was frozen meets the timeouts of all requests when it wakes up."""
+    tried: list[int] = []
+    failed: list[Exception] = []
+    signal = asyncio.Event()
+    signal.set()
+
+    async def recover(generation: int) -> None:
+        tried.append(generation)
+        if len(tried) == 1:
+            raise error
+
+    async def wait_for_stopped(event: asyncio.Event) -> bool:
+        return not event.is_set()
+
+    async def at_once(work: Any) -> None:
+        await work
+
+    app = SimpleNamespace(delivery=SimpleNamespace(fail=failed.append, fencing=not revoked))
+    parts = {"wait_for_stopped": wait_for_stopped, "signal_recovery_start": signal, "_generation_id": 7, "_wait": at_once}
+    service = SimpleNamespace(
+        should_stop=False, app=app, active_tps={("log", 0)}, _recover=recover, sleep=lambda _: asyncio.sleep(0), **parts
+    )
+    asyncio.run(ChangelogRecovery._restart_recovery.fun(service))
+    assert tried == [7] * tries and failed == [error] * fails

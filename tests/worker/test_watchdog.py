@@ -117,6 +117,29 @@ def test_a_silence_of_all_brokers_is_reported_once_and_its_end_once(monkeypatch:
     assert lines[0]["seconds"] == STALLED + 5
 
 
+def test_a_worker_that_was_frozen_gets_its_time_again(answering: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGSTOP of 17 minutes: everything that waited for a part of them may have moved, and could not be seen."""
+    monkeypatch.setattr(LastAnswer, "at", time.monotonic() - 1020)
+    delivery = SimpleNamespace(
+        barrier=True, epoch=1, topics=SINKS, taken_over={3: TakenOver(time.monotonic() - 1020, FencedError("taken over"))}
+    )
+    one = Watchdog(SETTINGS, delivery, SimpleNamespace(remaining=5))
+
+    async def look() -> None:
+        one._checked_at -= 1020
+        one._progress_at -= 1020
+        await one.check()
+        await one.check()
+        one._progress_at -= one.patience
+        with pytest.raises(DeliveryError, match="the worker has had no partitions for 120 s"):
+            await one.check()
+
+    one._progress = (True, 1, 5)
+    with capture_logs() as lines:
+        asyncio.run(look())
+    assert [(line["event"], line["seconds"]) for line in lines] == [("the worker did not run", 1020)]
+
+
 def test_a_partition_that_another_worker_writes_is_the_groups_to_take_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the group never does, the worker ends: it would leave that partition to nobody for ever."""
 
