@@ -102,6 +102,8 @@ def reset(
     changes: Changes = {}
     for entry in entries:
         changes.setdefault(entry.partition, []).append((entry.key, reset_snapshot(job, entry)))
+    if not entries:
+        return say("0 keys reset: no state is written yet")
     changelog_edit.write(job.settings, changes, read_at)
     lost = sum(data is None for changed in changes.values() for _, data in changed)
     who = f"key {key}" if key is not None else many(len(entries), "key")
@@ -338,9 +340,10 @@ def forget_offsets(job_file: JobFile) -> None:
     if others := names - {source, ""}:  # snapshots of older releases have the name too
         raise ConfigError(another_input(settings.job.name, min(others), source))
     if not known:
+        unknown = "does not record which topic these states have learned from (an older release wrote them)"
         raise ConfigError(
-            f"topic {changelog}: does not record which topic these states have learned from (an older release wrote them); "
-            "nothing was changed. If the input was recreated, give the job a new [job] name."
+            f"topic {changelog}: {unknown if states else 'it has no states'}; nothing was changed. If the input was "
+            "recreated, give the job a new [job] name."
         )
     if {one.input_id for one in known.values()} == {present.input_id}:
         _forget_lost(settings, list(states), read_at, present)

@@ -18,6 +18,7 @@ from streamjobs.settings.broker import BrokerSection
 DEFAULT_PORT = 9092
 TOKEN_GRACE = 60.0  # seconds of life claimed for a token that has expired by this clock
 NO_ANSWER = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)
+NOT_MADE = "missing; create it with 'streamjobs topics create', run the job once, or correct {}."
 NO_INPUT = "it does not exist; correct [source] topic, or create it with 'streamjobs topics create'."
 
 _context_of = functools.cache(context_of)

@@ -7,7 +7,7 @@ from itertools import islice
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
-from streamjobs.kafka import reader, topics
+from streamjobs.kafka import client, reader, topics
 from streamjobs.maintenance.copies import Place, printable, short_key
 
 AT_ONCE = 500  # states
@@ -44,7 +44,8 @@ def require_own_states(job: Job, key: str) -> None:
     A state written with these settings would differ from theirs, and end the workers of both.
     """
     settings = job.settings
-    newest = reader.newest(settings.broker, topics.changelog(settings), LOOKED_AT, time.monotonic())
+    missing = client.NOT_MADE.format("[job] name")
+    newest = reader.newest(settings.broker, topics.changelog(settings), LOOKED_AT, time.monotonic(), missing=missing)
     unreadable(job, [record for record in newest if record.key and printable(record.key) != key])
 
 

@@ -26,8 +26,7 @@ def numbers_of(broker: BrokerSection, topic: str, setting: str) -> list[int]:
     """
     consumer = Consumer({**client.for_confluent(broker), "group.id": "streamjobs-state"})  # never a member
     try:
-        missing = f"missing; create it with 'streamjobs topics create', run the job once, or correct {setting}."
-        return client.partitions_of(consumer, topic, missing)
+        return client.partitions_of(consumer, topic, client.NOT_MADE.format(setting))
     except KafkaException as error:
         raise client.unanswered(broker, error) from None
     finally:
