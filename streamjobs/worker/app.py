@@ -72,7 +72,7 @@ class WorkerApp(faust.App):  # type: ignore[misc]
                 await recovery.restore(self.client, self.changelog, bounds, self.store, self.metrics, *of_changelog)
             lives = {Origin.of(self.store.marks(number)).life for number in partitions}
             self.delivery.mark_restored(fenced, max(lives, default=""))
-        except Exception as error:  # noqa: BLE001 - raised, it would end a Faust service and leave the worker idle
+        except Exception as error:  # raised, all but a passing one would end a Faust service and leave the worker idle
             if self.delivery.stopping:  # it closes what is being opened here
                 return False
             if is_passing(error):

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 import structlog
-from aiokafka.errors import CommitFailedError, IllegalStateError
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
@@ -27,7 +27,7 @@ from mode.threads import QueuedMethod
 
 from streamjobs.core.state import snapshot
 from streamjobs.errors import SetupError, SnapshotError, StreamjobsError
-from streamjobs.kafka import topic_id
+from streamjobs.kafka import groups, topic_id
 from streamjobs.kafka.layout import Commit, growth, require_laid_out, require_same_count
 from streamjobs.kafka.patches.batches import LeaderEpochs
 from streamjobs.kafka.patches.connections import UnknownTopic
@@ -35,8 +35,9 @@ from streamjobs.kafka.topic_id import progress_of
 from streamjobs.worker.backpressure import MAX_RECORDS, Hold
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.failures import DeliveryError, RecordsReplaced
-from streamjobs.worker.logs import log_deleted, log_new_settings, log_stateless, log_uncommitted
+from streamjobs.worker.logs import log_deleted, log_foreign_offset, log_new_settings, log_stateless, log_uncommitted
 from streamjobs.worker.partition import FetchedRecords
+from streamjobs.worker.recovery import learned_up_to
 
 log = structlog.get_logger("streamjobs")
 
@@ -44,6 +45,11 @@ FETCH_BYTES = 16 << 20  # at most, of one fetch over all its partitions
 WAIT = 0.25  # seconds one call waits for records, or for backpressure to end
 ASK_AGAIN = 8  # times, WAIT apart, while a partition's new leader does not say what it has
 BARRIER_POLL = 0.02  # seconds between two looks at the barrier
+
+OTHER_INPUT = (
+    "job {0}: another worker of this name reads topic {1}, and this one reads {2}; both would write one changelog. "
+    "Nothing is lost. Give each job its own [job] name."
+)
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
@@ -162,8 +168,19 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         self._delivery.raise_barrier()
         if self._delivery.held:
             await self._delivery.revoke("assigned without having been revoked")
-        await self._thread.call_thread(self._thread.pause_fetching, assigned - self._source(assigned))
+        others = assigned - self._source(assigned)
+        if {tp.partition for tp in assigned - others} != {tp.partition for tp in others}:
+            await self._require_one_input()
+        await self._thread.call_thread(self._thread.pause_fetching, others)
         await super().on_partitions_assigned(assigned, generation_id)
+
+    async def _require_one_input(self) -> None:
+        """Fail if a member of the group reads another topic: both would get parts of one changelog and wait without end."""
+        known, name = {self.app.source, self.app.changelog}, self.app.conf.id
+        with suppress(KafkaError):
+            group = await asyncio.to_thread(groups.described, self.app.client, name)
+            if other := min({tp.topic for member in group.members for tp in member} - known, default=""):
+                self._delivery.fail(SetupError(OTHER_INPUT.format(name, other, self.app.source)))
 
     async def perform_seek(self) -> None:
         """Seek every input partition to its committed offset, start the partitions, and let fetching begin."""
@@ -243,11 +260,9 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             upto = self._progress[tp.partition]
             if 0 <= kept.get(partition, -1) < upto:
                 raise SetupError(topic_id.replaced_records(tp, kept[partition], upto))
-            if upto > ends[partition]:
-                raise SetupError(
-                    f"topic {tp.topic}[{tp.partition}]: this job has read up to offset {upto}, but the topic ends at "
-                    f"{ends[partition]}; it was deleted or recreated. Give the job a new [job] name, or restore the topic."
-                )
+            _require_within(tp, upto, ends[partition], metadata)
+            if not metadata and (learned := await learned_up_to(self._delivery.store, *tp)) not in (0, committed):
+                log_foreign_offset(tp, committed, learned)
             await self._require_states(tp.partition, topic_id.states_of(metadata))
             if self._has_nameless_states(tp.partition):
                 topic_id.require_same_fields(tp, metadata, self._delivery.origin.fields)
@@ -392,6 +407,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         again = max(min(end, self._progress.get(tp.partition, 0)) - begin, 0)
         if again:
             self._delivery.metrics.count_replay_lost(again)
+        self._delivery.metrics.count_deleted(end - begin - again)
         log_deleted(tp.topic, tp.partition, unlearned=again, unread=end - begin - again)
 
     def verify_event_path(self, now: float, tp: TP) -> None:
@@ -429,6 +445,16 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         end: int | None = state.highwater if state is not None else None
         position, after_last = self.fetched_to.get(partition, (0, 0))
         return after_last if end is not None and position >= end else end
+
+
+def _require_within(tp: TP, upto: int, end: int, metadata: str) -> None:
+    """Raises SetupError for a committed offset behind the end of its partition. metadata: "" if another program set it."""
+    if upto > end:
+        how, back = ("", "") if metadata else (", or another program set the offset", ", set the offset back")
+        raise SetupError(
+            f"topic {tp.topic}[{tp.partition}]: this job has read up to offset {upto}, but the topic ends at {end}; it was "
+            f"deleted or recreated{how}. Give the job a new [job] name{back}, or restore the topic."
+        )
 
 
 class Transport(driver.Transport):  # type: ignore[misc]

@@ -238,6 +238,20 @@ def log_new_settings(place: tuple[str, int], metadata: str, settings: str, recor
         )
 
 
+def log_foreign_offset(place: tuple[str, int], offset: int, learned: int) -> None:
+    """learned: the offset after the newest record that a state has learned."""
+    log.warning(
+        "another program set the group's offset",
+        topic=place[0],
+        partition=place[1],
+        offset=offset,
+        learned_up_to=learned,
+        meaning=f"{offset - learned} offsets from {learned} on are not read"
+        if offset > learned
+        else "records that a key has already applied are skipped, and give no output; outputs of others may come again",
+    )
+
+
 def log_uncommitted(place: tuple[str, int]) -> None:
     log.warning(
         "states exist but no offset is committed",

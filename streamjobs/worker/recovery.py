@@ -9,6 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from faust.tables.manager import TableManager
 from faust.tables.recovery import RebalanceAgain, Recovery, ServiceStopped
 from mode import Service
 
-from streamjobs.errors import SetupError
+from streamjobs.core.state import snapshot
+from streamjobs.errors import SetupError, SnapshotError
 from streamjobs.kafka.reader import position_of, readable
 from streamjobs.kafka.topic_id import RESTORE, Origin, deleted_states, newest_input
 from streamjobs.kafka.topics import TOMBSTONES
@@ -193,6 +195,18 @@ async def restore(
     took = time.perf_counter() - started
     metrics.set_recovery(0, took)
     log.info("recovery finished", records=read, keys_written=written, seconds=round(took, 2))
+
+
+async def learned_up_to(store: Store, topic: str, partition: int) -> int:
+    """The offset after the newest record of the input that a state of this partition has learned; 0 without any."""
+    newest, after = 0, None
+    while entries := store.scan(partition, after, SCANNED):
+        after = entries[-1][0]
+        for _, data in entries:
+            with suppress(SnapshotError):
+                newest = max(newest, snapshot.decode(data).offsets.get((topic, partition), -1) + 1)
+        await asyncio.sleep(0)
+    return newest
 
 
 def _unread(

@@ -20,7 +20,7 @@ from tests.brokers.hash_jobs import HASH, expected, hash_job, numbers, states
 from tests.brokers.kafka_job import KafkaJob, until
 from tests.brokers.load import SOURCE, Load
 from tests.brokers.verification import verify
-from tests.brokers.workers import CHECKOUT, running_worker
+from tests.brokers.workers import CHECKOUT, Worker, running_worker
 from tests.commands.jobs import output_of
 from tests.worker.flood import LIMIT, flooded
 
@@ -103,6 +103,34 @@ def test_check_online_names_an_input_that_loses_records_to_compaction(make_job: 
     assert code == 0 and f"topic {job.input} (input): its cleanup.policy is compact,delete" in said
     job.alter(job.input, "min.compaction.lag.ms", str(topics.DAY))
     assert topics.compacting(job.settings, job.admin) is None
+
+
+def test_commands_on_states_name_a_job_that_has_not_run(make_job: MakeJob) -> None:
+    job = make_job("unborn", make=False, source=SOURCE)
+    missing = f"topic {job.changelog}: missing; create it with 'streamjobs topics create', run the job once"
+    for words in (["state", "reset", job.path, "k1"], ["state", "reset", job.path, "--all"], ["state", "list", job.path]):
+        code, text = output_of(*words)
+        assert code == 3 and missing in text, text
+    assert output_of("topics", "create", job.path, "--partitions", "2")[0] == 0
+    assert output_of("state", "reset", job.path, "--all") == (0, "0 keys reset: no state is written yet\n")
+    code, text = output_of("state", "forget-offsets", job.path)
+    assert code == 2 and "it has no states; nothing was changed" in text
+
+
+def test_workers_of_two_topics_under_one_name_do_not_wait_for_each_other(make_job: MakeJob) -> None:
+    """Neither has written a state that would name its topic."""
+    job = make_job("twins", source=SOURCE)
+    made(job, ("other", 4), ("other.features", 4), ("other.dlq", 4))
+    with running_worker(job) as first:
+        second = Worker(job, "b", STREAMJOBS_SOURCE__TOPIC="other", STREAMJOBS_SINKS__FEATURES="other.features")
+        try:
+            both = first, second
+            until(lambda: any(one.process.poll() is not None for one in both), "one ends", 60)
+            ended = [one for one in both if one.process.poll() is not None]
+            assert all(one.process.poll() == 3 for one in ended)
+            assert all(f"job {job.name}: another worker of this name reads topic" in one.text() for one in ended)
+        finally:
+            second.end()
 
 
 def test_sigterm_in_the_middle_of_a_load_commits_everything_applied_and_exits_0(

@@ -171,7 +171,7 @@ def test_an_alert_says_what_is_wrong_and_leads_to_a_section_with_its_meaning_and
 def test_the_runbook_reads_the_log_of_the_unit_that_the_repository_installs() -> None:
     (unit,) = [file.name for file in (CHECKOUT / "deploy").glob("*.service")]
     patterns = re.findall(r"journalctl -u '?([^\s'`]+)", RUNBOOK)
-    assert len(patterns) == 4 and all(fnmatch(unit.replace("@", "@wrist"), f"{one}.service") for one in patterns)
+    assert len(patterns) == 5 and all(fnmatch(unit.replace("@", "@wrist"), f"{one}.service") for one in patterns)
 
 
 def test_every_section_of_an_alert_belongs_to_one() -> None:

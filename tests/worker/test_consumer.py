@@ -140,9 +140,10 @@ def test_the_group_passes_records_that_were_deleted_before_states_had_them() -> 
         consumer.app.conf = SimpleNamespace(topic_partitions=3, id="job")
         delivery = consumer.app.delivery
         delivery.origin, delivery.store = NO_ORIGIN, MemoryStore()
-        delivery.metrics = SimpleNamespace(count_replay_lost=lost.append)
+        unread = list[int]()
+        delivery.metrics = SimpleNamespace(count_replay_lost=lost.append, count_deleted=unread.append)
         assert await Consumer._start_offsets(consumer) == {TP("in", 0): 50, TP("in", 1): 60, TP("in", 2): 50}
-        assert thread.committed == {0: (50, 90), 2: (50, 0)} and lost == [10]
+        assert thread.committed == {0: (50, 90), 2: (50, 0)} and lost == [10] and unread == [0]
 
     asyncio.run(begun())
 
@@ -188,6 +189,34 @@ def test_a_job_file_that_changed_while_states_lacked_records_is_logged_with_thei
 
     (line,) = asyncio.run(begun())
     assert (line["partition"], line["first"], line["end"]) == (0, 50, 90)
+
+
+@pytest.mark.parametrize(
+    ("committed", "says"),
+    [
+        (Commit(55, ""), "records that a key has already applied are skipped"),
+        (Commit(80, ""), "9 offsets from 71 on are not read"),
+        (Commit(71, ""), ""),
+        (Commit(80, "partitions=3"), ""),  # dead letters follow: they leave no state
+    ],
+)
+def test_an_offset_that_another_program_set_is_logged_with_what_states_have(committed: Commit, says: str) -> None:
+    async def begun() -> list[dict[str, Any]]:
+        consumer = Rebalancing()
+        consumer._thread = Thread({0: committed, 1: Commit(60, "partitions=3"), 2: Commit(60, "partitions=3")})
+        consumer.app.conf = SimpleNamespace(topic_partitions=3, id="job")
+        delivery = consumer.app.delivery
+        delivery.origin, delivery.store = NO_ORIGIN, MemoryStore()
+        for key, newest in ((b"a", 70), (b"b", 60)):
+            state = snapshot.encode(snapshot.Snapshot(bytes(16), '{"fields":"AbcDefGhi"}', {("in", 0): newest}, [], []))
+            delivery.store.write(0, [(key, state)], 5)
+        with structlog.testing.capture_logs() as lines:
+            await Consumer._start_offsets(consumer)
+        return [line for line in lines if line["event"] == "another program set the group's offset"]
+
+    lines = asyncio.run(begun())
+    assert [line["offset"] for line in lines] == [committed.offset] * bool(says)
+    assert all(says in line["meaning"] and line["learned_up_to"] == 71 for line in lines)
 
 
 @pytest.mark.parametrize(("described", "refused"), [('{"dim":"3"}', True), ('{"dim":"3","fields":"AbcDefGhi"}', False)])

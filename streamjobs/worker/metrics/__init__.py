@@ -247,6 +247,10 @@ class Metrics:
         """Count records that were deleted before they could be applied again."""
         self._collectors["replay_lost_records_total"].inc(records)
 
+    def count_deleted(self, records: int) -> None:
+        """Count records that were deleted before they were read."""
+        self._collectors["records_deleted_total"].inc(records)
+
     def observe_step(self, stage: str, seconds: float) -> None:
         self._stages[stage].observe(seconds)
         if stage == "commit":

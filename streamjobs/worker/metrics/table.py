@@ -132,6 +132,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("replay_remaining_records", "Records still to be applied again after a takeover."),
     Metric("replayed_records_total", "Records that were applied again, with outputs held back."),
     Metric("replay_lost_records_total", "Records with outputs that the broker deleted before all states had learned them."),
+    Metric("records_deleted_total", "Records that the broker deleted before this job read them."),
     Metric("rebalances_total", "Assignments of partitions to this worker."),
     Metric("assigned_partitions", "Input partitions of this worker."),
     Metric("commits_total", "Checkpoints with a committed input offset."),
