@@ -75,14 +75,14 @@ def check_settings(detector: object, rows_between: float, reference: int, least:
     require(detector, "hold", hold >= 0, "0 or more")
 
 
-def demands(work: Workspace, slots: Array) -> Iterator[Demand]:
-    """What charts demand of their state: marks name rows to read and write."""
-    marks, size = work["marks"][slots], work["reference"].shape[-1]
+def demands(work: Workspace, slots: Array, prefix: str = "") -> Iterator[Demand]:
+    """What charts demand of their state: marks name rows to read and write. prefix: of its fields."""
+    marks, size = work[f"{prefix}marks"][slots], work[f"{prefix}reference"].shape[-1]
     held, oldest, block, rows = (marks[..., column] for column in (HELD, OLDEST, BLOCK, ROWS))
     ring = (held >= 0) & (held <= size) & (oldest >= 0) & (oldest < size) & ((oldest == 0) | (held == size))
     powers = (block >= 1) & (block <= LONGEST) & (block & (block - 1) == 0) & (rows >= 0) & (rows < block)
     expected = f"blocks of 1, 2, 4 .. {LONGEST} rows in a reference of {size}"
-    yield Demand("marks", expected, every(ring & powers & (marks[..., SINCE] >= 0)))
+    yield Demand(f"{prefix}marks", expected, every(ring & powers & (marks[..., SINCE] >= 0)))
 
 
 @compiled

@@ -72,6 +72,7 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"extractor": {**OKFEB, "role": "track", "kernel": AUTO}, "head": {"name": "rls"}}, targets=2),
     ],
     "column_chart": [Example({"learn": 20, "least": 5, "reference": 30, "rows_between": 300.0, "hold": 20}, dim=4)],
+    "column_charts": [Example({"learn": 20, "least": 5, "reference": 30, "rows_between": 300.0, "hold": 20}, dim=4)],
     "conformal": [
         Example({"rows_between": 300.0, "reference": 40, "least": 5, "hold": 0}),
         Example({"rows_between": 300.0, "reference": 40, "least": 5, "hold": 10}),

@@ -12,7 +12,7 @@ from streamjobs.stages.events.slopes import Slopes
 from streamjobs.stages.stage import Shape
 from tests.core.streams import Worker, record, settings, values
 
-PAUSE, FAULT, ROWS = 300, 3000, 3300
+START, PAUSE, FAULT, ROWS = 1_700_000_000, 300, 3000, 3300
 DRIFT = {"watch": ["columns", "innovations", "rows"], "false_alarms": "1 per 3000 rows", "learn": 600}
 PLAIN = {"window": None, "head": None, "learner": {"name": "okfeb", "rank": 1, "budget": 5}}
 SLOPES = {"slopes": {"volts": "4h"}}
@@ -32,7 +32,7 @@ def battery(seed: int, faster: float = 1.0) -> Array:
 
 
 def records_of(rows: Array) -> list:
-    made = [{"volts": v, "load": w, "ts": 1_700_000_000 + PAUSE * n} for n, (v, w) in enumerate(rows.tolist())]
+    made = [{"volts": v, "load": w, "ts": START + PAUSE * n} for n, (v, w) in enumerate(rows.tolist())]
     return [record(n, b"t", body)._replace(timestamp=1000 * body["ts"]) for n, body in enumerate(made)]
 
 
@@ -45,10 +45,25 @@ def alarms(rows: Array, **drift) -> list[dict]:
 def test_a_battery_that_falls_faster_is_found_by_its_slope() -> None:
     usual, faster = ([alarms(battery(seed, times), **SLOPES) for seed in (1, 2, 3)] for times in (1.0, 4.0))
     assert sum(map(len, usual)) <= 3, "stated are 3"
-    begin, end = (1_700_000_000 + PAUSE * (FAULT + rows) for rows in (0, 200))
+    begin, end = (START + PAUSE * (FAULT + rows) for rows in (0, 200))
     for found in faster:
         first, *_ = [one for one in found if one["start"] >= begin]
         assert first["start"] < end and first["columns"][0]["column"] == "volts_per_hour"
+
+
+@pytest.mark.parametrize("each", [True, False])
+def test_a_pressure_that_falls_beside_a_level_that_is_filled_slowly_is_found_by_itself(each: bool) -> None:
+    random, level, fills, found = np.random.default_rng(21), np.empty(2600), False, []
+    at = 5.0
+    for n, used in enumerate(0.04 * random.poisson(0.3, len(level))):
+        fills = at < 8.0 if fills else at < 0.5
+        level[n] = at = at + used if fills else at - used
+    rows = np.column_stack([level + random.normal(0, 0.02, len(level)), random.normal(9, 0.15, len(level))]).round(2)
+    rows[2200:, 1] -= 0.6
+    found = [
+        one for one in alarms(rows, each=each) if one["watch"] == "columns" and 2200 <= (one["start"] - START) / PAUSE < 2300
+    ]
+    assert [one["columns"][0]["column"] for one in found] == ["load"] * each
 
 
 def test_a_sensor_that_repeats_itself_for_hours_raises_no_alarm_when_it_wakes_up() -> None:
@@ -122,6 +137,7 @@ def test_states_go_on_to_the_bit_after_a_crash() -> None:
         ({"slopes": {"volt": "4h"}}, "'volt' is not a number of a row; did you mean 'volts'"),
         ({"slopes": {"volts": 0}}, "greater than 0"),
         (SLOPES | {"watch": ["ls_error", "rows"], "learn": None}, "slopes is for watch 'columns'"),
+        ({"watch": ["rows", "ls_error"], "learn": None, "each": True}, "each is for watch 'columns' and 'innovations'"),
         (SLOPES | {"watch": "columns", "reference": "first 400 rows", "learn": None}, "slopes is for watch 'columns'"),
     ],
 )

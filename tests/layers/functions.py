@@ -22,7 +22,7 @@ COMPILED = {
     "algorithms.dictionary.steps._beta": (20, 10),
     "algorithms.dictionary.steps.discriminative": (30, 20),
     "algorithms.dictionary.steps.reconstructive": (10, 12),
-    "algorithms.drift.column_chart._loop": (100, 12),
+    "algorithms.drift.charts.loop": (100, 12),
     "algorithms.drift.glr_chart._loop": (80, 9),
     "algorithms.drift.glr_chart._split": (20, 9),
     "algorithms.drift.page_hinkley._loop": (30, 10),

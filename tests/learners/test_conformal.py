@@ -258,6 +258,18 @@ def test_a_constant_column_that_changes_is_found() -> None:
     assert told[alarm, FIRST_COLUMN] == 1
 
 
+def test_a_column_that_wanders_hides_no_other_one_and_its_open_alarm_hides_no_later_change() -> None:
+    rows = correlated(4000, 3, seed=4, memory=0.0)
+    rows[:, 0] = rows[:, 0].cumsum()
+    rows[2000:, 1] += 4.0
+    rows[2200:, 2] -= 4.0
+    alone, with_each = (watch(learner_from(name, {"learn": 300}), rows) for name in ("column_chart", "column_charts"))
+    assert not alone[2000:2400, ALARM].any()
+    alarms = 2000 + np.flatnonzero(with_each[2000:2400, ALARM])
+    assert with_each[alarms, FIRST_COLUMN].tolist() == [1, 2]
+    assert alarms[0] < 2010 and 2200 <= alarms[1] < 2210 and with_each[alarms[0] : alarms[1], OPEN].all()
+
+
 @pytest.mark.parametrize("dim", [1, 3])
 def test_an_idle_sensor_is_no_drift(dim: int) -> None:
     name = "conformal" if dim == 1 else "column_chart"

@@ -48,6 +48,7 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "chain": "Chain",
     "coherence": "Coherence",
     "column_chart": "ColumnChart",
+    "column_charts": "ColumnCharts",
     "innovations": "Innovations",
     "row_tail": "RowTail",
     "conformal": "Conformal",

@@ -32,6 +32,7 @@ def features(name: str, settings: dict[str, Any], X: Array) -> Array:
     ("name", "settings"),
     [
         ("column_chart", {"learn": 300}),
+        ("column_charts", {"learn": 300}),
         ("reference_chart", {"rows": 400}),
         ("glr_chart", {}),
         ("innovations", {}),

@@ -284,6 +284,11 @@ def column_chart(X: Array, Y: Array, **settings: Any) -> Outputs:
     return {"features": ranked.column_chart(X, **settings)}
 
 
+@slow_reference("column_charts", rows_between=50.0, learn=30, smoothing=0.1, shrink=0.1, reference=50, least=10, hold=20)
+def column_charts(X: Array, Y: Array, **settings: Any) -> Outputs:
+    return {"features": ranked.column_charts(X, **settings)}
+
+
 @slow_reference("innovations", memory=20)
 def innovations(X: Array, Y: Array, **settings: Any) -> Outputs:
     return {"features": foreseen.innovations(X, **settings)}

@@ -1,5 +1,7 @@
 """The detectors that keep a stated number of false alarms, with everything kept in lists and nothing carried along."""
 
+from typing import Any
+
 import numpy as np
 
 from algorithms.common.protocol import Array
@@ -13,9 +15,9 @@ CERTAIN = 1.5
 class Chart:
     """One watched statistic: its blocks, the reference, the evidence."""
 
-    def __init__(self, number: int, size: int, least: int, of_errors: bool, of_logs: int = 0) -> None:
+    def __init__(self, number: int, size: int, least: int, of_errors: bool, of_logs: int = 0, seed: int = 0) -> None:
         self.number, self.size, self.least, self.of_errors = number, size, least, of_errors
-        self.of_logs = of_logs  # columns of a chart with shares
+        self.of_logs, self.seed = of_logs, seed  # columns of a chart with shares
         self.length, self.known = 1, False
         self.begin()
 
@@ -39,7 +41,7 @@ class Chart:
         if len(self.block) + 1 < self.length or not self.ready:
             return
         mean, reference = np.float32(np.mean([*self.block, value])), np.array(self.reference, np.float32)
-        draw = uniform(0, 1 + self.number, seen)
+        draw = uniform(self.seed, 1 + self.number, seen)
         above, equal = (reference > mean).sum(), (reference == mean).sum()
         self.p = max(1e-6, float((above + draw * (equal + 1)) / (len(reference) + 1))) if equal < len(reference) else 1.0
         bets = POWERS * self.p ** (POWERS - 1)
@@ -135,8 +137,10 @@ class Chart:
 class Charts:
     """Several charts with one stated number of rows between false alarms."""
 
-    def __init__(self, charts: int, *, rows_between: float, reference: int, least: int, hold: int, of_logs: int = 0) -> None:
-        self.charts = [Chart(k, reference, least, charts == 1, of_logs) for k in range(charts)]
+    def __init__(
+        self, charts: int, *, rows_between: float, reference: int, least: int, hold: int, of_logs: int = 0, seed: int = 0
+    ) -> None:
+        self.charts = [Chart(k, reference, least, charts == 1, of_logs, seed) for k in range(charts)]
         self.rows_between, self.hold = rows_between, hold
         self.opened = self.before = 0  # rows of the alarm that is open, and of those before
 
@@ -190,10 +194,37 @@ def conformal(values: Array, **settings: float) -> Array:
 
 def column_chart(X: Array, *, learn: int, smoothing: float, shrink: float, shares: bool = False, **settings: float) -> Array:
     """(n, 22): those nine, the strongest chart; column, shift, mean and deviation before of up to three columns."""
+    return _chart_of(X, 0, (0, 1, 2), learn, smoothing, shrink, shares, **settings)
+
+
+def column_charts(X: Array, *, rows_between: float, **settings: Any) -> Array:
+    """The chart of all columns, and one of each; an alarm of another chart than the open one's must be of a later change."""
+    c, dim = 2 * rows_between, X.shape[1]
+    scale = [settings.pop(name) for name in ("learn", "smoothing", "shrink")] + [settings.pop("shares", False)]
+    parts = [_chart_of(X, 0, (0, 1, 2), *scale, rows_between=c, **settings)]
+    for i in range(dim):
+        one = _chart_of(X[:, [i]], i + 1, (0, 2), *scale, rows_between=c * dim, **settings)
+        one[:, 10] += i
+        parts.append(one)
+    charts, rows, last = np.array(parts), np.full((len(X), 22), np.nan), -1
+    for n in range(len(X)):
+        now, was_open = charts[:, n], charts[:, n - 1, 5] == 1 if n else np.zeros(dim + 1, bool)
+        later = (now[:, 1] == 1) & (n - now[:, 4] - last >= 30 if was_open.any() else True)
+        rows[n, :9] = 0, later.any(), np.nan, np.nan, np.nan, now[:, 5].max(), now[:, 6].max(), now[0, 7], np.nan
+        if later.any():
+            teller = int(np.argmax(np.where(later, now[:, 0], -1)))
+            rows[n, [0, 2, 3, 4, 7, 8]], rows[n, 9:] = now[teller, [0, 2, 3, 4, 7, 8]], now[teller, 9:]
+            last = n
+        else:
+            rows[n, 0] = now[was_open, 0].max() if was_open.any() else now[:, 0].max()
+    return rows
+
+
+def _chart_of(X, seed, lengths_of, learn, smoothing, shrink, shares, **settings):  # type: ignore[no-untyped-def]
     of_logs = X.shape[1] if shares else 0
-    charts, rows = Charts(3, of_logs=of_logs, **settings), np.full((len(X), 22), np.nan)  # type: ignore[arg-type]
+    charts, rows = Charts(len(lengths_of), of_logs=of_logs, seed=seed, **settings), np.full((len(X), 22), np.nan)
     learned, meanwhile, more = list[Array](), list[Array](), 0.0
-    smooth, moved, is_open = np.zeros(X.shape[1]), [np.zeros(X.shape[1] + 1) for _ in range(3)], False
+    smooth, moved, is_open = np.zeros(X.shape[1]), [np.zeros(X.shape[1] + 1) for _ in lengths_of], False
     for n, x in enumerate(X):
         if len(learned) < learn:
             rows[n, :8] = 0, 0, np.nan, np.nan, np.nan, 0, 0, 1
@@ -203,7 +234,8 @@ def column_chart(X: Array, *, learn: int, smoothing: float, shrink: float, share
         scaled = np.clip((x - usual) / spread, -8, 8)
         factor = np.linalg.cholesky((1 - shrink) * correlation + shrink * np.eye(len(x)))
         smooth = smooth + smoothing * (scaled - smooth)
-        lengths = [float(v @ v) for v in (smooth, np.linalg.solve(factor, smooth), np.linalg.solve(factor, scaled))]
+        of_rows = smooth, np.linalg.solve(factor, smooth), np.linalg.solve(factor, scaled)
+        lengths = [float(of_rows[k] @ of_rows[k]) for k in lengths_of]
         blocks = [len(chart.block) + 1 >= chart.length for chart in charts.charts]
         rows[n, :9], strongest, anew = charts.step(lengths, n)
         if rows[n, 1]:
@@ -211,7 +243,7 @@ def column_chart(X: Array, *, learn: int, smoothing: float, shrink: float, share
             shifts = sums[:-1] / sums[-1]
             order = np.argsort(-np.abs(shifts), kind="stable")[:3]
             named = [i for i in order if abs(shifts[i]) >= 0.84 * abs(shifts[order[0]])]
-            rows[n, 9] = strongest
+            rows[n, 9] = lengths_of[strongest]
             for place, column in enumerate(named):
                 rows[n, 10 + 4 * place : 14 + 4 * place] = column, shifts[column], usual[column], spread[column]
         for k, ended in enumerate(blocks):
@@ -222,7 +254,7 @@ def column_chart(X: Array, *, learn: int, smoothing: float, shrink: float, share
             learned, more = next_scale(meanwhile[-learn:], correlation) if len(meanwhile) >= learn else ([], 0.0)
             smooth = np.zeros(len(x))
         if alarm or (is_open and not stays):
-            moved = [np.zeros(len(x) + 1) for _ in range(3)]
+            moved = [np.zeros(len(x) + 1) for _ in lengths_of]
         is_open = stays
     return rows
 

@@ -45,13 +45,7 @@ def drift_contradictions(
         yield "drift.week", "week compares the same time on days of the same kind; add daily = true, or remove week."
     if drift.learn is not None:
         yield from _learn(drift)
-    if drift.cycle is not None and (drift.detector is not None or "innovations" not in drift.watch_names):
-        yield "drift.cycle", "cycle is for watch 'innovations' with the usual detector; remove cycle, or change these."
-    if drift.counts and (drift.detector is not None or not set(FORESEEN) & set(drift.watch_names)):
-        yield (
-            "drift.counts",
-            "counts is for watch 'innovations' and 'rows' with the usual detector; remove counts, or change these.",
-        )
+    yield from _of_usual_detectors(drift)
     if drift.reference is not None and (foreseen := next((one for one in drift.watch_names if one in FORESEEN), None)):
         yield "drift.watch", f"watch {foreseen!r} keeps learning what is normal; remove reference, or watch 'columns'."
     elif drift.reference == POPULATION:
@@ -85,6 +79,17 @@ def drift_contradictions(
             yield from _without_ls_error("beside", name, control)
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield "drift.beside", f"the controls in 'beside' must differ; {name!r} is named {names.count(name)} times."
+
+
+def _of_usual_detectors(drift: DriftSection) -> Problems:
+    names, own = set(drift.watch_names), drift.detector is not None
+    fits = "with the usual detector; remove {0}, or change these."
+    if drift.cycle is not None and (own or "innovations" not in names):
+        yield "drift.cycle", f"cycle is for watch 'innovations' {fits.format('cycle')}"
+    if drift.each and (own or drift.reference is not None or not {"columns", "innovations"} & names):
+        yield "drift.each", f"each is for watch 'columns' and 'innovations' without a reference, {fits.format('each')}"
+    if drift.counts and (own or not set(FORESEEN) & names):
+        yield "drift.counts", f"counts is for watch 'innovations' and 'rows' {fits.format('counts')}"
 
 
 def _learn(drift: DriftSection) -> Problems:

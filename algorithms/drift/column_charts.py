@@ -1,0 +1,146 @@
+"""A chart of all columns together and a chart of each: a column that wanders, such as a level, then hides no other.
+
+Source: ours; charts as of `column_chart.py`. Its three lengths are of all columns, and their blocks are as long as those
+of the column that wanders farthest: a step of another one is then not found. A column alone has two lengths.
+Symbols: c = rows_between; the chart of all columns alarms once in 2 c rows at most, those of d columns once in 2 c d each.
+Cost of a row: that of `column_chart`, and O(2 reference / L) a column.  State: that of it, and 2 reference float32 a column.
+While an alarm is open, another chart's is reported if its change began FOLLOWS rows after the last alarm.
+"""
+
+from collections import namedtuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from algorithms.common.compiled import compiled
+from algorithms.common.demands import Demand, every, insist
+from algorithms.common.protocol import Array, Basis, Outputs, unknown
+from algorithms.common.workspace import Slot, Workspace
+from algorithms.drift import charts, ranked, report
+from algorithms.drift.charts import ColumnChartState
+from algorithms.drift.detector import Detector
+
+OF_ONE = 2  # charts of a column
+FOLLOWS = 30
+FIELDS = ColumnChartState._fields
+EACH = tuple(f"each_{field}" for field in FIELDS)
+# Of all columns, then the same of each one, (dim, ..); (dim + 1,) whether each chart's alarm is open, all columns first; and
+# rows since the last reported alarm
+ColumnChartsState = cast(Any, namedtuple("ColumnChartsState", (*FIELDS, *EACH, "is_open", "reported")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnCharts(Detector):
+    """Finds a change of mean, spread or correlation of the columns, also of one next to others that wander, and names it.
+
+    It alarms at most once in `rows_between` rows, on average, while nothing changes.
+
+    >>> detector, random = ColumnCharts(learn=100, least=10, rows_between=1000), np.random.default_rng(0)
+    >>> rows = random.normal(size=(2000, 2))
+    >>> rows[:, 0] = rows[:, 0].cumsum()
+    >>> rows[1700:, 1] += 4.0
+    >>> state, out = detector.run(detector.init(dim=2, targets=0, seed=0), rows)
+    >>> alarms = out.features[1700:, 1].nonzero()[0]
+    >>> alarms, out.features[1700 + alarms, 10]  # the column
+    (array([1]), array([1.]))
+    """
+
+    reports: ClassVar[int] = report.WIDE_COLUMNS
+    columns: ClassVar[bool] = True
+
+    rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
+    learn: int = 1000  # rows that mean, deviation and correlation are learned from, before anything is watched
+    smoothing: float = 0.1  # in (0, 1]; weight of a row in the moving average
+    shrink: float = 0.1  # in (0, 1]; of the correlations towards none
+    reference: int = 300  # most block means that a new one is ranked among
+    least: int = 20  # block means before the first verdict
+    hold: int = 500  # most rows of an alarm, and of those that follow soon; then all is learned again; 0: at once
+    shares: bool = False  # bets count with a share where logarithms of values wander from block to block, see `ranked.py`
+
+    def __post_init__(self) -> None:
+        charts.check_settings(self)
+
+    def init(self, *, dim: int, targets: int, seed: int) -> Any:
+        of_all = charts.fresh(dim, charts.CHARTS, self.reference, seed)
+        of_each = zip(*(charts.fresh(1, OF_ONE, self.reference, seed ^ (i + 1)) for i in range(dim)), strict=True)
+        return ColumnChartsState(*of_all, *map(np.array, of_each), np.zeros(dim + 1, np.int64), 0)
+
+    def squares(self, state: Any) -> Mapping[str, int]:
+        return {"moments": len(state.mean)}
+
+    def caches(self, state: Any, rows: Mapping[str, int]) -> Mapping[str, Array]:
+        dim = len(state.mean)
+        return {"whitener": np.zeros((dim, dim)), "each_whitener": np.zeros((dim, 1, 1))}
+
+    def demands(self, work: Workspace, slots: Array) -> Iterator[Demand]:
+        for prefix in ("", "each_"):
+            yield from ranked.demands(work, slots, prefix)
+            learned = work[f"{prefix}learned"][slots]
+            good = every(learned.reshape(len(slots), -1) <= self.learn)
+            yield Demand(f"{prefix}learned", f"at most {self.learn} rows in the scale", good)
+
+    def derive(self, own: Slot) -> None:
+        insist(self, own)
+        own["each_whitener"][:, 0, 0] = own["each_learned"] == self.learn
+        if own["learned"] == self.learn:
+            dim = len(own["mean"])
+            room = np.empty((dim, dim)), np.empty((dim, dim))
+            charts.whiten(own["moments"], float(self.shrink), *room, own["whitener"])
+
+    def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
+        (n, dim), arrays, size = X.shape, tuple(work), len(FIELDS)
+        of_all, of_each, (is_open, reported, counts, whitener, each_whitener) = arrays[:size], arrays[size:-5], arrays[-5:]
+        numbers = float(self.smoothing), float(self.shrink), self.learn, self.least, self.hold, self.shares
+        X = np.where(np.isfinite(X).all(axis=1).reshape(n, 1), X, np.nan)
+        c, verdicts = 2.0 * self.rows_between, unknown((n, dim, self.reports))
+        charts.loop((*of_all, counts, whitener), slots, X, learn, out.features, c, *numbers)
+        flat = [array.reshape(-1, *array.shape[2:]) for array in of_each]  # as of (slots dim) keys of one column
+        flat[1] = flat[1].reshape(-1, 1, 1)  # its moments are a matrix
+        work_of_each = (*flat, counts, each_whitener.reshape(-1, 1, 1))
+        columns, rows, follows = (
+            (slots.reshape(n, 1) * dim + np.arange(dim)).reshape(-1),
+            X.reshape(-1, 1),
+            np.repeat(learn, dim),
+        )
+        charts.loop(work_of_each, columns, rows, follows, verdicts.reshape(-1, self.reports), c * dim, *numbers)
+        _tell(is_open, reported, slots, learn, out.features, verdicts)
+
+
+@compiled
+def _tell(all_open, reported, slots, learn, features, each):
+    """One verdict of those of all columns, `features`, and of each one."""
+    for n in range(len(features)):
+        if not features[n, report.STATISTIC] >= 0.0:
+            continue
+        key, dim = slots[n], each.shape[1]
+        is_open, was_open, ready, teller = all_open[key], False, False, -1
+        usual, of_open, of_teller, stays = 0.0, 0.0, 0.0, 0.0
+        for part in range(dim + 1):
+            was_open = was_open or is_open[part] > 0
+        for part in range(dim + 1):
+            row = features[n] if part == 0 else each[n, part - 1]
+            statistic, ready = row[report.STATISTIC], ready or row[report.READY] > 0.0
+            if is_open[part] > 0:
+                of_open = max(of_open, statistic)
+            elif not row[report.ALARM] > 0.0:
+                usual = max(usual, statistic)
+            elif statistic > of_teller and (not was_open or row[report.SINCE] + FOLLOWS <= reported[key]):
+                of_teller, teller = statistic, part
+            stays = max(stays, row[report.OPEN])
+            if learn[n] & 1:
+                is_open[part] = 1 if row[report.OPEN] > 0.0 else 0
+        if teller > 0:
+            features[n] = each[n, teller - 1]
+            features[n, report.CHART] *= 2.0  # its second is that of the row
+            features[n, report.FIRST_COLUMN + report.COLUMN] = teller - 1.0
+        elif teller < 0:
+            for place in (report.BEFORE, report.AFTER, report.SINCE, report.REFERENCE):
+                features[n, place] = np.nan
+            features[n, report.CHART :] = np.nan
+        features[n, report.ALARM] = 1.0 if teller >= 0 else 0.0
+        features[n, report.STATISTIC] = of_teller if teller >= 0 else of_open if was_open else usual
+        features[n, report.OPEN], features[n, report.READY] = stays, 1.0 if ready else 0.0
+        if learn[n] & 1:
+            reported[key] = 0 if teller >= 0 else reported[key] + 1
