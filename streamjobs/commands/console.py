@@ -69,13 +69,28 @@ class Pace:
             note(text)
 
 
-def counted(items: Iterable[T], what: str) -> Iterator[T]:
-    """The items, with a line of progress every few seconds: "120,000 records read ..."."""
+def counted(items: Iterable[T], what: str, share: Callable[[], str] = str) -> Iterator[T]:
+    """The items, with a line of progress every few seconds: "120,000 records read ...". share: what stands behind it."""
     pace = Pace(PROGRESS_EVERY)
     for number, item in enumerate(items, 1):
         yield item
         if pace.due():
-            note(f"{number:,} {what} ...")
+            note(f"{number:,} {what}{share()} ...")
+
+
+class ReadShare:
+    """How much of a text file is read, in brackets; nothing of other files. Its `opened` is for `recordings.tables.How`."""
+
+    def __init__(self, path: Path) -> None:
+        self._size = path.stat().st_size if path.is_file() and path.suffix.lower() != ".zip" else 0
+        self._file: Any = None
+
+    def opened(self, file: Any) -> None:
+        self._file = file.raw
+
+    def __call__(self) -> str:
+        known = self._size and self._file is not None and not self._file.closed
+        return f" ({self._file.position / self._size:.0%} of the file)" if known else ""
 
 
 def show(value: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamjobs.commands.console import counted, note, say, write_file
+from streamjobs.commands.console import ReadShare, counted, note, say, write_file
 from streamjobs.commands.recordings.options import FILES, Decimal, Separator, how_of
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import column_path
@@ -296,7 +296,9 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
     whole = True
     if sample.path is not None:
         how = dataclasses.replace(sample.how, preset=guessed.preset and guessed.preset.name, tell=untold)
-        surveyed = survey(sample.path, guessed, how)
+        share = ReadShare(sample.path)
+        told = dataclasses.replace(how, opened=share.opened)
+        surveyed = survey(sample.path, guessed, told, lambda rows: counted(rows, "rows of the sample counted", share))
         guessed, found = profiled(sample.path, surveyed, how, lambda rows: counted(rows, "rows of the sample read"))
     elif sample.topic is not None:
         guessed, found = profiled_rows(sample.topic.rows, of_labels(sample.topic.rows, guessed), sample.topic.owners)

@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,13 +20,12 @@ from streamjobs.recordings.guess import courses
 from streamjobs.recordings.guess.result import Gaps, Guess, by_kind, windowed
 from streamjobs.recordings.guess.rows import APART, DECIDES, NEVER, pauses_apart, stands_still
 from streamjobs.recordings.guess.x import quoted_names
-from streamjobs.recordings.survey import teaches
+from streamjobs.recordings.survey import Count, teaches
 from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.times import EXCEL, seconds_since_1970, zone_of
 from streamjobs.settings.types import number_in
 
-Count = Callable[[Iterable[Mapping[str, Any]]], Iterable[Mapping[str, Any]]]
 LOOK_AT = 1_000_000  # rows of the file
 KEYS = 20  # the first keys of the file
 NUMBERS = 2_000_000  # numbers that are kept
@@ -385,7 +385,7 @@ def _by_key(
     finds = [None if name is None else _finder(guessed, name) for name in (guessed.time, *guessed.fields)]
     key = guessed.key or next(iter(guessed.candidates.get("key", ())), None)
     key_of = None if key is None or owners is not None else column_path(key).find
-    kept: dict[Any, list[list[float]]] = {}
+    kept: dict[Any, list[Any]] = {}  # the cells of a row behind those of another: no object for each row
     newest: dict[Any, float] = {}
     late: float | None = None  # the most
     of_sample = [column_path(name).find for name in (*guessed.fields, *guessed.categories, *filter(None, [guessed.x]))]
@@ -396,17 +396,32 @@ def _by_key(
         key = owner if key_of is None else key_of(row)  # type: ignore[arg-type]
         if isinstance(key, (list, dict)) or (key not in kept and len(kept) >= KEYS):
             continue
-        time, *numbers = [None if find is None else find(row) for find in finds]  # type: ignore[arg-type]
-        moment = moment_of(time, guessed.time_format)
+        cells = [None if find is None else find(row) for find in finds]  # type: ignore[arg-type]
         if guessed.wait is not None:
+            moment = moment_of(cells[0], guessed.time_format)
             if all(absent(value := find(row)) or value is ABSENT for find in of_sample):  # type: ignore[arg-type]
                 if (after := newest.get(key, -math.inf) - moment) >= 0:
                     late = max(late or 0.0, after)
                 continue
             newest[key] = max(newest.get(key, moment), moment)
-        kept.setdefault(key, []).append([moment, *map(_number, numbers)])
+        kept.setdefault(key, []).extend(cells)
         room -= 1
-    return {key: _timed(np.array(found)) for key, found in kept.items()}, late
+    return {key: _timed(_numbers(found, len(finds), guessed.time_format)) for key, found in kept.items()}, late
+
+
+def _numbers(found: Sequence[Any], width: int, form: str | None) -> Array:
+    """Rows of a time and numbers, as `moment_of` and `_number` give them. found: their cells, `width` in each."""
+    columns: list[Any] = []
+    for at in range(width):
+        cells = found[at::width]
+        if {*map(type, cells)} <= {int, float} and (at or form != EXCEL):
+            with suppress(OverflowError):
+                column = np.array(cells, float)
+                column[np.abs(column) > MOST] = np.nan
+                columns.append(column)
+                continue
+        columns.append([_number(cell) if at else moment_of(cell, form) for cell in cells])
+    return np.array(columns).T.copy()
 
 
 def _timed(key: Array) -> Array:

@@ -1,9 +1,10 @@
 """Counts people and classes in a whole file: its first rows are often one person at one activity."""
 
+import dataclasses
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from streamjobs.recordings.tables import HOW, How
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.types import many
 
+Count = Callable[[Iterable[Any]], Iterable[Any]]
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
 _DATED = re.compile(r"(?:19|20)[0-9]{2}[-_.]?[0-9]{2}")  # a year and a month: parts of one stream
 MOST_SPELLINGS = 4  # of a label in a sentence
@@ -37,10 +39,11 @@ def teaches(guessed: Guess) -> bool:
     return (windowed(guessed.rate) or in_rows) and "fields" not in guessed.choose
 
 
-def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
+def survey(path: Path, guessed: Guess, how: How = HOW, pass_on: Count = iter) -> Guess:
     """The guess with the classes, people and sides of all rows; unchanged without classes to count.
 
-    More than MOST_CLASSES different labels are not counted further.
+    More than MOST_CLASSES different labels are not counted further. pass_on: passes the rows on, and may report how many
+    there were.
     """
     guessed = _by_folder(path, _by_file(path, with_runs(path, guessed, how), how), how)
     if guessed.label is None or guessed.task != "classification":
@@ -49,12 +52,14 @@ def survey(path: Path, guessed: Guess, how: How = HOW) -> Guess:
     label_of, classes, people = column_path(guessed.label), Counter[object](), set[object]()
     sides = _sides(guessed)
     wanted += [] if sides is None else sides.wanted
+    if sides is None:
+        how = dataclasses.replace(how, only=frozenset(name for one in wanted for name in (one, column_path(one).top)))
     key_of = None if guessed.key is None else column_path(guessed.key)
     found = [("", rows_of(path, how, wanted))]
     if guessed.key_from is not None:
         found = [(named(one, guessed.key_from), one.rows(how, wanted)) for one in recordings_of(path, how)]
     for name, rows in found:
-        for row in rows:
+        for row in pass_on(rows):
             label, person = label_of.find(row), name if key_of is None else key_of.find(row)
             if label is ABSENT or label is None or label == "":
                 if sides is not None:

@@ -61,6 +61,7 @@ class How:
     key: str | None = None  # column with the key
     time: str | None = None  # column with the records' timestamps
     unread: int | None = None  # timestamp of a row with a time that cannot be read; None: the row's number
+    only: frozenset[str] | None = None  # columns of CSV that are needed; None: all
 
 
 HOW: How = How()
@@ -193,8 +194,13 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
             raise ConfigError(f"{place}: column {twice[0]!r} appears twice; give every column a name of its own{hint}.")
         if dialect.units is not None:
             next((cells for cells in rows if cells), None)
+        few = [at for at, name in enumerate(names) if dialect.clock is None and name in (how.only or ())]
         for piece in _pieces(place, reader, rows, len(names), lines, dialect, how):
             texts = list(zip(*piece, strict=True))
+            if few:
+                needed = [_values(texts[at], dialect.decimal, of_numbers[at]) for at in few]
+                yield from _rows([names[at] for at in few], needed)
+                continue
             columns = list(map(_values, texts, itertools.repeat(dialect.decimal), of_numbers))
             if dialect.clock is None:
                 yield from _rows(names, columns)
@@ -256,7 +262,11 @@ def _values(texts: Sequence[str], decimal: str, of_numbers: bool) -> list[Any]:
             return found
     except (msgspec.DecodeError, UnicodeEncodeError):
         pass
-    return list(map(cell_value, texts, itertools.repeat(decimal), itertools.repeat(of_numbers)))
+    different = set(texts)
+    if 2 * len(different) > len(texts):
+        return list(map(cell_value, texts, itertools.repeat(decimal), itertools.repeat(of_numbers)))
+    known = {text: cell_value(text, decimal, of_numbers) for text in different}  # keys and labels come row after row
+    return list(map(known.__getitem__, texts))
 
 
 def cell_value(text: str, decimal: str = ".", of_numbers: bool = False) -> Any:

@@ -436,3 +436,15 @@ def test_a_long_file_is_never_whole_in_memory(tmp_path):
 def test_pauses_that_no_rate_has_are_reported_and_nothing_is_guessed():
     guessed = guess_rows([{"ts": n * 5e-324, "ax": float(n), "person": "p"} for n in range(40)], "a.jsonl")
     assert guessed.rate is None
+
+
+@pytest.mark.parametrize(
+    "text", ["t,a,who\n1,2.5,p\n2,,q\n", "t;a;who\n1;2,5;p\n2;;q\n", "day,time,a,who\n2024-01-01,10:00,1,p\n"]
+)
+def test_some_columns_are_read_as_with_all_others(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path / "a.csv", text)
+    whole = list(rows_of(path))
+    for only in (frozenset({"a"}), frozenset({"who", "t"}), frozenset({"nobody"})):
+        for row, some in zip(whole, rows_of(path, How(only=only)), strict=True):
+            assert some.items() <= row.items()
+            assert all(row.get(name) == some.get(name) for name in only)
