@@ -95,11 +95,10 @@ def _located(file: str, path: Path, setting: str) -> str:
 def table_of(data: bytes, origin: str) -> dict[str, Any]:
     """The contents of a TOML file's bytes; raises ConfigError with the line of a syntax error."""
     try:
-        text = data.decode().replace("\r\n", "\n").replace("\r", "\n")
-    except UnicodeDecodeError:
-        raise ConfigError(
-            f"{origin}: cannot be read (it is not UTF-8 text); 'streamjobs init' writes a job file to start from."
-        ) from None
+        text = data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{origin}: line {line} is not UTF-8 text; save the file with this encoding.") from None
     try:
         return tomllib.loads(text)
     except RecursionError:

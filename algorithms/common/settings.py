@@ -14,9 +14,13 @@ Made = TypeVar("Made")
 
 
 def suggestion(name: str, known: typing.Iterable[str]) -> str:
-    """ "; did you mean 'bandwidth'?" or, when nothing is near, "; known: ..."."""
+    """What to write instead: the same letters in another order, or a name that is near, or the list of names.
+
+    >>> suggestion("okfbe", ["okfe", "okfeb"]), suggestion("x", ["rank"])
+    ("; did you mean 'okfeb'?", '; known: rank.')
+    """
     known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1)
+    near = [one for one in known if sorted(one) == sorted(name)] or difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known) or 'none'}."
 
 

@@ -247,6 +247,12 @@ def test_a_syntax_error_is_shown_with_its_line(tmp_path):
         load_job(path, {})
 
 
+def test_a_file_of_windows_notepad_is_read_and_another_encoding_is_named_with_its_line():
+    assert table_of('\ufeff[job]\r\nname = "é"\r\n'.encode(), "job.toml") == {"job": {"name": "é"}}
+    with pytest.raises(ConfigError, match=r"^job\.toml: line 2 is not UTF-8 text; save the file with this encoding\.$"):
+        table_of('[job]\nname = "é"\n'.encode("latin-1"), "job.toml")
+
+
 def test_a_job_without_labels_is_advised_and_runs():
     settings = settings_from(table(source={"label": "activity"}, head=None))
     assert notes(settings) == ["[source]: label 'activity' is read, but nothing learns it; add a [head]."]
