@@ -84,6 +84,20 @@ def test_without_maven_the_error_says_what_to_install(monkeypatch: pytest.Monkey
         jars.fetch_jars()
 
 
+def test_a_folder_that_cannot_be_made_or_is_not_known_is_one_sentence_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("STREAMJOBS_CACHE", str(tmp_path / "file"))
+    said = r"broker: .*/file/kafka-.* cannot be used \(Not a directory\); set STREAMJOBS_CACHE"
+    with pytest.raises(SetupError, match=said), jars.locked():
+        pass
+    monkeypatch.delenv("STREAMJOBS_CACHE")
+    monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("Could not determine home directory.")))
+    with pytest.raises(SetupError, match="broker: this user has no home folder; set STREAMJOBS_CACHE"):
+        jars.home()
+
+
 def test_an_old_java_is_refused_with_its_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _fake_java(tmp_path, "11.0.2")
     monkeypatch.setenv("PATH", str(tmp_path))

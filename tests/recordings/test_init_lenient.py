@@ -60,7 +60,7 @@ def test_a_field_that_most_rows_lack_is_kept_where_missing_numbers_are_filled_in
     sample = jsonl(tmp_path / "sample.jsonl", [charger(i, i % 30) | {"spare": None} for i in range(300)])
     found = printed(sample)
     assert found.source["fields"] == ["kw", "temp"]
-    assert found.says("left out of x: charge: empty in 290 of 300 rows; --missing hold takes its last number for them")
+    assert found.says("left out of x: charge: empty in 290 of 300 rows; --missing hold takes", "--label charge predicts it")
     for how in ("hold", "mean"):
         file = tmp_path / f"{how}.toml"
         assert command("init", file, "--sample", sample, "--missing", how) == 0

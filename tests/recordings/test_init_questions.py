@@ -93,3 +93,8 @@ def test_fields_that_are_unsure_are_chosen_by_number(monkeypatch, tmp_path):
     file, done = asked(monkeypatch, path, ["0", "2"])
     assert done.exit_code == 0, done.output
     assert read_table(file)["source"]["fields"] == ["y"] and '"x": not chosen' in file.read_text()
+
+
+def test_a_closed_input_is_not_a_terminal(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    assert not questions.at_a_terminal()

@@ -27,7 +27,7 @@ NEEDED = {  # what a job cannot do without, if it was not guessed
 
 
 def at_a_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))  # None: it is closed
 
 
 def asked(guess_with: Callable[[Chosen], Guess], chosen: Chosen) -> Guess:

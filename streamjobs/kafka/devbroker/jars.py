@@ -21,6 +21,7 @@ SCALA_VERSION = "2.13"
 LOG4J_VERSION = "2.24.3"  # the one Kafka ships
 JAVA_VERSION = 17  # at least
 
+OWN_FOLDER = "set STREAMJOBS_CACHE to a folder that this user can write to."
 FILES = Path(__file__).parent
 HEAP = "-Xms128m -Xmx320m -Xss512k -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxDirectMemorySize=64m"
 
@@ -33,7 +34,10 @@ def quiet(_: str) -> None:
 
 def cache_folder() -> Path:
     """The folder of what is downloaded or made once, outside any checkout."""
-    return Path(os.environ.get("STREAMJOBS_CACHE") or Path.home() / ".cache" / "streamjobs")
+    try:
+        return Path(os.environ.get("STREAMJOBS_CACHE") or Path.home() / ".cache" / "streamjobs")
+    except RuntimeError:
+        raise SetupError(f"broker: this user has no home folder; {OWN_FOLDER}") from None
 
 
 def home() -> Path:
@@ -109,8 +113,12 @@ def java_command(folder: Path, *options: str) -> list[str]:
 @contextmanager
 def locked() -> Iterator[None]:
     """Lock the cache folder: one process at a time works on it, the others wait and find the work done."""
-    home().mkdir(parents=True, exist_ok=True)
-    with (home() / "lock").open("w") as lock:
+    try:
+        home().mkdir(parents=True, exist_ok=True)
+        lock = (home() / "lock").open("w")
+    except OSError as error:
+        raise SetupError(f"broker: {home()} cannot be used ({error.strerror}); {OWN_FOLDER}") from None
+    with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

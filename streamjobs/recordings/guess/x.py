@@ -59,7 +59,8 @@ def x_of(
         elif column.rises and not (meters and len(column.values) >= LEAST_READINGS and not column.is_whole):
             why = "rises in every row: a time or a counter"
         elif why is None and 2 * column.missing > len(rows) and column.name not in turns and not fills:
-            why = f"empty in {column.missing:,} of {len(rows):,} rows; --missing hold takes its last number for them"
+            why = f"empty in {column.missing:,} of {len(rows):,} rows; --missing hold takes its last number for them, "
+            why += f"--label {column.name} predicts it"
         if why is None:
             fields.append(column.name)
         else:
