@@ -31,7 +31,7 @@ from streamjobs.commands import (
 )
 from streamjobs.commands import run as worker
 from streamjobs.commands.recordings import produce
-from streamjobs.commands.workbench import check_learner, export, plot, relearn, settings
+from streamjobs.commands.workbench import check_learner, export, relearn, settings
 from streamjobs.errors import StreamjobsError
 from streamjobs.process import INTERRUPTED, collect_rarely, use_one_thread
 
@@ -49,7 +49,7 @@ COMMANDS: Commands = {
     "run": (worker.run, "job.toml"),
     "fit": (fit.fit, "job.toml --input recordings --key person"),
     "replay": (replay.replay, "job.toml --input records.jsonl --key person --output-dir out"),
-    "plot": (plot.plot, "drift job.toml --from out --output drift.svg"),
+    "plot": (export.plot, "drift job.toml --from out --output drift.svg"),
     "tune": (tune.tune, "job.toml --input records.jsonl --key person"),
     "compare": (compare.compare, "job.toml --learners job,rls,krls --input records.jsonl --key person --delay 20s"),
     "export": (export.export, "job.toml predictions --output predictions.csv"),

@@ -16,10 +16,9 @@ from streamjobs.core.decoding.keys import key_bytes
 from streamjobs.core.messages import Headers, PlainRow, Stored
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import absent
-from streamjobs.recordings.encoding import UNENCODABLE, encoder
+from streamjobs.recordings.encoding import UNENCODABLE, LocalTimes, encoder, no_time, stamping
 from streamjobs.recordings.exports import Exported, columns_of_export, exported, exported_file, rows_of_export
 from streamjobs.recordings.places import KINDS, TABLES, Place, places
-from streamjobs.recordings.stamps import LocalTimes, no_time, stamping
 from streamjobs.recordings.tables import HOW, LINES, How, Row, has_columns, lines_of_file, rows_of_file
 from streamjobs.settings.paths import ABSENT, column_path
 from streamjobs.settings.presets import preset_of

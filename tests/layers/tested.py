@@ -13,7 +13,6 @@ TESTED = {
     "streamjobs.commands.state_change": "tests/brokers/test_state_commands.py",
     "streamjobs.commands.state_read": "tests/commands/test_state_files.py",
     "streamjobs.commands.workbench.check_learner": "tests/notebook/test_own_learner.py",
-    "streamjobs.commands.workbench.plot": "tests/notebook/test_plots.py",
     "streamjobs.core": "tests/core/test_advance.py",
     "streamjobs.core.decoding": "tests/core/test_records.py",
     "streamjobs.core.live": "tests/core/test_columns.py",
