@@ -79,10 +79,7 @@ def _tasks(name: str, cls: type[Learner]) -> Iterator[tuple[Task, Mapping[str, A
             yield "regression", {"loss": "squared"}
         return
     yield "regression", {}
-    if "hinge" in get_args(hints.get("loss")):
-        yield "classification", {"loss": "hinge"}
-    else:
-        yield "classification", {}  # squared loss, a column for each class
+    yield "classification", {"loss": "hinge"} if "hinge" in get_args(hints.get("loss")) else {}  # a column for each class
     if "none" in get_args(hints.get("head")):
         yield "features", WITHOUT_HEAD
 

@@ -165,18 +165,14 @@ def with_index(data: Any, time: str) -> tuple[Any, str | None]:
     index = getattr(data, "index", None)
     if index is None or not hasattr(data, "reset_index"):
         return data, None
-    names: list[str | None] = []
-    times: str | None = None
-    levels = [index.get_level_values(number) for number in range(index.nlevels)]
-    for name, level in zip(index.names, levels, strict=True):
+    taken, times = dict[str, Any](), None
+    for number, name in enumerate(index.names):
+        level = index.get_level_values(number)
         dated = getattr(level.dtype, "kind", "") in ("M", "m") or _of_periods(level)
         column = str(name) if name is not None else time if dated else None
-        if column is None or column in data.columns:
-            names.append(None)
-            continue
-        names.append(column)
-        times = column if dated else times
-    taken = {name: level for name, level in zip(names, levels, strict=True) if name is not None}
+        if column is not None and column not in data.columns:
+            taken[column] = level
+            times = column if dated else times
     return (data.assign(**taken), times) if taken else (data, None)
 
 

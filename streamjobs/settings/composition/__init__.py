@@ -242,9 +242,7 @@ def _columns(settings: Settings, dim: int, windows: Windows | None, width: int) 
     if windows is None:
         return tuple(fields)
     names = statistic_names(fields, windows.statistics)
-    for n in range(1, width - len(names) + 1):
-        names.append(f"convolution_{n}")
-    return tuple(names)
+    return (*names, *(f"convolution_{n}" for n in range(1, width - len(names) + 1)))
 
 
 def not_sent(sink: str, sinks: Mapping[str, str], doing: str) -> str:
