@@ -4,6 +4,7 @@ It prints the steps of its start, a line of figures every few seconds, and the s
 """
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -23,6 +24,7 @@ from streamjobs.fit.learning import Learned, decided, features
 from streamjobs.fit.recordings import Stream, arriving_at
 
 Said = list[str | None]
+Score = Counter[str]  # windows, and of these those that the worker ("right") and each of the controls said right
 LINE_EVERY = 5.0  # seconds
 COLUMNS = (  # of the summary, after person and windows: the name, what it is right by, and what that means
     ("right", "right", "the worker's predictions. Its model of a person learns from their labels, each 20 s late"),
@@ -86,24 +88,6 @@ def _control(job: Job, population: Population, times: Array, X: Array, truth: Ar
 
 
 @dataclass(slots=True)
-class Score:
-    """Counts of windows, and of right predictions by the worker and each control."""
-
-    windows: int = 0
-    right: int = 0  # by the worker
-    frozen: int = 0  # by the population's head alone
-    cold: int = 0  # by a head that started from nothing
-    last: int = 0  # by the last label that had arrived
-
-    def add(self, truth: str, predicted: str | None, control: Control, seq: int) -> None:
-        self.windows += 1
-        self.right += predicted == truth
-        self.frozen += control.frozen[seq] == truth
-        self.cold += control.cold[seq] == truth
-        self.last += control.last[seq] == truth
-
-
-@dataclass(slots=True)
 class Drift:
     """Alarms compared with the changes of exercise; the detector never sees a label."""
 
@@ -143,8 +127,9 @@ class Person:
             scores.append(self.first)
         if seq >= len(self.control.frozen) // 2:
             scores.append(self.half)
+        said = {"right": predicted, **{who: getattr(self.control, who)[seq] for who in ("frozen", "cold", "last")}}
         for score in scores:
-            score.add(truth, predicted, self.control, seq)
+            score.update({"windows": 1, **{who: int(one == truth) for who, one in said.items()}})
         begins = prediction["ts"] - self.ts > NEW_SET
         self.drift.add(prediction["drift"], begins=begins, changed=bool(self.exercise) and truth != self.exercise)
         self.ts = prediction["ts"]
@@ -176,12 +161,11 @@ class Board:
 
     @property
     def windows(self) -> int:
-        return sum(person.all.windows for person in self.people.values())
+        return sum(person.all["windows"] for person in self.people.values())
 
     def total(self, which: str) -> Score:
         """The score `all`, `first` or `half` over all people."""
-        scores: list[Score] = [getattr(person, which) for person in self.people.values()]
-        return Score(*(sum(getattr(score, name) for score in scores) for name in Score.__slots__))
+        return sum((getattr(person, which) for person in self.people.values()), Score())
 
     def delay(self, share: float) -> float | None:
         """The quantile of the delays, in seconds; share 0.5 is the median. None without delays."""
@@ -193,7 +177,7 @@ class Board:
 
 def percent(score: Score, who: str = "right") -> str:
     """The share of right predictions, such as "84 %"; "-" without windows."""
-    return f"{100 * int(getattr(score, who)) / score.windows:.0f} %" if score.windows else "-"
+    return f"{100 * score[who] / score['windows']:.0f} %" if score["windows"] else "-"
 
 
 def milliseconds(delay: float | None) -> str:
@@ -280,4 +264,4 @@ def _learned(board: Board) -> str:
 
 
 def _scores(score: Score) -> list[str]:
-    return [str(score.windows), *(percent(score, who) for _, who, _ in COLUMNS)]
+    return [str(score["windows"]), *(percent(score, who) for _, who, _ in COLUMNS)]

@@ -51,11 +51,11 @@ def test_new_people_are_recognised_and_adapting_helps_them(demo):
     for output in said:
         board.take(output.sink, json.loads(output.value) if output.sink == "predictions" else None, None)
     everything, half = board.total("all"), board.total("half")
-    assert board.windows == board.expected == everything.windows > 1200
-    assert everything.right > 0.88 * everything.windows
-    assert everything.right > everything.frozen > everything.cold > everything.last
-    assert half.right > half.frozen + 0.03 * half.windows
-    assert everything.last < 0.12 * everything.windows  # a set is over before its first label comes
+    assert board.windows == board.expected == everything["windows"] > 1200
+    assert everything["right"] > 0.88 * everything["windows"]
+    assert everything["right"] > everything["frozen"] > everything["cold"] > everything["last"]
+    assert half["right"] > half["frozen"] + 0.03 * half["windows"]
+    assert everything["last"] < 0.12 * everything["windows"]  # a set is over before its first label comes
 
 
 def test_drift_alarms_find_changes_of_exercise_without_labels(demo):
