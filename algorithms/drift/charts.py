@@ -16,6 +16,7 @@ from algorithms.common.randomness import uniform
 from algorithms.drift import ranked, report
 
 CHARTS = 3  # |smooth|^2, |whitened smooth|^2, |whitened row|^2
+LEAST_MOVED = 0.1  # deviations of the smoothed row of one column: less, as after a jump of one that stands still, is none
 FADE = 0.7  # weight of a chart's block relative to the next one, in the mean that names columns
 LEAST_SHARE = 0.84  # of the first column's shift, for another to be named
 CLIP = 8.0  # deviations
@@ -253,7 +254,8 @@ def _lengths(whitener, scaled, smoothed, white_row, white_smooth, values):
     """values = |smoothed|^2, |whitened smoothed|^2, |whitened row|^2; two of them, of one column, without the second."""
     dim = scaled.size
     if values.size < CHARTS:
-        values[0], values[1] = smoothed[0] * smoothed[0], scaled[0] * scaled[0]
+        values[0] = smoothed[0] * smoothed[0] if abs(smoothed[0]) > LEAST_MOVED else 0.0
+        values[1] = scaled[0] * scaled[0]
         return
     for i in range(dim):
         white_row[i], white_smooth[i] = 0.0, 0.0

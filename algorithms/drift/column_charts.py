@@ -126,6 +126,8 @@ def _tell(all_open, reported, slots, learn, features, each):
                 of_open = max(of_open, statistic)
             elif not row[report.ALARM] > 0.0:
                 usual = max(usual, statistic)
+            elif part > 0 and np.isnan(row[report.FIRST_COLUMN]):
+                pass  # it is where it usually is, after a jump
             elif statistic > of_teller and (not was_open or row[report.SINCE] + FOLLOWS <= reported[key]):
                 of_teller, teller = statistic, part
             stays = max(stays, row[report.OPEN])

@@ -270,6 +270,16 @@ def test_a_column_that_wanders_hides_no_other_one_and_its_open_alarm_hides_no_la
     assert alarms[0] < 2010 and 2200 <= alarms[1] < 2210 and with_each[alarms[0] : alarms[1], OPEN].all()
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_level_that_stands_still_has_one_alarm_for_each_jump_which_names_it(seed: int) -> None:
+    rows = correlated(4000, 2, seed=4, memory=0.0)
+    rows[:, 0] = np.repeat([40.0, 42.0, 38.0, 45.0], 1000)
+    errors = watch(learner_from("innovations", {}), rows)[32:, :2].copy()
+    told = watch(learner_from("column_charts", {"learn": 300, "shares": True}), errors, seed)
+    alarms = [n for n in (32 + np.flatnonzero(told[:, ALARM])).tolist() if told[n - 32, FIRST_COLUMN] != 1]
+    assert [n // 1000 for n in alarms] == [1, 2, 3] and np.isfinite(told[np.array(alarms) - 32, FIRST_SHIFT]).all()
+
+
 @pytest.mark.parametrize("dim", [1, 3])
 def test_an_idle_sensor_is_no_drift(dim: int) -> None:
     name = "conformal" if dim == 1 else "column_chart"

@@ -209,7 +209,8 @@ def column_charts(X: Array, *, rows_between: float, **settings: Any) -> Array:
     charts, rows, last = np.array(parts), np.full((len(X), 22), np.nan), -1
     for n in range(len(X)):
         now, was_open = charts[:, n], charts[:, n - 1, 5] == 1 if n else np.zeros(dim + 1, bool)
-        later = (now[:, 1] == 1) & (n - now[:, 4] - last >= 30 if was_open.any() else True)
+        named = (np.arange(dim + 1) == 0) | np.isfinite(now[:, 10])
+        later = (now[:, 1] == 1) & named & (n - now[:, 4] - last >= 30 if was_open.any() else True)
         rows[n, :9] = 0, later.any(), np.nan, np.nan, np.nan, now[:, 5].max(), now[:, 6].max(), now[0, 7], np.nan
         if later.any():
             teller = int(np.argmax(np.where(later, now[:, 0], -1)))
@@ -236,6 +237,8 @@ def _chart_of(X, seed, lengths_of, learn, smoothing, shrink, shares, **settings)
         smooth = smooth + smoothing * (scaled - smooth)
         of_rows = smooth, np.linalg.solve(factor, smooth), np.linalg.solve(factor, scaled)
         lengths = [float(of_rows[k] @ of_rows[k]) for k in lengths_of]
+        if len(lengths) == 2 and abs(smooth[0]) <= 0.1:
+            lengths[0] = 0.0
         blocks = [len(chart.block) + 1 >= chart.length for chart in charts.charts]
         rows[n, :9], strongest, anew = charts.step(lengths, n)
         if rows[n, 1]:
