@@ -206,9 +206,9 @@ def as_text(alarms: Alarms, stated: str) -> str:
     found, (least, most) = alarms.found / max(1, alarms.changes), alarms.between
     often = f" Most are in {alarms.most} ({alarms.share:.0%})." if alarms.most else ""
     return (
-        f'[drift] reference = "population": as many other people have up to {most:.1f} times the false alarms that are '
-        f"stated ({stated}), at least {least:.1f} times. These people, each left out, have {times:.2f} times, the worst of "
-        f"them {alarms.worst:.1f} times.{often} Of {alarms.changes} changes of activity {found:.1%} are found within "
+        f'[drift] reference = "population": another group of as many people has {least:.1f} to {most:.1f} times the stated '
+        f"false alarms ({stated}). These people, each left out, have {times:.2f} times, the worst of them "
+        f"{alarms.worst:.1f} times.{often} Of {alarms.changes} changes of activity {found:.1%} are found within "
         f"{WITHIN} windows."
     )
 

@@ -209,8 +209,8 @@ def crossed(person: Array, known: Array, value: Array, share: float) -> Array:
 def as_text(judged: Judged) -> str:
     lines = [
         f"[head] reject = {judged.rejection.share:g}: windows that resemble no known activity are unknown.",
-        f"They are {judged.known:.1%} of a new person's windows (worst person {judged.worst:.1%}); of the others "
-        f"{judged.right:.1%} are right, of all {judged.right_before:.1%}.",
+        f"Of a new person's windows {judged.known:.1%} are unknown (worst person {judged.worst:.1%}). Of the others, "
+        f"{judged.right:.1%} are right; of all windows, {judged.right_before:.1%}.",
     ]
     if judged.activities:
         ranked = sorted(judged.activities, key=lambda one: -one.unknown)
@@ -221,7 +221,7 @@ def as_text(judged: Judged) -> str:
         )
         lowest, median, highest = np.quantile(judged.people, (0, 0.5, 1))
         lines.append(
-            f"Of a single person {lowest:.1%} to {highest:.1%}, the median {median:.1%}: new people differ as much."
+            f"For a single person it is {lowest:.1%} to {highest:.1%}, median {median:.1%}: new people differ as much."
         )
     return "\n".join(lines)
 

@@ -141,7 +141,7 @@ def test_fit_tells_what_it_is_worth_and_refuses_what_cannot_be_counted(
     assert files[0] == files[1] and told[0] == told[1]
     assert told[0]["rows_between"] == 120.0 and told[0]["rows"] == 5 * 6 * 39
     assert told[0]["found"] > 0.8 * told[0]["changes"] > 0
-    assert f"have up to {told[0]['between'][1]:.1f} times the false alarms that are stated (30/h)" in printed.err
+    assert f"to {told[0]['between'][1]:.1f} times the stated false alarms (30/h)" in printed.err
     path.write_text(path.read_text().replace("30/h", "1/day"))
     assert command(*asked) == 2
     assert "the people left out have 1,170 windows, too few to count one alarm in 86400" in capsys.readouterr().err

@@ -150,7 +150,7 @@ def test_recordings_that_are_there_twice_are_named_with_the_first() -> None:
     X = data.X.copy()
     X[450:480], X[480:490] = X[:30], X[30:40]  # all of recording 15, a third of 16
     assert list(findings.copies(data._replace(X=X))) == [
-        "recordings that are there twice make the figures too good: 15 of p1 again (0 of p1)."
+        "duplicate recordings make the figures too good: 15 of p1 again (0 of p1)."
     ]
 
 

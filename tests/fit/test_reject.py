@@ -192,7 +192,7 @@ def test_the_promise_holds_for_people_left_out_and_more_is_found_than_by_the_sco
     assert judged.unknown > judged.by_answer
     people = len(np.unique(data.person))
     assert len(judged.people) == people and min(judged.people) < judged.unknown < max(judged.people)
-    assert f"Of a single person {min(judged.people):.1%} to {max(judged.people):.1%}" in as_text(judged)
+    assert f"For a single person it is {min(judged.people):.1%} to {max(judged.people):.1%}" in as_text(judged)
 
 
 def test_the_report_is_what_each_person_gets_of_a_population_of_the_others() -> None:

@@ -132,16 +132,16 @@ OF_BEST = """\
 {section}  # 'streamjobs compare' tries others on your recordings"""
 
 OF_PEOPLE = """
-# reference = "population"  # people who change what they do: alarms at once, with a [population] of 'streamjobs fit'"""
+# reference = "population"  # for people: alarms when a person changes the activity; needs a [population]"""
 SHORT = """\
 # The sample has {rows} rows of a key. With thousands, remove detector and watch ["columns", "innovations", "rows"]
 detector = {{ name = "column_chart", learn = {learn}, smoothing = 0.5, shares = true }}  # alarms after {learn} + 128 rows
 """
 LEARN, BLOCKS = 600, 128  # rows that teach what is normal, where the sample allows it; rows after them before any alarm
-FEWER = "300 alarm sooner and find fewer small changes"
+FEWER = "with 300 rows alarms come sooner, but fewer small changes are found"
 DAILY = "daily = true  # deviations from the same time on the days before; the first alarms are on the third day\n"
-WEEK = 'week = "{}"  # from Monday on: only days with the same letter are compared, each from the third of them on\n'
-SLOPES = "slopes = {{ {} }}  # of levels that fall or rise all the time, over so long: an alarm has them in an hour\n"
+WEEK = 'week = "{}"  # a letter for each day from Monday on: days are compared with two or more of the same letter\n'
+SLOPES = "slopes = {{ {} }}  # for levels that always fall or rise: mean slope over this time; alarms have slopes per hour\n"
 OF_CYCLE = "cycle = {}  # rows of a day: innovations are compared with innovations of all hours\n"
 MOST_EACH = 20  # columns: each adds 3.4 KB to a state, and a microsecond to a row, for columns and for innovations
 EACH = "each = true  # also watch each column by itself: one that wanders then hides no other\n"
@@ -347,7 +347,7 @@ def _ahead(guessed: Guess, week: str) -> str:
     lines = ""
     if guessed.pause is not None and guessed.pause >= 1.0:
         every = f'every = "{guessed.pause:.10g}s"'
-        lines = f"\n# {every}  # where the pause between two rows is always the same: for gaps, and for days"
+        lines = f"\n# {every}  # set it if rows have equal intervals: then gaps count as rows, and a season can be a day"
         if week and USUAL_SEASON[1] * guessed.pause >= 7 * DAY:
             lines += '\n# season = "7d"  # a weekly rhythm; used from the third week on'
     if counts := [name for name in guessed.fields if name in guessed.counts]:

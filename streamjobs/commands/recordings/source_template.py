@@ -167,7 +167,7 @@ def _more(guessed: Guess, policy: str | None) -> Iterator[str]:
         limit = 10.0 ** min(math.ceil(math.log10(guessed.largest)) + 2, 308)
         yield f"max_abs = {limit:g}  # numbers beyond it are errors; the sample has some up to {guessed.largest:.3g}\n"
     if guessed.key is not None and guessed.pause is not None and guessed.pause >= SLOW:  # a tenth of a second is nothing
-        why = f"a key sends every {guessed.pause:g} s: records of many keys may wait for each other, which saves processor"
+        why = f"a key sends every {guessed.pause:g} s: if records of keys wait for each other, they need less processor"
         yield f'linger = "100ms"  # {why}\n'
 
 

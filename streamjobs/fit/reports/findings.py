@@ -156,7 +156,7 @@ def sentences(found: Sequence[Suspicious], pairs: Sequence[Confused], curve: Cur
         )
     lines += [
         f"Looks mislabelled: recording {one.recording} of {one.person}, labelled {one.label}: {one.like} of {one.windows} "
-        f"windows look like {one.looks} to what other people taught; of other recordings of {one.label} {one.usual:.0%} do."
+        f"windows look like {one.looks} to a head of other people; in other recordings of {one.label} {one.usual:.0%} do."
         for one in found[:MOST_NAMED]
     ]
     if len(found) > MOST_NAMED:
@@ -195,8 +195,8 @@ def advice(
     if last.mean() > mean:
         said.append(
             f"repeating the last label is right more often ({last.mean():.1%} against {mean:.1%}), because activities last "
-            "long and labels come soon. Where each label comes as soon, repeat it and run no model. Use this job where "
-            "labels are rare, and judge it by the windows before a recording's first label"
+            "long and labels come soon. If your labels come as soon, repeat the last label and run no model. Use this job "
+            "if labels are rare, and judge it by the windows before a recording's first label"
         )
     elif mean < HALF:
         said.append(
@@ -206,7 +206,7 @@ def advice(
     elif still is not None and still.mean() >= mean - MATTERS / 5:
         said.append(
             f"run the job: it is right in {mean:.1%}, and labels of these people gain nothing. Collect labels of a new "
-            "person who is recognised less often: people unlike these still gain by them"
+            "person who is recognised less often: labels may still help people who differ from these people"
         )
     else:
         said.append(f"run the job: it is right in {mean:.1%}, and repeating the last label in {last.mean():.1%}")
@@ -239,7 +239,7 @@ def copies(data: Recordings) -> Iterator[str]:
     ]
     if named:
         more = ", ..." if len(named) > MOST_COPIES else ""
-        yield f"recordings that are there twice make the figures too good: {', '.join(named[:MOST_COPIES])}{more}."
+        yield f"duplicate recordings make the figures too good: {', '.join(named[:MOST_COPIES])}{more}."
 
 
 def other_units(taught: Recordings, columns: Sequence[str], new: Recordings | None = None) -> Iterator[str]:

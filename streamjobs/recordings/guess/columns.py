@@ -158,7 +158,7 @@ class Columns:
             self.left_out.pop(time)
             unit = dated[time]
             form = (
-                "all its values are ISO 8601" if time in self.texts else f"its years are possible in {UNIT_NAMES[unit]} only"
+                "all its values are ISO 8601" if time in self.texts else f"only in {UNIT_NAMES[unit]} are its years possible"
             )
             if time in self.formats:
                 form = f"all its values are such as {example_of(self.formats[time][0])}"
