@@ -12,6 +12,7 @@ BAD_NAME = "its name holds a quotation mark, a backslash or a control character,
 _NO_NAME = re.compile(r'["\\\x00-\x1f]')
 _MACHINE = re.compile(r"([^0-9]*[0-9]+)[_. -]+(.+)")  # pump1_temp
 MOST_MACHINES = 5  # that are named
+MANY_ALIKE = 20  # columns s1, s2, .. that may be of one sensor each
 LEAST_READINGS = 100  # rows that show whether a column that rises is a meter
 LEAST_THERE, COVERED = 20, 0.9  # rows with a number; least share of the rows that have one of the numbers that come in turns
 
@@ -134,13 +135,18 @@ def machines_in(fields: Sequence[str], time: str | None) -> Iterator[str]:
 
     >>> [line[:40] for line in machines_in(["pump1_temp", "pump1_flow", "pump2_temp", "pump2_flow"], "ts")]
     ['if pump1, pump2 are machines of their ow']
+    >>> [line[-66:] for line in machines_in([f"s{n:03}" for n in range(500)], "ts")]
+    ['{"machine": ..., "ts": ..., "value": ...}: one key learns all here']
     """
     named = defaultdict[str, list[str]](list)
     for field in fields:
         machine = _MACHINE.fullmatch(field)
         named[machine[1] if machine else ""].append(machine[2] if machine else field)
+    alike = len(fields) >= MANY_ALIKE and len({field.rstrip("0123456789") for field in fields}) == 1
+    if alike:
+        named = defaultdict(list, {field: ["value"] for field in fields})
     numbers = next(iter(named.values()), [])
-    if len(named) > 1 and len(numbers) > 1 and all(own == numbers for own in named.values()):
+    if len(named) > 1 and (len(numbers) > 1 or alike) and all(own == numbers for own in named.values()):
         names = ", ".join([*named][:MOST_MACHINES]) + (", ..." if len(named) > MOST_MACHINES else "")
         of_one = ", ".join(f'"{name}": ...' for name in ("machine", time or "time", *numbers))
         yield f"if {names} are machines of their own, send a record of each, such as {{{of_one}}}: one key learns all here"
