@@ -186,6 +186,8 @@ def redrive(
     input cannot show whether a letter was sent back, the letter is skipped too: this concerns letters older than the
     input's first record, and all letters if the input is compacted. --again sends all skipped letters.
 
+    A key that has newer samples skips or refuses older ones, as [window] and [source] late decide.
+
     Workers may run. If other groups read the input, they get the records again: this needs --shared.
     """
     from streamjobs.maintenance import redrive as dead_letters
@@ -229,3 +231,5 @@ def redrive(
     rest += f"; {len(batches):,} are whole batches that cannot be read, and stay" if batches else ""
     where = " and ".join(sorted({one.source[0] for one in sending})) or source
     say(f"{len(sending):,} of {len(letters):,} dead letters {'would go' if dry_run else 'went'} back to {where}{rest}")
+    if sending and (late := dead_letters.when_late(job.settings)):
+        note(late)

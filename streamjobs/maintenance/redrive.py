@@ -143,6 +143,18 @@ def other_readers(settings: Settings, topic: str) -> list[str]:
     return [name for name in found if name not in own]
 
 
+def when_late(settings: Settings) -> str:
+    """What becomes of samples that are sent back to a key that has newer ones; "" where it learns them."""
+    source = settings.source
+    if source.time is None or (settings.window is None and source.late == "learn"):
+        return ""
+    if source.late == "dlq":
+        fate = "become dead letters again"
+    else:
+        fate = "are not learned" if source.late == "predict_only" and settings.window is None else "are skipped as late"
+    return f"samples that are older than the newest sample of their key {fate}"
+
+
 def send_back(settings: Settings, records: Sequence[Stored]) -> None:
     """Produce the records in order, each to its partition, acknowledged by all replicas.
 

@@ -65,6 +65,7 @@ class Watchdog:
         self._woke_at = 0.0  # time.monotonic() of the last check after the worker did not run
         self._settings, self._broker, self._job, self._origin = settings, settings.broker, settings.job.name, origin
         self._changelog = topics.changelog(settings)
+        self._output_ids: dict[str, str] = {}
         self._missing: dict[str, float] = {}  # topics that the newest answer lacks, since time.monotonic()
         self._source, self._partitions = settings.source.topic, partitions  # 0: not watched
         self._asking: asyncio.Future[tuple[dict[str, str], int | None]] | None = None
@@ -206,6 +207,10 @@ class Watchdog:
         for role, name in self._delivery.topics.items():
             if name in gone:
                 raise SetupError(topic_id.deleted_output(name, role))
+            present = ids.get(name, "")
+            if present not in ("", topic_id.MISSING) and self._output_ids.setdefault(name, present) != present:
+                self._output_ids[name] = present
+                log.warning("an output topic was recreated", topic=name, meaning="its former records are gone")
 
     async def cause_of(self, failure: BaseException) -> BaseException:
         """What a worker's failure comes from: a topic that was deleted or recreated, a right, or the failure itself.

@@ -1,11 +1,15 @@
 """Dead letters become again what they were, and attempts are counted."""
 
+from typing import Any
+
+import pytest
+
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output, Stored
 from streamjobs.maintenance import redrive
-from streamjobs.maintenance.redrive import letter_id, letter_ids, original_headers, parse_letter, redriven
+from streamjobs.maintenance.redrive import letter_id, letter_ids, original_headers, parse_letter, redriven, when_late
 from tests.commands.jobs import command
 from tests.core.streams import settings
 
@@ -94,3 +98,27 @@ def test_the_input_shows_no_redrive_of_letters_older_than_its_first_record(monke
     for _ in range(2):
         assert redrive.older_than_input(job.settings, letters, offsets) == {(2, 0), (2, 3)}
     assert redrive.older_than_input(job.settings, letters, offsets) == {one.place for one in letters}, "a compacted input"
+
+
+@pytest.mark.parametrize(
+    ("late", "window", "says", "ends"),
+    [
+        ("learn", None, "", (1, 0, 0)),
+        ("predict_only", None, "are not learned", (1, 0, 0)),  # it gives a row, which is only predicted
+        ("drop", None, "are skipped as late", (0, 1, 0)),
+        ("dlq", None, "become dead letters again", (0, 1, 1)),
+        ("learn", {"length": "1s", "hop": "500ms", "rate": 10.0}, "are skipped as late", (0, 1, 0)),
+    ],
+)
+def test_what_becomes_of_letters_of_keys_that_went_on(late: str, window: Any, says: str, ends: tuple[int, ...]) -> None:
+    """The second sample is older than the first by far. ends: its rows, samples skipped as late, and letters."""
+    source = {"topic": "imu", "fields": ["x"], "time": "ts", "late": late}
+    made = settings(source=source, window=window, head=None, drift=None)
+    job = Job.from_settings(made)
+    live = Live(job, {}.get)
+    for offset, ts in enumerate((1_700_000_100, 1_700_000_000)):
+        value = b'{"x":1.0,"ts":%d}' % ts
+        report = advance(job, live, [Stored("imu", 0, offset, 1000 * ts, b"p1", value, ())]).report
+    assert (report.rows, report.skipped.get("late", 0), report.dead_lettered.get("late", 0)) == ends
+    assert when_late(made).endswith(f"newest sample of their key {says}" if says else "")
+    assert bool(when_late(made)) is bool(says)

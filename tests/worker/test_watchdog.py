@@ -212,6 +212,14 @@ def test_a_worker_whose_changelog_was_recreated_under_it_ends(monkeypatch: pytes
         asked_for_ids(monkeypatch, ids)
 
 
+def test_a_recreated_output_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes new outputs as before; those that it had are lost."""
+    first = dict.fromkeys(["in", CHANGELOG, "out", "letters"], "same")
+    with capture_logs() as lines:
+        asked_for_ids(monkeypatch, first, first | {"out": ""}, first | {"out": "other"}, first | {"out": "other"})
+    assert [(line["event"], line["topic"]) for line in lines] == [("an output topic was recreated", "out")]
+
+
 def test_a_deleted_changelog_ends_the_worker_if_the_next_answer_confirms_it(monkeypatch: pytest.MonkeyPatch) -> None:
     there, gone = {"in": "same", CHANGELOG: "same"}, {"in": "same", CHANGELOG: MISSING}
     asked_for_ids(monkeypatch, gone, there, gone, there)
