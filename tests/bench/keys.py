@@ -44,6 +44,7 @@ JOB = {  # 1.3 KB a key after its first records, 3.8 once its budget is full
 }
 STATE = {"replay": "0s"}  # each checkpoint writes every changed state; `tests.bench state` has the others
 REST = 15  # seconds after a backlog
+WARM = 20  # records of each key before anything is measured: at the 15th its budget is full, and its subspace begins
 _POOL = 4096
 
 
@@ -83,7 +84,7 @@ def misses(keys: int = 3_000, turns: int = 5) -> dict[str, float]:
         assert answered == len(records), f"{len(records)} records have {answered} outputs"
         return 1e6 * (time.process_time() - began) / len(records)
 
-    for _ in range(12):  # until every budget is full
+    for _ in range(WARM):
         cost(plenty, range(keys))
     stored.update(plenty.snapshots())
     rnd, results = random.Random(2), {"live": [], "not live": [], "a tenth not live": []}
@@ -115,7 +116,7 @@ def misses_in_worker(broker: Broker, folder: Path, keys: int = 6_000, records: i
     """A worker's processor, us a record, where all keys are live, and where every tenth or each record's is not."""
     job = KafkaJob(broker.bootstrap, folder, "misses", **JOB, state={"cache": "4MB", **STATE})
     hot = 200  # keys: half of what fits in all partitions together, so that they stay
-    job.produce(in_turn(keys, 0, 12 * keys))  # until every budget is full
+    job.produce(in_turn(keys, 0, WARM * keys))
     worker = Worker(job).ready()
     told: dict[str, list[float]] = {"live": [], "a tenth not live": [], "none live": []}
     reads = dict.fromkeys(told, 0.0)
@@ -124,7 +125,7 @@ def misses_in_worker(broker: Broker, folder: Path, keys: int = 6_000, records: i
         cold = itertools.cycle(range(hot, keys))
         for turn, name in enumerate([*told] * 3):
             every = {"live": 0, "a tenth not live": 10, "none live": 1}[name]
-            seconds = itertools.count(12 + turn * records)
+            seconds = itertools.count(WARM + turn * records)
             numbers = [next(cold) if every and n % every == 0 else n % hot for n in range(records)]
             used, before = worker.cpu(), Figures(worker)["state_reads_total"]
             job.produce(_records((key, at, at) for key, at in zip(numbers, seconds, strict=False)))
@@ -206,16 +207,16 @@ def measure(broker: Broker, folder: Path, keys: int, records: int) -> dict[str, 
 def paced(broker: Broker, folder: Path, keys: int = 10_000, seconds: int = 20) -> dict[str, float]:
     """A worker's processor where each key sends a record a second, so that every record's state is written."""
     job = KafkaJob(broker.bootstrap, folder, "paced", **JOB, state=STATE)
-    job.produce(in_turn(keys, 0, 20 * keys))  # until every budget is full
+    job.produce(in_turn(keys, 0, WARM * keys))
     worker = Worker(job).ready()
     try:
         until(lambda: job.lag() == 0, lambda: f"{job.lag()} records wait", 3600, every=0.5)
         used, before, began = worker.cpu(), Figures(worker)['changelog_records_total{store="state"}'], time.perf_counter()
-        for turn in range(20, 20 + seconds):
+        for turn in range(WARM, WARM + seconds):
             for tenth in range(10):
                 numbers = range(turn * keys + tenth * keys // 10, turn * keys + (tenth + 1) * keys // 10)
                 job.produce(_records((number % keys, number // keys, number) for number in numbers))
-                time.sleep(max(0.0, began + turn - 20 + (tenth + 1) / 10 - time.perf_counter()))
+                time.sleep(max(0.0, began + turn - WARM + (tenth + 1) / 10 - time.perf_counter()))
         took = time.perf_counter() - began
         until(lambda: job.lag() == 0, lambda: f"{job.lag()} records wait", 600, every=0.1)
         cost = 1e6 * (worker.cpu() - used) / (keys * seconds)
