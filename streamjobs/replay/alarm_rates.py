@@ -111,12 +111,13 @@ def ways(settings: Settings, predicts: bool) -> list[Way]:
     predicts = predicts and labels.wait <= 0 and labels.delay <= 0
     stated, extractor = own.false_alarms or STATED, own.extractor
     found = [Way("the job's own", own, own.false_alarms is not None)] if settings.drift is not None else []
+    of_columns: dict[str, Any] = {name: getattr(own, name) for name in ("slopes", "each", "daily", "week")}
     for several, cycle in ((TOGETHER, own.cycle), (WITHOUT_RHYTHM, None)):
         usual = {"learn": own.learn, "counts": own.counts, "false_alarms": stated, "idle": own.idle}
-        drift = DriftSection.model_validate({"watch": list(several), "cycle": cycle} | usual)
+        drift = DriftSection.model_validate({"watch": list(several), "cycle": cycle} | usual | of_columns)
         found.append(Way(", ".join(several), drift, True))
     for watch in ("columns", "ls_error", *(("loss",) if predicts else ())):
-        follows = {"extractor": extractor} if watch == "ls_error" else {}
+        follows = {"extractor": extractor} if watch == "ls_error" else of_columns if watch == "columns" else {}
         found.append(Way(watch, DriftSection(watch=watch, false_alarms=stated, idle=own.idle, **follows), True))  # type: ignore[arg-type]
         if own.reference not in (None, POPULATION) and (watch != "ls_error" or extractor is not None):
             still = DriftSection(watch=watch, false_alarms=stated, reference=own.reference, idle=own.idle, **follows)  # type: ignore[arg-type]

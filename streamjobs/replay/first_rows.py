@@ -115,7 +115,7 @@ def _apart(job: Job, scaled: Array) -> Array | None:
 
 
 def _rows(
-    settings: Settings, scaling: ScalingSection, records: Sequence[Record], most: int, wait: int = 0
+    settings: Settings, scaling: ScalingSection, records: Sequence[Record], most: int, wait: float = 0
 ) -> tuple[list[Row], list[int], Replay]:
     replay, rows = Replay(Job.from_composition(derived(passing_through(settings, scaling)))), list[Row]()
     firsts, watched = dict[bytes | None, int](), Counter[bytes | None]()

@@ -9,7 +9,7 @@ from algorithms import Learner
 from algorithms.drift.report import LONG_COLUMNS, READY
 from streamjobs.core.job import Job
 from streamjobs.settings.types import many
-from streamjobs.stages.events.rhythm import KNOWN
+from streamjobs.stages.events.rhythm import DAY, KNOWN
 
 LONGER = "from more where rows resemble the rows before them, such as over a day"
 STEP, MOST = 500, 50_000  # rows of noise at once, and at most
@@ -31,18 +31,23 @@ def rows_to_alarm(job: Job) -> int | None:
     return max(needed, default=None)
 
 
-def days_to_alarm(job: Job) -> int:
-    """Whole days of a key before the first of these rows: those that [drift] daily needs."""
-    return KNOWN if job.settings.drift is not None and job.settings.drift.daily else 0
+def days_to_alarm(job: Job) -> float:
+    """Days of a key before the first of these rows: those that [drift] daily needs, after the longest span of slopes."""
+    drift = job.settings.drift
+    if drift is None:
+        return 0
+    return (KNOWN if drift.daily else 0) + max((drift.slopes or {}).values(), default=0.0) / DAY
 
 
-def in_words(rows: int, days: int) -> str:
+def in_words(rows: int, days: float) -> str:
     """What a key needs before its detectors can alarm.
 
-    >>> in_words(1129, 0), in_words(429, 2)
-    ('1,129 rows', '2 days and 429 rows')
+    >>> in_words(1129, 0), in_words(429, 2), in_words(429, 2 + 1 / 6)
+    ('1,129 rows', '2 days and 429 rows', '2 days, 4 hours and 429 rows')
     """
-    return f"{many(days, 'day')} and {rows:,} rows" if days else f"{rows:,} rows"
+    whole, hours = divmod(round(24 * days, 1), 24)
+    times = [many(int(whole), "day")] * (whole > 0) + [f"{hours:g} hour{'s' * (hours != 1)}"] * (hours > 0)
+    return f"{', '.join(times)} and {rows:,} rows" if times else f"{rows:,} rows"
 
 
 def cannot_alarm_yet(summary: Mapping[str, Any]) -> str | None:

@@ -8,6 +8,8 @@ import pytest
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
 from streamjobs.errors import ConfigError
+from streamjobs.replay.alarm_rates import ways
+from streamjobs.replay.warm_up import days_to_alarm, in_words, rows_to_alarm
 from streamjobs.stages.events.slopes import Slopes
 from streamjobs.stages.stage import Shape
 from tests.core.streams import Worker, record, settings, values
@@ -64,6 +66,26 @@ def test_a_pressure_that_falls_beside_a_level_that_is_filled_slowly_is_found_by_
         one for one in alarms(rows, each=each) if one["watch"] == "columns" and 2200 <= (one["start"] - START) / PAUSE < 2300
     ]
     assert [one["columns"][0]["column"] for one in found] == ["load"] * each
+
+
+@pytest.mark.parametrize(
+    ("drift", "words"), [({}, "4 hours and 729 rows"), ({"daily": True}, "2 days, 4 hours and 729 rows")]
+)
+def test_the_stated_warm_up_has_the_span_of_a_slope(drift: dict, words: str) -> None:
+    own = job(**SLOPES, **drift)
+    assert in_words(rows_to_alarm(own) or 0, days_to_alarm(own)) == words
+    rows = battery(1)[:1500]
+    sinks = {"drift": "rows"}
+    source, drift = {"topic": "tracker", "fields": ["volts", "load"], "time": "ts"}, DRIFT | SLOPES | drift
+    shown = Worker(Job.from_settings(settings(source=source, drift=drift, sinks=sinks, **PLAIN))).apply(records_of(rows))
+    told = [json.loads(one.value) for one in shown if one.sink == "drift"]
+    first = next(n for n, row in enumerate(told) if row["statistic"])
+    assert first >= days_to_alarm(own) * 86_400 / PAUSE
+
+
+def test_the_other_ways_of_drift_tune_have_the_slopes_and_days_of_the_job() -> None:
+    of_columns = [way.drift for way in ways(job(**SLOPES, daily=True, each=True).settings, predicts=False)[1:4]]
+    assert all((one.slopes, one.daily, one.each) == ({"volts": 14_400.0}, True, True) for one in of_columns)
 
 
 def test_a_sensor_that_repeats_itself_for_hours_raises_no_alarm_when_it_wakes_up() -> None:
