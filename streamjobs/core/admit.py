@@ -87,6 +87,8 @@ def admit(
     owner = decoded.owner
     if decoded.single:
         firsts = list(range(at, len(owner)))  # where each record begins
+    elif owner[at] == owner[-1]:
+        firsts = [at]
     else:
         firsts = [at, *(at + 1 + (owner[at + 1 :] != owner[at:-1]).nonzero()[0]).tolist()]
     came = records if len(firsts) == len(records) else [records[index] for index in owner[firsts].tolist()]
@@ -123,17 +125,16 @@ def _as_a_whole(
         return None
     if len(times) > len(slots):
         of_samples = np.repeat(of_records, list(map(operator.sub, [*firsts[1:], end], firsts)))
-        slots = of_samples.tolist()
-    L = _all_codes(job, live, slots, distinct, labels)
+    L = _all_codes(job, live, of_samples, distinct, labels)
     if L is None:
         return None
     applied[of_records] = last  # of each key the last one
     live.dirty |= distinct
-    live.touch(of_samples)
+    live.touch(of_records)
     return Rows(of_samples, times, decoded.X[part], L, decoded.owner[part], np.zeros(len(times), np.int8))
 
 
-def _all_codes(job: Job, live: Live, slots: list[int], keys: Iterable[int], labels: list[object]) -> Array | None:
+def _all_codes(job: Job, live: Live, slots: Array, keys: Iterable[int], labels: list[object]) -> Array | None:
     """Label codes of samples of these keys; None if a label is refused, new to its key, or not the text of a class."""
     if job.task == "none" or labels.count(None) == len(labels):
         return unknown((len(labels), job.label_width))
@@ -144,7 +145,7 @@ def _all_codes(job: Job, live: Live, slots: list[int], keys: Iterable[int], labe
             columns = repeat(_columns(live.names[0]))
             return np.array([[of[label]] for of, label in zip(columns, labels, strict=False)])  # type: ignore[index]
         of_key = {slot: _columns(live.names[slot]) for slot in keys}
-        codes: Iterator[float] = map(operator.getitem, map(of_key.__getitem__, slots), labels)  # type: ignore[arg-type]
+        codes: Iterator[float] = map(operator.getitem, map(of_key.__getitem__, slots.tolist()), labels)  # type: ignore[arg-type]
         return np.fromiter(codes, np.float64, len(labels)).reshape(-1, 1)
     except (RecordError, KeyError, TypeError):
         return None

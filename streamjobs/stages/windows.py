@@ -165,7 +165,7 @@ class Windows(JobStage):
         of_records = np.zeros(n, np.bool_) if untimed is None else untimed
         samples = plain_columns(slots, times, X, L, owner, of_records, learn)
         # Rows the loop gives before it pauses: about as many as can come, in bounded memory.
-        most = max(2, min(n // max(1, int(self.hop * self.rate)) + 64, MOST_BYTES // (8 * room * dim)))
+        most = max(2, min(n // max(1, int(self.hop * self.rate)) + min(8 + n // 16, 64), MOST_BYTES // (8 * room * dim)))
         out_X, out_count = np.empty((most, room, dim)), np.empty(most, np.int64)
         out_rows = np.empty((most, labels)), np.empty(most, np.int64), np.empty(most, np.int8)
         out = (np.empty(most, np.int64), np.empty(most), out_X, *out_rows, out_count)

@@ -135,7 +135,8 @@ class _Reader:
         if n > self.source.max_samples:
             raise samples.Problem("too_large", f"expected at most {self.source.max_samples} samples, got {n}")
         if self.plain and (numbers := _all_numbers(values)) is not None:
-            X = samples.columns_of(numbers, self.columns, self.source.max_samples)
+            samples.check_count(n, self.source.max_samples)
+            X = numbers.T.copy()
             return self._frame(X * np.array(self.signs) if mirrored else X, message, label)
         for value, field in zip(values, self.fields, strict=True):
             if type(value) is bytes and self.source.format == "msgpack" and field.turn is None and not field.listed:

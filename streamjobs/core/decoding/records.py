@@ -26,6 +26,7 @@ from streamjobs.settings.sections import MirrorSection
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import JUDGED, TIME_UNITS, UNIT_NAMES
 
+FEW = 2  # records of JSON or MessagePack that are faster to parse one by one
 _timestamp, _headers = operator.attrgetter("timestamp"), operator.attrgetter("headers")
 
 
@@ -76,7 +77,8 @@ def decoder(
     parse_all = batch_parser(source, dim, mirror)
 
     def decode(records: Sequence[Record]) -> Decoded:
-        usual = None if parse_all is None else _at_once(records, parse_all, source, dim, scale)
+        few = len(records) <= FEW and source.format != "raw"
+        usual = None if parse_all is None or few else _at_once(records, parse_all, source, dim, scale)
         if usual is not None and len(usual.owner) == len(records):
             return checked(usual, records, {}, single=True)
         return one_by_one(records, usual)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from algorithms.common.compiled import compiled
+from algorithms.common.compiled import compiled_in_place
 from algorithms.common.protocol import Array
 
 JOINT = 32  # first directions of which a person's P has the covariances
@@ -32,7 +32,7 @@ class Directions(NamedTuple):
         return out
 
 
-@compiled
+@compiled_in_place
 def _project(X, matrix, offset, out):
     for n in range(len(X)):
         row, whole = out[n], X.shape[1] - X.shape[1] % 4

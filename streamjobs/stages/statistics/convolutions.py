@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.common import eigen
-from algorithms.common.compiled import compiled
+from algorithms.common.compiled import compiled_in_place
 from algorithms.common.protocol import Array, plain
 from algorithms.common.randomness import uniform
 from streamjobs.stages.statistics import CONVOLVED
@@ -49,7 +49,8 @@ class Convolutions(NamedTuple):
     def replaced(self, X: Array, samples: int, dim: int) -> Array:
         """Rows X (n, statistics + samples * dim) with the columns of the convolutions in the place of the samples."""
         out = np.empty((len(X), X.shape[1] - samples * dim + self.components.shape[1]))
-        _rows(plain(X, np.float64), (samples, dim), plan_of(samples, dim), self, _room(samples, dim), out)
+        shares = np.empty((min(len(X), AT_ONCE), len(self.mean)))
+        _rows(plain(X, np.float64), (samples, dim), plan_of(samples, dim), self, _room(samples, dim), shares, out)
         return out
 
 
@@ -136,7 +137,7 @@ def _room(samples: int, dim: int) -> tuple[Array, Array, Array]:
     return np.zeros((channels(dim), wide), np.float32), padded, np.empty(wide, np.float32)
 
 
-@compiled
+@compiled_in_place
 def _channels(window, centre, spread, made):
     """Scaled channels (C, T) of a window (T, dim)."""
     length, dim = window.shape
@@ -163,7 +164,7 @@ def _channels(window, centre, spread, made):
 
 
 # Views of arrays in these loops, because the compiler uses vector instructions for no other way to write them.
-@compiled
+@compiled_in_place
 def _begin_set(made, plan, n, padded, nine):
     """The sum of a set's channels into the middle of `padded`, and less the sum of all nine samples into `nine`."""
     length, d = len(nine), plan.dilation[n]
@@ -187,7 +188,7 @@ def _begin_set(made, plan, n, padded, nine):
             nine[i] = nine[i] - one[i] - two[i] - three[i]
 
 
-@compiled
+@compiled_in_place
 def _heavy(plan, n, kernel, padded, length):
     """The samples that a convolution of a set weighs by 2."""
     d, heavy = plan.dilation[n], plan.heavy[n, kernel]
@@ -196,7 +197,7 @@ def _heavy(plan, n, kernel, padded, length):
     return padded[a : a + length], padded[b : b + length], padded[c : c + length]
 
 
-@compiled
+@compiled_in_place
 def _responses(samples, plan, learned, room, out):
     made, padded, nine = room
     for k in range(len(samples)):
@@ -210,7 +211,7 @@ def _responses(samples, plan, learned, room, out):
                     response[i] = nine[i] + np.float32(HEAVY) * (one[i] + two[i] + other[i])
 
 
-@compiled
+@compiled_in_place
 def _shares(window, plan, learned, room, shares):
     """The shares of one window (T, dim) in the order of the biases."""
     (made, padded, nine), biases = room, learned.biases
@@ -226,7 +227,7 @@ def _shares(window, plan, learned, room, shares):
                 shares[kernel * BIASES + m] = above[m] / (len(window) - 2 * edge)
 
 
-@compiled
+@compiled_in_place
 def _count_above(nine, one, two, other, biases):
     """How many numbers of a convolution are above each of its biases."""
     low, middle, high = np.float32(biases[0]), np.float32(biases[1]), np.float32(biases[2])
@@ -239,17 +240,17 @@ def _count_above(nine, one, two, other, biases):
     return above_low, above_middle, above_high
 
 
-@compiled
+@compiled_in_place
 def _all_shares(samples, plan, learned, room, out):
     for k in range(len(samples)):
         _shares(samples[k], plan, learned, room, out[k])
 
 
-@compiled
-def _rows(X, shape, plan, learned, room, out):
+@compiled_in_place
+def _rows(X, shape, plan, learned, room, shares, out):
+    """shares: room for AT_ONCE windows."""
     mean, components = learned.mean, learned.components
-    shares, whole = np.empty((AT_ONCE, len(mean))), len(mean) - len(mean) % 4
-    kept = out.shape[1] - components.shape[1]
+    whole, kept = len(mean) - len(mean) % 4, out.shape[1] - components.shape[1]
     for first in range(0, len(X), AT_ONCE):  # each reads the components from the cache, for several windows
         rows = out[first : first + AT_ONCE]
         for k in range(len(rows)):
@@ -260,15 +261,20 @@ def _rows(X, shape, plan, learned, room, out):
                 rows[k, j] = X[first + k, j]
             for j in range(kept, rows.shape[1]):
                 rows[k, j] = 0.0
-        for at in range(0, whole, 4):  # four at a time, added in their order, so that a row is read and written less
-            a, b, c, d = components[at], components[at + 1], components[at + 2], components[at + 3]
+        for at in range(0, whole, 4):
             for k in range(len(rows)):
-                row = rows[k, kept:]
-                s, t, u, v = shares[k, at], shares[k, at + 1], shares[k, at + 2], shares[k, at + 3]
-                for j in range(len(row)):
-                    row[j] = (((row[j] + s * a[j]) + t * b[j]) + u * c[j]) + v * d[j]
+                _add_four(rows[k, kept:], components, at, shares[k])
         for at in range(whole, len(mean)):
             component = components[at]
             for k in range(len(rows)):
                 for j in range(len(component)):
                     rows[k, kept + j] += shares[k, at] * component[j]
+
+
+@compiled_in_place
+def _add_four(row, components, at, shares):
+    """Four components, added in their order, so that a row is read and written less."""
+    a, b, c, d = components[at], components[at + 1], components[at + 2], components[at + 3]
+    s, t, u, v = shares[at], shares[at + 1], shares[at + 2], shares[at + 3]
+    for j in range(len(row)):
+        row[j] = (((row[j] + s * a[j]) + t * b[j]) + u * c[j]) + v * d[j]

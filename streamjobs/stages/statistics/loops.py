@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.common.compiled import compiled
+from algorithms.common.compiled import compiled, compiled_in_place
 from algorithms.common.protocol import Array
 
 LAGS = (0.08, 0.16, 0.5)  # seconds
@@ -28,13 +28,13 @@ ROUNDING = 1e-10  # a standard deviation up to this share of the signal's size c
 @compiled
 def simple(windows, counts, rate, out):
     """Statistics of k windows: samples (k, room, dim), of which counts (k,) >= 2 are used, into out (k, 8 dim or more)."""
-    scratch, room = np.empty(windows.shape[1]), np.empty(windows.shape[1])
+    scratch, room, taken = np.empty(windows.shape[1]), np.empty(windows.shape[1]), np.empty(windows.shape[1], np.int64)
     for k in range(len(windows)):
-        _of_window(windows[k], counts[k], rate, out[k], scratch, room)
+        _of_window(windows[k], counts[k], rate, out[k], scratch, room, taken)
 
 
-@compiled
-def _of_window(X, count, rate, out, scratch, room):
+@compiled_in_place
+def _of_window(X, count, rate, out, scratch, room, taken):
     for channel in range(X.shape[1]):
         at = PER_CHANNEL * channel
         mean = 0.0
@@ -57,12 +57,12 @@ def _of_window(X, count, rate, out, scratch, room):
         out[at + 2] = math.log(jerk / (count - 1) + FLOOR)
         for lag in range(len(LAGS)):
             out[at + 5 + lag] = _echo(scratch, count, LAGS[lag] * rate, variance)
-        ordered = _sorted(scratch, count, room)
+        ordered = _sorted(scratch, count, room, taken)
         out[at + 3] = _quantile(ordered, count, 0.25)
         out[at + 4] = _quantile(ordered, count, 0.75)
 
 
-@compiled
+@compiled_in_place
 def _echo(centred, count, lag, variance):
     gap = max(1, int(lag + 0.5))
     total = 0.0
@@ -71,7 +71,7 @@ def _echo(centred, count, lag, variance):
     return total / variance if variance > 0.0 else 0.0
 
 
-@compiled
+@compiled_in_place
 def _quantile(ordered, count, share):
     place = share * (count - 1)
     below = int(place)
@@ -80,12 +80,13 @@ def _quantile(ordered, count, share):
     return ordered[below] + (place - below) * (ordered[below + 1] - ordered[below])
 
 
-@compiled
-def _sorted(values, count, room):
+@compiled_in_place
+def _sorted(values, count, room, taken):
     """The values ascending: few in `room`, more in place (Shell's sort, each gap a third of the one before)."""
     if count <= FEW:
-        taken, kept = np.zeros(count, np.int64), values[:count]
+        kept = values[:count]
         for i in range(count):
+            taken[i] = 0
             room[i] = np.nan  # where two are NaN, not what another window left
         for value in kept:
             place = np.int64(0)
@@ -116,7 +117,7 @@ def scratch(room: int, dim: int) -> tuple[Any, ...]:
     while size < room + room // 2:  # lags up to half the samples do not wrap around
         size *= 2
     signals, sizes = np.empty((dim + 1, room)), np.zeros(dim + 1)
-    return signals, sizes, np.empty(7), np.empty(room), np.empty((4, size)), _tables(size)
+    return signals, sizes, np.empty(7), np.empty(room), np.empty((4, size)), _tables(size), np.empty(room, np.int64)
 
 
 @functools.lru_cache(maxsize=8)
@@ -133,7 +134,7 @@ def _tables(size: int) -> tuple[Array, Array, Array]:
     return turns_re, turns_im, places
 
 
-@compiled
+@compiled_in_place
 def rich(windows, counts, rate, out, first, scratch):
     """The rich set of k windows, as `simple`, into the columns from `first` on; see `scratch`."""
     dim = windows.shape[2]
@@ -163,7 +164,7 @@ def rich(windows, counts, rate, out, first, scratch):
             at += 5
 
 
-@compiled
+@compiled_in_place
 def gravity(windows, counts, rate, out, first, scratch):
     """The gravity-aligned set of k windows, as `rich`; at least three channels."""
     dim = windows.shape[2]
@@ -208,10 +209,10 @@ def gravity(windows, counts, rate, out, first, scratch):
                 at += 3
 
 
-@compiled
+@compiled_in_place
 def _describe(scratch, dim, count, rate, out, k, first):
     """The 14 numbers of each signal into out[k], from `first`; leaves the signals centred and of variance 1 (or 0: flat)."""
-    signals, sizes, moments, _, halves, _ = scratch
+    signals, sizes, moments, _, halves, _, _ = scratch
     for signal in range(dim):
         at = first + PER_SIGNAL * signal
         _moments(scratch, signal, count)
@@ -230,13 +231,13 @@ def _describe(scratch, dim, count, rate, out, k, first):
             out[k, first + PER_SIGNAL * (signal + part) + 9] = peak
 
 
-@compiled
+@compiled_in_place
 def _moments(scratch, signal, count):
     """Mean, log_sd, log_jerk and four quantiles of a signal; leaves it centred and of variance 1 (or 0: flat).
 
     `sizes` has the size of what the signal was made from, where its rounding comes from, and then its standard deviation.
     """
-    signals, sizes, moments, centred, halves, _ = scratch
+    signals, sizes, moments, centred, halves, _, taken = scratch
     mean, largest, jerk = 0.0, 0.0, 0.0
     for i in range(count):
         mean += signals[signal, i]
@@ -258,7 +259,7 @@ def _moments(scratch, signal, count):
     for i in range(count):
         signals[signal, i] = signals[signal, i] / unit if sd > 0.0 else 0.0
         centred[i] = centred[i] if sd > 0.0 else 0.0
-    ordered = _sorted(centred, count, halves[0])
+    ordered = _sorted(centred, count, halves[0], taken)
     moments[0] = mean if abs(mean) > ROUNDING * sizes[signal] else 0.0
     moments[1] = math.log(sd + FLOOR)
     moments[2] = math.log(jerk / (count - 1) + FLOOR)
@@ -269,7 +270,7 @@ def _moments(scratch, signal, count):
     sizes[signal] = sd
 
 
-@compiled
+@compiled_in_place
 def _length(x, y, z):
     largest = max(abs(x), abs(y), abs(z))
     if largest == 0.0:
@@ -278,7 +279,7 @@ def _length(x, y, z):
     return largest * math.sqrt(x * x + y * y + z * z)
 
 
-@compiled
+@compiled_in_place
 def _correlation(signals, a, b, count):
     total = 0.0
     for i in range(count):
@@ -286,10 +287,10 @@ def _correlation(signals, a, b, count):
     return total / count
 
 
-@compiled
+@compiled_in_place
 def _spectra(scratch, signal, count):
     """Powers of two signals, one the real part and one the imaginary: into rows 2 and 3 of the halves."""
-    signals, _, _, _, halves, tables = scratch
+    signals, _, _, _, halves, tables, _ = scratch
     places, size = tables[2], halves.shape[1]
     for i in range(size):
         halves[0, i] = 0.0
@@ -306,7 +307,7 @@ def _spectra(scratch, signal, count):
         halves[3, i] = 0.25 * (c * c + d * d)
 
 
-@compiled
+@compiled_in_place
 def _autocorrelations(scratch, count):
     """The transforms of the powers in rows 2 and 3: size * count times the autocorrelations, into rows 0 and 1."""
     halves, tables = scratch[4], scratch[5]
@@ -317,7 +318,7 @@ def _autocorrelations(scratch, count):
     _transform(halves, tables)
 
 
-@compiled
+@compiled_in_place
 def _transform(halves, tables):
     """Fourier transform in place (Cooley-Tukey), its input in bit-reversed order."""
     turns_re, turns_im, _ = tables
@@ -348,7 +349,7 @@ def _transform(halves, tables):
         half *= 2
 
 
-@compiled
+@compiled_in_place
 def _bands(halves, row, sd, count, rate, out, k, at):
     """Dominant frequency, its share and the bands' effective values of the spectrum in a row."""
     size = halves.shape[1]
@@ -369,7 +370,7 @@ def _bands(halves, row, sd, count, rate, out, k, at):
     out[k, at + 8] = 0.0 if flat else 2.0 * top / (count * count)
 
 
-@compiled
+@compiled_in_place
 def _echo_peak(halves, row, count):
     """Highest autocorrelation after the first below 0, at lags up to half the samples; 0 without one."""
     peak, below = 0.0, False
