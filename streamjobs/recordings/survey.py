@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -108,11 +109,11 @@ def doubtful(labels: Mapping[Any, int], rows: str = "row") -> Iterator[str]:
 
     >>> list(doubtful({"run": 9, "walk": 9, "Walk ": 9, "none": 9}))  # doctest: +NORMALIZE_WHITESPACE
     ["the labels 'Walk ', 'walk' differ only in case or spaces, but are different classes; write them in one way.",
-     "the label 'none' is a class like any other; leave the label empty where none is known."]
+     'the label \\'none\\' is a class like any other; with [source] no_label = ["none"] its rows have no label.']
     >>> list(doubtful({"run": 9, "  ": 9}))
-    ["the label '  ' is a class like any other; leave the label empty where none is known."]
+    ['the label \\'  \\' is a class like any other; with [source] no_label = ["  "] its rows have no label.']
     >>> list(doubtful({0: 80, 1: 40, 2: 20}))
-    ['the label 0 (80 rows) is a class like any other; leave the label empty if it is the code of no activity.']
+    ['the label 0 (80 rows) is a class like any other; with [source] no_label = [0] its rows have no label.']
     >>> list(doubtful({0: 79, 1: 40, 2: 20})), list(doubtful({0: 900, 1: 10}))
     ([], [])
     >>> list(doubtful({"walk": 40, "wlak": 10, "talk": 40, "walk2": 1}))  # doctest: +NORMALIZE_WHITESPACE
@@ -128,14 +129,11 @@ def doubtful(labels: Mapping[Any, int], rows: str = "row") -> Iterator[str]:
             some = ", ".join(map(repr, alike[:MOST_SPELLINGS]))
             yield f"the labels {some} differ only in case or spaces, but are different classes; write them in one way."
         if plain in NO_LABEL or not plain:
-            yield f"the label {alike[0]!r} is a class like any other; leave the label empty where none is known."
+            yield _class_like_others(repr(alike[0]), alike)
     most = max([count for label, count in labels.items() if str(label) != "0"], default=0)
     for label, count in labels.items() if len(labels) > 2 else ():
         if str(label) == "-1" or (str(label) == "0" and count >= CODED * most):
-            yield (
-                f"the label {label} ({many(count, rows)}) is a class like any other; leave the label empty if it is the "
-                "code of no activity."
-            )
+            yield _class_like_others(f"{label} ({many(count, rows)})", [label])
     for label in sorted(texts, key=texts.__getitem__)[:MOST_CLASSES]:
         enough = [one for one, count in texts.items() if count * MISSPELT >= texts[label]]
         near = [one for one in enough if _one_slip(_plain(label), _plain(one))]
@@ -144,6 +142,11 @@ def doubtful(labels: Mapping[Any, int], rows: str = "row") -> Iterator[str]:
                 f"the label {label!r} ({many(texts[label], rows)}) is spelled nearly as {near[0]!r} ({texts[near[0]]:,}), "
                 "but is a different class; correct it in the recordings if it is a misspelling."
             )
+
+
+def _class_like_others(label: str, none: Sequence[Any]) -> str:
+    listed = json.dumps(none, ensure_ascii=False)
+    return f"the label {label} is a class like any other; with [source] no_label = {listed} its rows have no label."
 
 
 def _plain(label: str) -> str:

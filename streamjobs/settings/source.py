@@ -77,6 +77,9 @@ class SourceSection(Section):
     label: FieldName | None = optional(
         "field with the label, or a path: text, whole number, boolean or numbers; records may lack it"
     )
+    no_label: Categories | None = optional(
+        "labels that mean that none is known, such as ['null'] or [0]; absent: each is a class, or a number"
+    )
     renamed: dict[FieldName, FieldName] | None = optional(
         "former names of fields: { 'acc.x' = 'ax' } if acc.x was ax; states continue"
     )
@@ -148,6 +151,12 @@ class SourceSection(Section):
     def _check_time_format(self) -> "SourceSection":
         if self.time_format is not None and self.time is None:
             raise ValueError("time_format is for the texts of `time`; set time, or remove it.")
+        return self
+
+    @model_validator(mode="after")
+    def _check_no_label(self) -> "SourceSection":
+        if self.no_label is not None and self.label is None and self.format != "raw":
+            raise ValueError("no_label is for the values of `label`; set label, or remove it.")
         return self
 
     @property

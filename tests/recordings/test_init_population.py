@@ -123,7 +123,7 @@ def test_labels_that_differ_in_case_or_spaces_only_are_named_by_init_and_by_fit(
     found = printed(as_csv(tmp_path / "people.csv", made))
     sentences = (
         "the labels 'Walk ', 'walk' differ only in case or spaces, but are different classes; write them in one way.",
-        "the label 'None' is a class like any other; leave the label empty where none is known.",
+        "the label 'None' is a class like any other; with [source] no_label = [\"None\"] its rows have no label.",
     )
     assert all(found.says(one) for one in sentences)
     assert command("fit", found.file, "--input", tmp_path / "people.csv", "--no-report") == 0

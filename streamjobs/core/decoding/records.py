@@ -7,7 +7,7 @@ not at all. Messages name topic, partition and offset, never the key or the cont
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from streamjobs.core.decoding import raw
 from streamjobs.core.decoding.formats import ParseAll, batch_parser, parser
 from streamjobs.core.decoding.raw import begins_single
 from streamjobs.core.decoding.samples import MAX_LABEL, Bounds, Frame, LabelsAlone, Problem, Sample, all_good, label_of
+from streamjobs.core.decoding.values import class_name
 from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.messages import Headers, Keyed, Record, Unread, record_key, record_value
 from streamjobs.errors import RecordError
@@ -44,13 +45,17 @@ class Decoded(NamedTuple):
 
     def without(self, dropped: Sequence[bool]) -> "Decoded":
         """The samples of all records but these. dropped: one for each record."""
-        keep = ~np.array(dropped)[self.owner]
+        return self.only(~np.array(dropped)[self.owner])
+
+    def only(self, keep: Array) -> "Decoded":
+        """The samples with True in keep (n,)."""
+        alone = None if self.alone is None else self.alone[keep]
         return self._replace(
             owner=self.owner[keep],
             times=self.times[keep],
             X=self.X[keep],
             labels=[label for label, kept in zip(self.labels, keep.tolist(), strict=True) if kept],
-            alone=None if self.alone is None else self.alone[keep],
+            alone=alone if alone is not None and alone.any() else None,
             single=False,
         )
 
@@ -125,7 +130,30 @@ def decoder(
             return decoded
         return decoded._replace(alone=np.isin(decoded.owner, np.array(samples.alone, np.int64)))
 
-    return decode
+    return decode if source.no_label is None else _without_labels(decode, source.no_label)
+
+
+def _without_labels(
+    decode: Callable[[Sequence[Record]], Decoded], none: Iterable[str | int | bool]
+) -> Callable[[Sequence[Record]], Decoded]:
+    """`decode` with None for labels of these classes. Late ones are left out."""
+
+    def name_of(label: object) -> str | None:
+        try:
+            return label if isinstance(label, str) else class_name(label)
+        except RecordError:  # other numbers
+            return None
+
+    names = set(map(name_of, none))
+
+    def decoded(records: Sequence[Record]) -> Decoded:
+        made = decode(records)
+        made = made._replace(labels=[None if label is None or name_of(label) in names else label for label in made.labels])
+        if made.alone is None:
+            return made
+        return made.only(~made.alone | np.array([label is not None for label in made.labels], np.bool_))
+
+    return decoded
 
 
 def untimed(records: Sequence[Record], source: SourceSection) -> Array | None:

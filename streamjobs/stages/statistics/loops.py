@@ -57,7 +57,8 @@ def _of_window(X, count, rate, out, scratch, room, taken):
         out[at + 2] = math.log(jerk / (count - 1) + FLOOR)
         for lag in range(len(LAGS)):
             out[at + 5 + lag] = _echo(scratch, count, LAGS[lag] * rate, variance)
-        ordered = _sorted(scratch, count, room, taken)
+        _sort(scratch, count, room, taken)
+        ordered = room if count <= FEW else scratch
         out[at + 3] = _quantile(ordered, count, 0.25)
         out[at + 4] = _quantile(ordered, count, 0.75)
 
@@ -81,7 +82,7 @@ def _quantile(ordered, count, share):
 
 
 @compiled_in_place
-def _sorted(values, count, room, taken):
+def _sort(values, count, room, taken):
     """The values ascending: few in `room`, more in place (Shell's sort, each gap a third of the one before)."""
     if count <= FEW:
         kept = values[:count]
@@ -96,7 +97,7 @@ def _sorted(values, count, room, taken):
                 taken[place] += 1
                 place += taken[place] - 1  # equal ones in their order
             room[place] = value
-        return room
+        return
     gap = 1
     while gap < count // 3:
         gap = 3 * gap + 1
@@ -108,7 +109,6 @@ def _sorted(values, count, room, taken):
                 j -= gap
             values[j] = value
         gap //= 3
-    return values
 
 
 def scratch(room: int, dim: int) -> tuple[Any, ...]:
@@ -259,7 +259,8 @@ def _moments(scratch, signal, count):
     for i in range(count):
         signals[signal, i] = signals[signal, i] / unit if sd > 0.0 else 0.0
         centred[i] = centred[i] if sd > 0.0 else 0.0
-    ordered = _sorted(centred, count, halves[0], taken)
+    _sort(centred, count, halves[0], taken)
+    ordered = halves[0] if count <= FEW else centred
     moments[0] = mean if abs(mean) > ROUNDING * sizes[signal] else 0.0
     moments[1] = math.log(sd + FLOOR)
     moments[2] = math.log(jerk / (count - 1) + FLOOR)
@@ -337,7 +338,7 @@ def _transform(halves, tables):
         c, s = turns_re[half : 2 * half], turns_im[half : 2 * half]
         for begin in range(0, size, 2 * half):
             middle, end = begin + half, begin + 2 * half
-            re_a, im_a = all_re[begin:middle], all_im[begin:middle]  # views: see `_sorted`
+            re_a, im_a = all_re[begin:middle], all_im[begin:middle]  # views: see `_sort`
             re_b, im_b = all_re[middle:end], all_im[middle:end]
             for j in range(half):
                 re = re_b[j] * c[j] - im_b[j] * s[j]
