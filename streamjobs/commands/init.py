@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -106,6 +107,7 @@ def init(
         guessed = questions.asked(guess_with, chosen) if asks else guess_with(chosen)
         if population is None:  # which needs all columns, also of a phone that lies still
             guessed, most_rows, written = _surveyed(data, guessed, written)
+            guessed = _with_people(file, data, guessed, lambda key: guess_with(chosen._replace(key=key)))
     if population is not None:
         return _start(population, file, None if guess_with is None else guessed, written, data, force)
     if guess_with is not None:
@@ -315,6 +317,24 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
     runs = found.runs if SHORT <= found.runs < LONG else 0
     written = written._replace(rows=short, few=few, daily=bool(found.daily), week=found.week, alone=alone, runs=runs)
     return guessed, found.most_rows, written
+
+
+def _with_people(file: Path, sample: "Sample", guessed: "Guess", guess_with_key: "Callable[[str], Guess]") -> "Guess":
+    """With a remark if the column that is tried as the key may have the people of a population."""
+    from streamjobs.recordings.guess.result import key_to_try, windowed
+    from streamjobs.recordings.survey import survey, teaches
+
+    key = key_to_try(guessed)
+    if key is None or sample.path is None or "key" not in guessed.choose or not guessed.label or not windowed(guessed.rate):
+        return guessed
+    of_people = survey(sample.path, guess_with_key(key), sample.how)
+    if not teaches(of_people):
+        return guessed
+    command = shlex.join(["streamjobs", "init", str(file), "--sample", str(sample.path), "--key", key, "--force"])
+    remark = (
+        f"if {key!r} names people, {of_people.people:,} have labels: '{command}' writes a job that recognises new people"
+    )
+    return guessed._replace(remarks=[*guessed.remarks, remark])
 
 
 def _topic(

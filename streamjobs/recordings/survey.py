@@ -23,6 +23,7 @@ from streamjobs.settings.types import many
 Count = Callable[[Iterable[Any]], Iterable[Any]]
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
 _DATED = re.compile(r"(?:19|20)[0-9]{2}[-_.]?[0-9]{2}")  # a year and a month: parts of one stream
+_NUMBER = re.compile("[0-9]+")
 MOST_SPELLINGS = 4  # of a label in a sentence
 MOST_LISTED = 32  # labels with their counts
 MISSPELT, SHORTEST = 0.25, 4  # most rows of a misspelling, as a share of the right label's; letters of a label
@@ -231,8 +232,11 @@ def _by_folder(path: Path, guessed: Guess, how: How) -> Guess:
     folders = [*dict.fromkeys(one.folder for one in recordings_of(path, how))]
     if len(folders) < 2 or len(folders) == guessed.files or any("=" in name for name in folders):
         return guessed
-    some = f"; if folders are named after labels ({quoted_names(folders[:3])} ...), "
-    why = f"{guessed.choose['label']}{some}name them label=..., as in label={folders[0]}"
+    some, first = quoted_names(folders[:3]), folders[0]
+    how_to = f"if folders are named after labels ({some} ...), name them label=..., as in label={first}"
+    if len({_NUMBER.sub("", name) for name in folders}) == 1:
+        how_to = f"if folders are of people and names of files have labels, make folders such as person={first}/label=walk"
+    why = f"{guessed.choose['label']}; {how_to}"
     return guessed._replace(choose=guessed.choose | {"label": why})
 
 

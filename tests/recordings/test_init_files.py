@@ -126,6 +126,16 @@ def test_a_column_that_marks_faults_is_no_signal(tmp_path, printed):
     assert found.says("left out of x: is_anomaly: marks faults, by its name", "--label is_anomaly predicts it")
 
 
+def test_numbered_folders_are_of_people(tmp_path, printed):
+    for person in ("subject1", "subject2"):
+        (tmp_path / "all" / person).mkdir(parents=True)
+        for label in ("walk", "run"):
+            as_csv(tmp_path / "all" / person / f"{label}.csv", table(30, ax=random, ay=random))
+    found = printed(tmp_path / "all")
+    assert found.says("choose: label: ", "make folders such as person=subject1/label=walk")
+    assert not found.says("named after labels")
+
+
 def test_folders_that_are_named_after_labels_are_named_as_a_column(tmp_path, printed):
     for label in ("walk", "run"):
         (tmp_path / "all" / label).mkdir(parents=True)
