@@ -82,8 +82,7 @@ def decoder(
     parse_all = batch_parser(source, dim, mirror)
 
     def decode(records: Sequence[Record]) -> Decoded:
-        few = len(records) <= FEW and source.format != "raw"
-        usual = None if parse_all is None or few else _at_once(records, parse_all, source, dim, scale)
+        usual = None if parse_all is None else _at_once(records, parse_all, source, dim, scale)
         if usual is not None and len(usual.owner) == len(records):
             return checked(usual, records, {}, single=True)
         return one_by_one(records, usual)
@@ -284,7 +283,7 @@ def _at_once(
 ) -> _Joined | None:
     """The samples of the records that are within the limits and can be parsed together; None if there are none."""
     raw_records = source.format == "raw"
-    if not records or (raw_records and not begins_single(records, dim)):
+    if not records or not (begins_single(records, dim) if raw_records else len(records) > FEW):
         return None
     if _within_limits(records, source):
         singles = parse_all(records)
