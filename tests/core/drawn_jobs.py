@@ -105,6 +105,7 @@ def widened(rng: random.Random) -> dict[str, Any]:
         source["time_zone"] = "Europe/Berlin"
         table["drift"] |= pick(({}, {"week": "aaaabbc"}))
         table["drift"] |= pick(({}, {"slopes": {source["fields"][0]: pick((3.0, "1h"))}}))
+        table["drift"] |= pick(({}, {"each": True}))
     if "silent" in table.get("alarms", {}):
         table["alarms"]["expected"] = pick(([], ["k0", "k9"]))
     if "forecast" in table and rng.random() < 0.3:

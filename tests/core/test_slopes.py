@@ -144,8 +144,8 @@ def test_a_rounded_level_has_no_jumps_at_its_steps_and_the_noise_at_a_jump_moves
 
 def test_states_go_on_to_the_bit_after_a_crash() -> None:
     rows = battery(4, 4.0)[-900:]
-    whole = Worker(job(**SLOPES, daily=True)).apply(records_of(rows))
-    worker, sent = Worker(job(**SLOPES, daily=True)), []
+    whole = Worker(job(**SLOPES, daily=True, each=True)).apply(records_of(rows))
+    worker, sent = Worker(job(**SLOPES, daily=True, each=True)), []
     for at in range(0, len(rows), 250):
         sent += worker.apply(records_of(rows)[at : at + 250])
         worker.checkpoint()
