@@ -69,8 +69,11 @@ def test_a_detectors_states_are_read_on_a_long_hostile_stream(case):
     goes_through(case, 10_000, 500)
 
 
+CHARTS = ("conformal", "column_chart", "column_charts", "reference_level", "reference_chart", "glr_chart")
+
+
 @pytest.mark.parametrize("settings", [{}, {"hold": 20_000}], ids=["default", "held open"])
-@pytest.mark.parametrize("name", ["conformal", "column_chart", "column_charts", "reference_level", "reference_chart", "glr_chart"])
+@pytest.mark.parametrize("name", CHARTS)
 def test_an_alarm_open_for_10000_rows_leaves_states_that_are_read(name, settings):
     if name.startswith("reference"):
         settings = {}
