@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, missing
+from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, largest, missing
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
 
 
@@ -92,9 +92,7 @@ def _standardised(x, mean, squares, seen):
 @compiled
 def _to_unit_length(scaled):
     """By the largest entry first, so that no square overflows."""
-    top = 0.0
-    for i in range(scaled.size):
-        top = max(top, abs(scaled[i]))
+    top = largest(scaled)
     if top == 0.0:
         return
     total = 0.0

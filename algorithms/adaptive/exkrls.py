@@ -18,7 +18,7 @@ inv(K + lambda I), that of a filter at rest.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,11 +26,10 @@ import numpy as np
 from algorithms.adaptive.expansion import KernelFilter, take_over
 from algorithms.common import gram_factor as gram
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, put, remove_row
-from algorithms.common.losses import foresee
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs
-from algorithms.common.workspace import Slot
+from algorithms.common.losses import foretell
+from algorithms.common.protocol import Array, Basis, Outputs
+from algorithms.common.workspace import Slot, packed
 
 JITTER = 1e-8  # on the diagonal of the gram matrix where its inverse decides which sample leaves
 RANGE = 1e9  # of s, up and down from its start, ...
@@ -49,6 +48,7 @@ class ExkrlsState(NamedTuple):
 class Exkrls(KernelFilter):
     """Regression of a function that drifts as a random walk; with a transition below 1 it also fades.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Exkrls(ridge=1.0, state_noise=0.0, transition=1.0, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [0.0], [99.0]], [[2.0], [2.0], [2.0]])
     >>> out.prediction.ravel(), state.weights.ravel().round(3)  # ridge regression: (K + I)^-1 y
@@ -59,7 +59,6 @@ class Exkrls(KernelFilter):
     triangles: ClassVar[Mapping[str, str]] = {"Q": "dictionary"}
     may_be_empty: ClassVar[tuple[str, ...]] = ("Q",)
 
-    kernel: Kernel = field(default_factory=Kernel)
     transition: Annotated[float, "in (0, 1]"] = 1.0  # f fades by this factor a row
     forgetting: Annotated[float, "in (0, 1]"] = 1.0  # weight of a row after n more rows is forgetting^n
     state_noise: Annotated[float, "0 or more"] = 1e-4  # variance that f gains a row
@@ -79,8 +78,12 @@ class Exkrls(KernelFilter):
         if own.rows("Q") == 0:
             U = np.zeros((len(dictionary), len(dictionary)))
             gram.factor(code, dictionary, 0, held, float(self.ridge), U)
-            _invert(U, held, own["Q"])
-            own.set_rows("Q", held * (held + 1) // 2)
+            inverse, size = np.eye(held), held * (held + 1) // 2  # U^-1 U'^-1
+            for column in inverse:
+                gram.whiten(U, held, column)
+                gram.unwhiten(U, held, column)
+            own["Q"][:size] = packed(inverse)
+            own.set_rows("Q", size)
         if self.budget:
             gram.factor(code, dictionary, 0, held, JITTER, own["gram_factor"])
 
@@ -103,15 +106,10 @@ def _loop(work, slots, X, Y, learn, out, code, model, budget):
         count = counts[key, 0]
 
         # Predict with what earlier rows taught.
-        kxx, within = foresee(code, dictionary, weights, count, x, k, prediction)
-        if np.isnan(kxx):
-            continue
-        if not missing(y):
+        kxx, teaches = foretell(code, dictionary, weights, count, x, y, k, prediction, learn[n], seen, key)
+        if not (np.isnan(kxx) or missing(y)):
             out.loss[n] = distance2(y, prediction)
-        if not learn[n] & LEARN_HEAD:
-            continue
-        seen[key] += 1
-        if missing(y) or not within:
+        if not teaches:
             continue
 
         # The innovation and its variance.
@@ -185,17 +183,3 @@ def _project(Q, leaving, count, along):
         for j in range(i + 1):
             if j != leaving:
                 Q[at + j] += along[i] * column[j] + column[i] * along[j] + along[i] * along[j] * own
-
-
-@compiled
-def _invert(U, count, triangle):
-    """The lower triangle of U^-1 U'^-1."""
-    column = np.empty(count)
-    for i in range(count):
-        for j in range(count):
-            column[j] = 1.0 if j == i else 0.0
-        gram.whiten(U, count, column)
-        gram.unwhiten(U, count, column)
-        at = i * (i + 1) // 2
-        for j in range(i + 1):
-            triangle[at + j] = column[j]

@@ -8,10 +8,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Code, fill_row, fill_row_and_distances, value
+from algorithms.common.kernels import Code, KernelLearner, fill_row, fill_row_and_distances, value
 from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing, norm2, put, remove_row
 from algorithms.common.losses import evaluate
-from algorithms.common.protocol import LEARN_HEAD, Array, Learner, State
+from algorithms.common.protocol import LEARN_HEAD, Array, State
 from algorithms.common.workspace import Slot
 
 
@@ -21,7 +21,7 @@ class ExpansionState(NamedTuple):
     seen: int  # rows so far
 
 
-class KernelFilter(Learner, abstract=True):
+class KernelFilter(KernelLearner, abstract=True):
     """A base, not a learner: samples and their weights, within a budget where there is one."""
 
     __slots__ = ()

@@ -9,11 +9,10 @@ corrections, light as they are, would all be lost. An exact repeat of a stored s
 which is the same function. Without a budget (0) nothing leaves and the state grows with the stream: jobs refuse it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from algorithms.adaptive.expansion import KernelFilter, klms_loop
-from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Basis, Outputs
 
 
@@ -21,13 +20,13 @@ from algorithms.common.protocol import Array, Basis, Outputs
 class Klms(KernelFilter):
     """Regression by stochastic gradient steps in the kernel's space; stable while step_size kappa(x, x) < 2.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Klms(step_size=0.5, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [0.0], [99.0]], [[2.0], [2.0], [2.0]])
     >>> out.prediction.ravel(), state.weights.ravel()
     (array([0., 1., 0.]), array([1. , 0.5, 1. ]))
     """
 
-    kernel: Kernel = field(default_factory=Kernel)
     step_size: Annotated[float, "above 0"] = 0.2  # share of the error that a step closes at x itself, where kappa(x, x) = 1
     budget: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse
 

@@ -11,23 +11,24 @@ newcomer included, and the sample most like it takes over its projection. Withou
 the dictionary finite, so jobs refuse it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from algorithms.adaptive.expansion import KernelFilter, enter
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, value
+from algorithms.common.kernels import value
 from algorithms.common.linalg import LARGEST_STEP, distance2, largest, missing, norm2
-from algorithms.common.losses import foresee
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs
+from algorithms.common.losses import foretell
+from algorithms.common.protocol import Array, Basis, Outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knlms(KernelFilter):
     """Regression, or with loss = "hinge" classification, by normalised steps along the whole kernel row.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Knlms(step_size=0.5, ridge=0.0, coherence_below=0.5, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [0.1], [9.0]], [[2.0], [2.0], [2.0]])
     >>> out.admitted, state.weights.ravel().round(3)
@@ -36,7 +37,6 @@ class Knlms(KernelFilter):
 
     binary_targets: ClassVar[bool] = True  # with loss = "hinge", several targets are binary problems on one dictionary
 
-    kernel: Kernel = field(default_factory=Kernel)
     step_size: Annotated[float, "in (0, 2)"] = 0.2  # share of the error that a step closes
     coherence_below: Annotated[float, "0 to 1"] = 0.5  # x is stored up to this coherence with what is stored
     ridge: Annotated[float, "0 or more"] = 0.01  # added to |h|^2
@@ -62,18 +62,13 @@ def _loop(work, slots, X, Y, learn, out, code, step_size, below, ridge, hinge, b
         dictionary, weights, count = dictionaries[key], all_weights[key], counts[key, 0]
 
         # Predict with what earlier rows taught.
-        kxx, within = foresee(code, dictionary, weights, count, x, h, prediction)
-        if np.isnan(kxx):
-            continue
-        if not missing(y):
+        kxx, teaches = foretell(code, dictionary, weights, count, x, y, h, prediction, learn[n], seen, key)
+        if not (np.isnan(kxx) or missing(y)):
             out.loss[n] = _errors(y, prediction, hinge, error)
+        if not teaches:
+            continue
 
         # The coherence rule: what the dictionary does not resemble enters, with weight 0 before the step.
-        if not learn[n] & LEARN_HEAD:
-            continue
-        seen[key] += 1
-        if missing(y) or not within:
-            continue
         fresh = kxx > 0.0 and _incoherent(code, dictionary, count, h, kxx, below)
         length = ridge + norm2(h[:count]) + (kxx * kxx if fresh else 0.0)
         scale = step_size / length if length > 0.0 else 0.0

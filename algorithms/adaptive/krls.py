@@ -13,7 +13,7 @@ by hand) it is I. Without a budget (0) a state grows with the square of its dict
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -21,10 +21,9 @@ import numpy as np
 from algorithms.adaptive.expansion import KernelFilter, take_over
 from algorithms.common import gram_factor as gram
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel
 from algorithms.common.linalg import LARGEST_STEP, distance2, dot, largest, missing, norm2, put, remove_row
-from algorithms.common.losses import foresee
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs
+from algorithms.common.losses import foretell
+from algorithms.common.protocol import Array, Basis, Outputs
 from algorithms.common.workspace import Slot
 
 WIND_UP = 1e4  # most growth of P's trace, in units of its size
@@ -41,6 +40,7 @@ class KrlsState(NamedTuple):
 class Krls(KernelFilter):
     """Least-squares regression; stores a sample only if the stored samples do not span it.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Krls(ald_above=0.1, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [9.0], [0.0]], [[2.0], [5.0], [4.0]])
     >>> out.ls_error.round(3), state.weights.ravel().round(3)  # two rows at 0: their mean
@@ -51,7 +51,6 @@ class Krls(KernelFilter):
     triangles: ClassVar[Mapping[str, str]] = {"P": "dictionary"}
     may_be_empty: ClassVar[tuple[str, ...]] = ("P",)
 
-    kernel: Kernel = field(default_factory=Kernel)
     ald_above: Annotated[float, "above 0"] = 0.01  # residual from which x is stored, on the scale of kappa(x, x)
     forgetting: Annotated[float, "in (0, 1]"] = 1.0  # weight of a row after n more rows is forgetting^n
     budget: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse
@@ -85,7 +84,7 @@ def _loop(work, slots, X, Y, learn, out, code, above, forgetting, budget):
         count = counts[key, 0]
 
         # Predict with what earlier rows taught; the residual of linear dependence.
-        kxx, within = foresee(code, dictionary, weights, count, x, k, prediction)
+        kxx, teaches = foretell(code, dictionary, weights, count, x, y, k, prediction, learn[n], seen, key)
         if np.isnan(kxx):
             continue
         put(z, k[:count])
@@ -94,10 +93,7 @@ def _loop(work, slots, X, Y, learn, out, code, above, forgetting, budget):
         out.ls_error[n] = delta if np.isfinite(delta) else np.nan
         if not missing(y):
             out.loss[n] = distance2(y, prediction)
-        if not learn[n] & LEARN_HEAD:
-            continue
-        seen[key] += 1
-        if missing(y) or not within or not np.isfinite(delta):
+        if not teaches or not np.isfinite(delta):
             continue
         for t in range(y.size):
             along[t] = y[t] - prediction[t]

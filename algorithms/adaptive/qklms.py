@@ -8,11 +8,10 @@ newcomer included, and the stored sample most like it takes over its projection,
 Without a budget (0) nothing leaves: inputs that keep moving on grow the state, so jobs refuse it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from algorithms.adaptive.expansion import KernelFilter, klms_loop
-from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Basis, Outputs
 
 
@@ -20,6 +19,7 @@ from algorithms.common.protocol import Array, Basis, Outputs
 class Qklms(KernelFilter):
     """Kernel LMS regression on a dictionary that grows only where the input is new.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Qklms(step_size=0.5, quantum=0.01, budget=50, kernel=Kernel(bandwidth=1.0))
     >>> state = learner.init(dim=1, targets=1, seed=0)
     >>> state, out = learner.run(state, [[0.0], [5.0], [0.0]], [[2.0], [2.0], [2.0]])
@@ -27,7 +27,6 @@ class Qklms(KernelFilter):
     (array([0., 0., 1.]), array([1.5, 1. ]))
     """
 
-    kernel: Kernel = field(default_factory=Kernel)
     step_size: Annotated[float, "above 0"] = 0.2  # share of the error that a step closes at x itself, where kappa(x, x) = 1
     quantum: Annotated[float, "0 or more"] = 0.1  # squared distance within which x counts as stored
     budget: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse

@@ -13,9 +13,9 @@ paper.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from algorithms.budgeted.family import ANY, GradientLearner, Rule, SeededState, gradient_loop, state_arrays
+from algorithms.budgeted.family import ANY, GradientLearner, Rule, gradient_loop
 from algorithms.common.losses import LOSSES
 from algorithms.common.protocol import Array, Basis, Outputs
 
@@ -31,12 +31,11 @@ class Bogd(GradientLearner):
     (array([0, 0, 1], dtype=int8), array([1. , 0.5]))
     """
 
+    draws: ClassVar[bool] = True
+
     ridge: float = 1e-4  # 0 or more, below 1 / step_size; f decays by step_size ridge a row
     budget: Annotated[int, "2 or more"] = 100  # most stored samples
     coefficient_cap: Annotated[float, "1 or more"] = 10.0  # most |weight|, in steps
-
-    def init(self, *, dim: int, targets: int, seed: int) -> SeededState:
-        return SeededState(*state_arrays(dim, targets), 0, seed)
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         support, weights, seen, seeds, counts = work

@@ -9,30 +9,30 @@ Readings: where y f < 1, tau = min(C, (1 - y f) / kappa(x, x)). When full, r lea
 which is the best weight. Ties: the oldest. Of several targets the costs are added; one without a loss has tau = 0.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 
 from algorithms.budgeted.family import SupportLearner, drop, hinge_losses
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, own_value
-from algorithms.common.linalg import LARGEST_STEP, largest, missing, put
-from algorithms.common.losses import foresee, side
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs
+from algorithms.common.kernels import own_value
+from algorithms.common.linalg import LARGEST_STEP, largest, put
+from algorithms.common.losses import foretell, side
+from algorithms.common.protocol import Array, Basis, Outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bpas(SupportLearner):
     """Classification with a large margin and a fixed number of samples; a step is as long as the loss needs.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Bpas(budget=2, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [5.0], [0.5]], [[1.0], [-1.0], [1.0]])
     >>> state.support.ravel(), state.weights.ravel().round(3)  # 0.5 takes over from 0.0, with its share of the weight
     (array([5. , 0.5]), array([-1.,  1.]))
     """
 
-    kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 or more"] = 100  # most stored samples
     aggressiveness: Annotated[float, "above 0"] = 1.0  # the longest step, C
 
@@ -50,14 +50,10 @@ def _loop(work, slots, X, Y, learn, out, code, budget, aggressiveness):
         support, weights, count = support_of[key], weights_of[key], counts[key, 0]
 
         # Predict with what earlier rows taught.
-        kxx, within = foresee(code, support, weights, count, x, k, prediction)
-        if np.isnan(kxx):
-            continue
-        out.loss[n] = hinge_losses(prediction, y)
-        if not learn[n] & LEARN_HEAD:
-            continue
-        seen[key] += 1
-        if missing(y) or not within or not kxx > 0.0:
+        kxx, teaches = foretell(code, support, weights, count, x, y, k, prediction, learn[n], seen, key)
+        if not np.isnan(kxx):
+            out.loss[n] = hinge_losses(prediction, y)
+        if not teaches or not kxx > 0.0:
             continue
 
         # The passive-aggressive step along phi(x).

@@ -13,17 +13,17 @@ Departs from the toolboxes: they take kappa = 1, and where the quadratic in phi 
 above 1 and makes the weights grow (151-fold once on svmguide3, where both err on 35.2 %).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from algorithms.budgeted.family import SupportLearner, drop, hinge_losses, scale, state_arrays
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, fill_row
-from algorithms.common.linalg import missing, put
-from algorithms.common.losses import foresee, side
-from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs
+from algorithms.common.kernels import fill_row
+from algorithms.common.linalg import put
+from algorithms.common.losses import foretell, side
+from algorithms.common.protocol import Array, Basis, Outputs
 
 SHARE = 15.0 / 32.0  # of a mistake's worth that removals may cost
 
@@ -40,13 +40,13 @@ class ForgetronState(NamedTuple):
 class Forgetron(SupportLearner):
     """Classification by a sum over the rows with a wrong prediction; their weights fade, and the oldest row is removed.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Forgetron(budget=2, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [5.0], [9.0]], [[1.0], [-1.0], [1.0]])
     >>> out.evicted, state.support.ravel(), state.weights.ravel().round(3), state.spent.round(3)
     (array([0, 0, 1], dtype=int8), array([5., 9.]), array([-1.,  1.]), array([1.]))
     """
 
-    kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 or more"] = 100  # most stored samples
 
     def init(self, *, dim: int, targets: int, seed: int) -> ForgetronState:
@@ -67,14 +67,10 @@ def _loop(work, slots, X, Y, learn, out, code, budget):
         mistakes, spent = all_mistakes[key], all_spent[key]
 
         # Predict with what earlier rows taught.
-        kxx, within = foresee(code, support, weights, count, x, k, prediction)
-        if np.isnan(kxx):
-            continue
-        out.loss[n] = hinge_losses(prediction, y)
-        if not learn[n] & LEARN_HEAD:
-            continue
-        seen[key] += 1
-        if missing(y) or not within:
+        kxx, teaches = foretell(code, support, weights, count, x, y, k, prediction, learn[n], seen, key)
+        if not np.isnan(kxx):
+            out.loss[n] = hinge_losses(prediction, y)
+        if not teaches:
             continue
         wrong = False
         for t in range(y.size):

@@ -10,11 +10,10 @@ Departs from the source: with max_terms the oldest sample leaves. Without (0) th
 it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from algorithms.budgeted.family import OLDEST, Rule, SupportLearner, gradient_loop
-from algorithms.common.kernels import Kernel
 from algorithms.common.losses import MISTAKES
 from algorithms.common.protocol import Array, Basis, Outputs
 
@@ -23,13 +22,13 @@ from algorithms.common.protocol import Array, Basis, Outputs
 class Perceptron(SupportLearner):
     """Classification by a sum over the rows with a wrong prediction; the prediction is a score, the class its sign.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Perceptron(kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [0.1], [9.0]], [[1.0], [1.0], [-1.0]])
     >>> out.prediction.ravel().round(3), state.weights.ravel()
     (array([0.   , 0.995, 0.   ]), array([ 1., -1.]))
     """
 
-    kernel: Kernel = field(default_factory=Kernel)
     max_terms: Annotated[int, "0 or more"] = 0  # most stored samples; 0: unlimited, which jobs refuse
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:

@@ -13,7 +13,7 @@ hinge loss, steps go by mistakes alone.
 
 from dataclasses import dataclass
 
-from algorithms.budgeted.projection_learner import ProjectionLearner
+from algorithms.budgeted.family import ProjectionLearner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

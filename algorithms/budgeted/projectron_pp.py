@@ -13,7 +13,7 @@ k'd* - 2 U sqrt(delta)) >= 0, also while there is room; such a row is never stor
 import math
 from dataclasses import dataclass
 
-from algorithms.budgeted.projection_learner import ProjectionLearner
+from algorithms.budgeted.family import ProjectionLearner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

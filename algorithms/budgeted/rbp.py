@@ -7,11 +7,10 @@ Readings: a score of 0 is a mistake. One of the B stored samples leaves, each wi
 stored; the draw is a function of (seed, seen), so a replay repeats it. `loss` is the hinge loss, steps go by mistakes alone.
 """
 
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
-from algorithms.budgeted.family import ANY, Rule, SeededState, SupportLearner, gradient_loop, state_arrays
-from algorithms.common.kernels import Kernel
+from algorithms.budgeted.family import ANY, Rule, SupportLearner, gradient_loop
 from algorithms.common.losses import MISTAKES
 from algorithms.common.protocol import Array, Basis, Outputs
 
@@ -20,17 +19,16 @@ from algorithms.common.protocol import Array, Basis, Outputs
 class Rbp(SupportLearner):
     """Classification by a sum over the rows with a wrong prediction; if the budget is full, a random row is removed.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Rbp(budget=2, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), [[0.0], [5.0], [9.0]], [[1.0], [-1.0], [1.0]])
     >>> out.evicted, state.weights.ravel().size
     (array([0, 0, 1], dtype=int8), 2)
     """
 
-    kernel: Kernel = field(default_factory=Kernel)
-    budget: Annotated[int, "1 or more"] = 100  # most stored samples
+    draws: ClassVar[bool] = True
 
-    def init(self, *, dim: int, targets: int, seed: int) -> SeededState:
-        return SeededState(*state_arrays(dim, targets), 0, seed)
+    budget: Annotated[int, "1 or more"] = 100  # most stored samples
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         support, weights, seen, seeds, counts = work

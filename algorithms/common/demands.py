@@ -13,8 +13,6 @@ from algorithms.common.workspace import Slot
 
 
 class Demand(NamedTuple):
-    """One demand, and which slots meet it."""
-
     field: str
     expected: str
     good: Array  # (k,) bool

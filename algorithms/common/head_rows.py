@@ -37,7 +37,6 @@ class HeadRows:
 
     @property
     def taken(self) -> int:
-        """Rows of keys."""
         return int(self.rows.slots) - 1 - len(self.free)
 
     @property
@@ -58,7 +57,6 @@ class HeadRows:
         self.seen.grow(slots)
 
     def begin(self, slots: Array) -> None:
-        """New keys in these slots."""
         self.release(slots)
         self.seen.arrays[0][slots] = self.start[-1]
 

@@ -6,14 +6,14 @@ compiled loop serves every kernel. Values come from differences, never from the 
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.linalg import distance2, distances2, dot, dots
-from algorithms.common.protocol import Array, SettingError, require
+from algorithms.common.protocol import Array, Learner, SettingError, require
 
 Name = Literal["gaussian", "laplacian", "polynomial", "linear", "overlap"]
 NAMES: tuple[Name, ...] = ("gaussian", "laplacian", "polynomial", "linear", "overlap")
@@ -60,6 +60,15 @@ class Kernel:
         if self.name == "polynomial":
             return which, float(self.degree), float(self.offset), float(self.scale)
         return which, 0.0 if self.bandwidth is None else float(self.bandwidth), 0.0, 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelLearner(Learner, abstract=True):
+    """A base, not a learner: the first of its settings is a kernel."""
+
+    __slots__ = ()
+
+    kernel: Kernel = field(default_factory=Kernel)
 
 
 def kernel_from(table: Mapping[str, Any]) -> Kernel:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import fill_row, own_value
+from algorithms.common.kernels import KernelLearner, fill_row, own_value
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import Array, Learner, require
+from algorithms.common.protocol import LEARN_HEAD, Array, require
 
 MISTAKES, HINGE, SQUARED, LOGISTIC = 0, 1, 2, 3  # MISTAKES: max(0, -y f), also with a step at y f = 0
 LOSSES = {"hinge": HINGE, "squared": SQUARED, "logistic": LOGISTIC}
@@ -25,7 +25,7 @@ def check_steps(learner: Any, below: float = np.inf) -> None:
     require(learner, "loss", learner.loss in LOSSES, "one of " + ", ".join(LOSSES))
 
 
-class LossLearner(Learner, abstract=True):
+class LossLearner(KernelLearner, abstract=True):
     """A base, not a learner: several targets are binary problems on one set of samples or features."""
 
     __slots__ = ()
@@ -61,6 +61,16 @@ def foresee(code, samples, weights, count, x, k, prediction):
         return np.nan, False
     fill_row(code, samples, count, x, k)
     return kxx, evaluate(k, weights, count, prediction)
+
+
+@compiled
+def foretell(code, samples, weights, count, x, y, k, prediction, learn, seen, key):
+    """`foresee`, and in place of its bool whether the row teaches; a row that may teach counts in `seen`."""
+    kxx, within = foresee(code, samples, weights, count, x, k, prediction)
+    if np.isnan(kxx) or not learn & LEARN_HEAD:
+        return kxx, False
+    seen[key] += 1
+    return kxx, within and not missing(y)
 
 
 @compiled

@@ -286,8 +286,8 @@ class Learner(Stage, abstract=True):
 
     @property
     def width(self) -> int:
-        """Number of features of a row; 0 for what gives none."""
-        return 0
+        """Number of features of a row: as many as its `rank`, if it has one; 0 for what gives none."""
+        return int(getattr(self, "rank", 0))
 
     def width_for(self, dim: int) -> int:
         """The same where it depends on the dimension of x."""
@@ -297,8 +297,9 @@ class Learner(Stage, abstract=True):
         raise NotImplementedError
 
     def targets(self, state: State) -> int:
-        """How many columns a prediction has: as many as `weights`. Extractors and detectors have none."""
-        return int(state.weights.shape[1]) if hasattr(state, "weights") else 0
+        """How many columns a prediction has: as many as `weights`, or `w`. Extractors and detectors have none."""
+        weights = getattr(state, "weights", getattr(state, "w", None))
+        return 0 if weights is None else int(weights.shape[1])
 
     def dim(self, state: State) -> int:
         """Length of the x this state was made for: the columns of the first field, or its rows where nothing is stored."""

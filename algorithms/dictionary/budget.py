@@ -12,7 +12,7 @@ from algorithms.common.gram_factor import triangle_product
 from algorithms.common.kernels import Code, fill_row, own_value
 from algorithms.common.linalg import cholesky, dot, invert_lower, norm2, solve_lower, solve_lower_transposed
 from algorithms.common.protocol import Array
-from algorithms.dictionary.atoms import against, rank_two
+from algorithms.dictionary.coding import against, rank_two
 
 EVICTIONS = ("projected_grace", "projected", "norm", "oldest")
 OLDEST = 3  # index in EVICTIONS

@@ -1,6 +1,8 @@
 """What okdl and okdl_discriminative share: one form of state, one loop, and how they meet a workspace.
 
-The loop codes a row with the atoms so far, steps, stores the row and evicts.
+The loop codes a row with the atoms so far, steps, stores the row and evicts. A step of stochastic gradient descent on the
+atoms changes H and the weights of the samples in O(atoms^2 + m atoms): D' = D M - phi(x) r', with M symmetric and near I;
+what is left to the loop is to store x with -r.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -8,21 +10,37 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, fill_row, own_value
-from algorithms.common.linalg import dot, missing, norm2, put, remove_row
-from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
+from algorithms.common.kernels import KernelLearner, fill_row, own_value
+from algorithms.common.linalg import dot, largest, missing, norm2, put, remove_row, solve_lower, solve_lower_transposed
+from algorithms.common.protocol import Array, Basis, Outputs, require
 from algorithms.common.workspace import Slot
-from algorithms.dictionary import atoms as atom
 from algorithms.dictionary import budget as bud
-from algorithms.dictionary import steps
-from algorithms.dictionary.atoms import inner_products
+from algorithms.dictionary import coding as atom
 from algorithms.dictionary.budget import EVICTIONS, GRACE
-from algorithms.dictionary.coding import sparse_code
-from algorithms.dictionary.steps import Rules
+from algorithms.dictionary.coding import TRACE, factor_active, image, inner_products, rank_two, sparse_code, turn
 
 OUT_OF_RANGE = 1e100  # kappa(x, x) from which a row gives and teaches nothing; below 1 over it none becomes an atom
 ANEW_EVERY = 200, 2  # rows, rows of a budget: after as many H and P are made again, without what rounding left in them
 TOLERANCE = 1e-6  # of kappa(x, x): an LS error farther outside [0, kappa(x, x)] says that H is not D'D
+OVERSHOOT = 1.5  # most of rho |a|^2: at 1 a step fits its row whole, from 2 on it leads away
+LONGEST = 1.0  # most of rho |a| |beta|: a step beyond could double an atom, and does not take place
+LARGEST_ERROR = 1e50  # of a prediction, and of w, from which a row teaches nothing
+
+
+class Rules(NamedTuple):
+    """Settings as compiled code reads them."""
+
+    discriminative: bool
+    l1: float
+    l2: float
+    ridge: float  # mu
+    nu: float
+    step_size: float
+    step_decay: float
+    step_freeze: int
+    budget: int  # 0 = unlimited
+    evict: int  # index in EVICTIONS
+    grace: int  # of the newest samples none leaves
 
 
 @compiled
@@ -76,10 +94,10 @@ def rows_through(work, slots, X, Y, learn, out, code, rules):
             continue
 
         # (14) or (28), and x with its row of weights; a repeated x has one already.
-        rho, row = steps.step_length(rules, seen[key], a), atom.repeat_of(samples, count, x)
+        rho, row = step_length(rules, seen[key], a), atom.repeat_of(samples, count, x)
         if not rules.discriminative:
-            steps.reconstructive(rules, rho, H, weights, count, c, a, Ha, ls_error, entry, u, v)
-        elif not steps.discriminative(
+            reconstructive(rules, rho, H, weights, count, c, a, Ha, ls_error, entry, u, v)
+        elif not discriminative(
             rules, rho, H, weights, count, c, a, Ha, kxx, w, error, active, used, M, L, beta, entry, scratch, u, v
         ):
             continue
@@ -179,14 +197,13 @@ class DictionaryState(NamedTuple):
     P: Array  # (m (m + 1) / 2,) (K + eps I)^-1 as a lower triangle by rows, or none
 
 
-class DictionaryLearner(Learner, abstract=True):
+class DictionaryLearner(KernelLearner, abstract=True):
     """A base, not a learner. Its subclasses state the settings."""
 
     __slots__ = ()
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("samples", "atom_weights"), ("H",), ("P",))
     may_be_empty: ClassVar[tuple[str, ...]] = ("H", "P")
 
-    kernel: Kernel
     atoms: int
     l1: float
     l2: float
@@ -270,3 +287,66 @@ def _checksum(own: Slot, held: int) -> int:
         bits = own[field][:held].reshape(-1).view(np.int64)
         total += int((bits * (2 * np.arange(bits.size) + 1)).sum())
     return total % 2**61  # a whole number of a state stays far below where one wraps around
+
+
+@compiled
+def step_length(rules, n, a):
+    """rho_n of row n, from 1, as far as it does not lead away from the row."""
+    slowed = n if rules.step_freeze < 0 else min(n, rules.step_freeze)
+    rho, length2 = rules.step_size / (1.0 + slowed / rules.step_decay), norm2(a)
+    return OVERSHOOT / length2 if rho * length2 > OVERSHOOT else rho
+
+
+@compiled
+def reconstructive(rules, rho, H, weights, count, c, a, Ha, ls_error, entry, u, v):
+    """(14), (16): M = (1 - mu rho) I - rho a a', r = -rho a."""
+    keep = 1.0 - rules.ridge * rho
+    for j in range(a.size):
+        entry[j] = keep * rho * (c[j] - Ha[j]) + 0.5 * rho * rho * ls_error * a[j]
+    rank_two(H, keep * keep, a, entry)
+    turn(weights, count, keep, -0.5 * rho, a, a, u, v)
+    for j in range(a.size):
+        entry[j] = rho * a[j]
+
+
+@compiled
+def discriminative(rules, rho, H, weights, count, c, a, Ha, kxx, w, error, active, used, M, L, beta, entry, scratch, u, v):
+    """(27), (28), (30): M = (1 - mu rho) I + rho (beta a' + a beta'), r = rho beta; and w. False: D stays."""
+    if not max(largest(error), largest(w.reshape(w.size))) < LARGEST_ERROR:
+        return False
+    _beta(rules.l2, H, w, error, active, used, M, L, scratch, beta)
+    for j in range(a.size):
+        for t in range(error.size):
+            w[j, t] += rho * (error[t] * a[j] - rules.nu * w[j, t])
+        entry[j] = 0.0
+    if not rho * np.sqrt(norm2(a) * norm2(beta)) <= LONGEST:
+        return False
+    keep = 1.0 - rules.ridge * rho
+    image(H, beta, active, used, entry)
+    bHb, aHa, aHb, ac, bc = dot(beta, entry), dot(a, Ha), dot(a, entry), dot(a, c), dot(beta, c)
+    for j in range(a.size):
+        along_a = keep * entry[j] + 0.5 * rho * bHb * a[j]
+        along_b = keep * (Ha[j] - c[j]) - rho * (beta[j] * ac + a[j] * bc)
+        along_b += rho * (0.5 * (aHa + kxx) * beta[j] + aHb * a[j])
+        entry[j], scratch[j] = rho * along_a, rho * along_b
+    rank_two(H, keep * keep, a, entry)
+    rank_two(H, 1.0, beta, scratch)
+    turn(weights, count, keep, rho, a, beta, u, v)
+    for j in range(a.size):
+        entry[j] = -rho * beta[j]
+    return True
+
+
+@compiled
+def _beta(l2, H, w, error, active, used, M, L, scratch, beta):
+    """(33), (34), summed over the targets: beta = (H + l2 I)^-1 grad c on the active atoms, 0 elsewhere."""
+    beta[:] = 0.0
+    for i in range(used):
+        scratch[i] = 0.0
+        for t in range(error.size):
+            scratch[i] -= w[active[i], t] * error[t]
+    factor_active(H, l2, active, used, M, L, TRACE)
+    solve_lower(L, used, scratch)
+    solve_lower_transposed(L, used, scratch)
+    for i in range(used):
+        beta[active[i]] = scratch[i]

@@ -13,10 +13,9 @@ drop argmin |Omega_i|^2 and the first with their part of D. A row that no atom a
 none did, makes the shortest atom start over: else atoms that the stream has left would stay silent for ever.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from algorithms.common.kernels import Kernel
 from algorithms.dictionary.family import DictionaryLearner
 
 
@@ -32,7 +31,6 @@ class Okdl(DictionaryLearner):
            [0.  , 0.99]]), array([0.005, 0.01 ]), (4, 2))
     """
 
-    kernel: Kernel = field(default_factory=Kernel)
     atoms: Annotated[int, "1 or more"] = 20  # 1 to budget
     l1: Annotated[float, "0 or more"] = 0.01  # on the scale of kappa(x, x); the larger, the fewer atoms a row has
     l2: Annotated[float, "0 or more"] = 0.0  # shares a row among atoms that are alike

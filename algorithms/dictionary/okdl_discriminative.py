@@ -11,11 +11,10 @@ one-versus-all has a learner of one target for each class. Rows without targets 
 |beta| > 1, which could double an atom, moves w alone: such errors are outliers, or targets far from the size of 1.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from algorithms.common.kernels import Kernel
-from algorithms.dictionary.family import DictionaryLearner, DictionaryState
+from algorithms.dictionary.family import DictionaryLearner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +31,6 @@ class OkdlDiscriminative(DictionaryLearner):
 
     kind: ClassVar[str] = "classification"
 
-    kernel: Kernel = field(default_factory=Kernel)
     atoms: Annotated[int, "1 or more"] = 20  # 1 to budget
     l1: Annotated[float, "0 or more"] = 0.01  # on the scale of kappa(x, x); the larger, the fewer atoms a row has
     l2: Annotated[float, "0 or more"] = 1e-3  # shares a row among atoms that are alike
@@ -43,6 +41,3 @@ class OkdlDiscriminative(DictionaryLearner):
     step_freeze: int = 2000  # rows after which steps stay as long as they are; 0: all are alike, -1: never
     budget: int = 100  # most stored samples; 0: unlimited, which jobs refuse
     evict: Literal["projected_grace", "projected", "norm", "oldest"] = "projected_grace"
-
-    def targets(self, state: DictionaryState) -> int:
-        return int(state.w.shape[1])

@@ -7,14 +7,14 @@ Departs from the source: a budget; when it is full no prototype is added and the
 keys can share it. The features are U'^-1 k (see `whitened_map.py`), which a new prototype extends and never turns.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import LOST
-from algorithms.common.kernels import Kernel, value
+from algorithms.common.kernels import value
 from algorithms.common.linalg import missing, put
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs
 from algorithms.prototypes import whitened_map as maps
@@ -30,13 +30,13 @@ class AldState(NamedTuple):
 class Ald(maps.MapLearner):
     """Features: coordinates of phi(x) along the prototypes; zero for prototypes that are not chosen yet.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Ald(above=0.1, budget=3, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [0.1], [2.0]])
     >>> out.admitted, out.ls_error.round(3), state.arrival
     (array([1, 0, 1], dtype=int8), array([1.   , 0.01 , 0.982]), array([1, 3]))
     """
 
-    kernel: Kernel = field(default_factory=Kernel)
     above: Annotated[float, "above 0"] = 0.1  # residual from which x enters, on the scale of kappa(x, x)
     budget: Annotated[int, "1 or more"] = 300  # most prototypes
     ridge: Annotated[float, "above 0"] = 1e-6  # added to the diagonal of the gram matrix

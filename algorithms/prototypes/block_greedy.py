@@ -15,12 +15,11 @@ Features are the kernel row (a map of all prototypes would cost O(b^2)); LS erro
 upper bound; after a swap a linear head hands the weight that leaves to its block and to x.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Basis, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.prototypes.block_loop import restore_blocks, rows
@@ -50,6 +49,7 @@ class BlockState(NamedTuple):
 class BlockGreedy(PrototypeRule):
     """Prototypes of large log-determinant, found in time linear in the budget; features are similarities to them.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = BlockGreedy(budget=4, block_size=2, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [0.1], [7.0], [7.1], [3.0]])
     >>> state.prototypes.ravel(), state.block, round(state.estimate, 3)
@@ -64,7 +64,6 @@ class BlockGreedy(PrototypeRule):
     moves: ClassVar[bool] = True
     judges: ClassVar[bool] = False
 
-    kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 to 10000"] = 100  # most prototypes, 1 to 10000
     block_size: int = 10  # prototypes of a block on average, 1 to budget
     recluster: bool = True  # blocks by k-means; false: equal shares of the slots

@@ -7,19 +7,18 @@ Readings: x enters unless |kappa(x, z)| / sqrt(kappa(x, x) kappa(z, z)) is above
 length (kappa(x, x) = 0) enters an empty set only. Departs from the source: a budget; when it is full no prototype is added.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Basis, Outputs
-from algorithms.prototypes.family import PrototypeRule
-from algorithms.prototypes.selection_loop import COHERENCE, rows
+from algorithms.prototypes.family import COHERENCE, PrototypeRule, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coherence(PrototypeRule):
     """Features: coordinates of phi(x) along prototypes with a limited similarity to each other.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Coherence(above=0.5, budget=3, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [1.0], [2.0], [3.0]])
     >>> out.admitted, state.arrival  # the kernel of 1 apart is .61, of 2 apart .14
@@ -28,7 +27,6 @@ class Coherence(PrototypeRule):
 
     judges: ClassVar[bool] = False
 
-    kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 to 10000"] = 100  # most prototypes, 1 to 10000
     above: Annotated[float, "0 to 1"] = 0.5  # in [0, 1]; coherence above which x is left out
     regress: Literal["none", "nystrom", "features", "labels"] = "none"  # ridge regression behind the prototypes

@@ -13,13 +13,13 @@ Features are z = U'^-1 k of `whitened_map.py` in the order of the slots; heads g
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, fill_row, own_value
+from algorithms.common.kernels import fill_row, own_value
 from algorithms.common.linalg import dot, missing, put
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs
 from algorithms.common.randomness import uniform
@@ -44,6 +44,7 @@ class GeneralisedCoherenceState(NamedTuple):
 class GeneralisedCoherence(maps.MapLearner):
     """Prototypes that span the rows seen so far, with a small LS error; features are coordinates along them.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = GeneralisedCoherence(budget=2, reference=20, kernel=Kernel(bandwidth=1.0))
     >>> X = [[0.0], [0.1], [3.0], [0.0], [3.1], [0.1], [9.0]]
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), X)
@@ -54,7 +55,6 @@ class GeneralisedCoherence(maps.MapLearner):
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("prototypes", "arrival"), ("reference",))
     moves: ClassVar[bool] = True
 
-    kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 to 1000"] = 100  # prototypes, 1 to 1000
     reference: Annotated[int, "1 to 10000"] | None = (
         None  # rows that the criterion is a mean over, 1 to 10000; None = 4 budget

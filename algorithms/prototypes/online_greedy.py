@@ -14,7 +14,7 @@ prototypes, not of the criterion's ridge (see `family.py`, also for the regressi
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from algorithms.prototypes.selection_loop import Greedy
+from algorithms.prototypes.family import Greedy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,13 @@ The features are U'^-1 k (see `whitened_map.py`): a newcomer turns the coordinat
 change of basis, T = U'_new^-1 K(new, old) U_old^-1. Meant to be frozen on a population, as the sample then is the map.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, value
+from algorithms.common.kernels import value
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
 from algorithms.common.randomness import uniform
@@ -36,6 +36,7 @@ class RandomPrototypesState(NamedTuple):
 class RandomPrototypes(maps.MapLearner):
     """Features: coordinates of phi(x) along the prototypes; zero for prototypes that are not chosen yet.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = RandomPrototypes(budget=3, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [5.0], [0.0], [9.0]])
     >>> out.ls_error.round(3), state.seen, len(state.prototypes)
@@ -44,7 +45,6 @@ class RandomPrototypes(maps.MapLearner):
 
     moves: ClassVar[bool] = True
 
-    kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 or more"] = 300  # most prototypes
     ridge: Annotated[float, "above 0"] = 1e-6  # added to the diagonal of the gram matrix
 

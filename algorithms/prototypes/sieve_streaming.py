@@ -12,14 +12,14 @@ Features are z = U'^-1 k of `whitened_map.py`; where the output turns to another
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import extend, factor, whiten
-from algorithms.common.kernels import Kernel, fill_row, own_value, value
+from algorithms.common.kernels import fill_row, own_value, value
 from algorithms.common.linalg import missing, norm2, put, remove_at, remove_row
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs, require
 from algorithms.common.workspace import Slot
@@ -45,6 +45,7 @@ class SieveState(NamedTuple):
 class SieveStreaming(MapLearner):
     """Prototypes of large log-determinant in one pass, from many candidate sets; features are coordinates in the best set.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = SieveStreaming(budget=2, epsilon=0.1, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [0.1], [5.0]])
     >>> state.prototypes.ravel(), state.arrival
@@ -57,7 +58,6 @@ class SieveStreaming(MapLearner):
     )
     moves: ClassVar[bool] = True
 
-    kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 to 10000"] = 100  # most prototypes of a set
     epsilon: Annotated[float, "0.1 to 1"] = 0.3  # ratio of neighbouring thresholds, less 1
     ridge: Annotated[float, "1e-12 to 1e12"] = 1.0  # lambda of the criterion, 1e-12 to 1e12; the map has 1e-6

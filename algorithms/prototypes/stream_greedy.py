@@ -10,7 +10,7 @@ without a swap the set is final, and its map stays unchanged. Several passes ove
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from algorithms.prototypes.selection_loop import Greedy
+from algorithms.prototypes.family import Greedy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

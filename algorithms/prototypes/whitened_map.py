@@ -12,21 +12,20 @@ import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.gram_factor import extend, factor, whiten
-from algorithms.common.kernels import Code, Kernel, fill_row
+from algorithms.common.kernels import Code, KernelLearner, fill_row
 from algorithms.common.linalg import missing, norm2, put
-from algorithms.common.protocol import Array, Learner, State
+from algorithms.common.protocol import Array, State
 from algorithms.common.workspace import Slot
 
 __all__ = ["extend", "factor", "locate", "whiten"]
 
 
-class MapLearner(Learner, abstract=True):
+class MapLearner(KernelLearner, abstract=True):
     """A base, not a learner: prototypes in the order of their places, and the factor that follows from them."""
 
     __slots__ = ()
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("prototypes", "arrival"),)
 
-    kernel: Kernel
     budget: int
     ridge: float
 

@@ -66,9 +66,6 @@ class Fogd(LossLearner):
     def dim(self, state: FogdState) -> int:
         return state.dim
 
-    def targets(self, state: FogdState) -> int:
-        return int(state.w.shape[1])
-
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         W, rates = _drawn(self, X.shape[1]), np.array([float(self.step_size)])
         _loop(tuple(work), slots, X, Y, learn, out, W, LOSSES[self.loss], rates, float(self.ridge))

@@ -13,13 +13,13 @@ Departs from the source: eigenvalues below 1e-10 of the largest give no feature.
 its oldest row go.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from algorithms.common.eigen import leading
-from algorithms.common.kernels import Kernel, gram
+from algorithms.common.kernels import gram
 from algorithms.common.losses import LOSSES, LossLearner, check_steps
 from algorithms.common.protocol import Array, Basis, Outputs, require
 from algorithms.common.workspace import Slot
@@ -41,6 +41,7 @@ class NogdState(NamedTuple):
 class Nogd(LossLearner):
     """Classification, or with loss = "squared" regression, on features that are fixed after the first rows.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Nogd(budget=2, rank=2, kernel=Kernel(bandwidth=1.0))
     >>> X, Y = [[0.0], [3.0], [0.1], [3.1]], [[1.0], [-1.0], [1.0], [-1.0]]
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), X, Y)
@@ -50,7 +51,6 @@ class Nogd(LossLearner):
 
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("support", "weights"), ("map",), ("w",))
 
-    kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 to 10000"] = 100  # rows of the buffer
     rank: int | None = None  # features, 1 to budget; None = budget / 5
     step_size: float = 0.2  # above 0

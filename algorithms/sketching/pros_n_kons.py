@@ -15,14 +15,14 @@ Departs from the source: a budget; when it is full no sample joins. The hinge lo
 
 from collections import namedtuple
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.eigen import leading, symmetric
-from algorithms.common.kernels import Kernel, fill_row, gram, own_value
+from algorithms.common.kernels import fill_row, gram, own_value
 from algorithms.common.linalg import dot, largest, missing, put
 from algorithms.common.losses import LOSSES, LossLearner, evaluate, slope, steps
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Outputs, require
@@ -64,6 +64,7 @@ class Rule(NamedTuple):
 class ProsNKons(LossLearner):
     """Classification, or with loss = "squared" regression, by Newton steps that restart whenever the map grows.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = ProsNKons(kernel=Kernel(bandwidth=1.0))
     >>> X, Y = [[0.0], [3.0], [0.1], [3.1]] * 20, [[1.0], [-1.0]] * 40
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), X, Y)
@@ -74,7 +75,6 @@ class ProsNKons(LossLearner):
     aligned: ClassVar[tuple[tuple[str, ...], ...]] = (("dictionary", "chances", "w"), ("inverse",))
     triangles: ClassVar[Mapping[str, str]] = {"inverse": "dictionary"}
 
-    kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "0 to 10000"] = 100  # most stored samples; 0: unlimited, which jobs refuse
     ridge: float = 1.0  # above 0; of A and of the leverage scores
     oversampling: Annotated[float, "above 0"] = 1.5  # chance to join over the ridge leverage score
@@ -92,9 +92,6 @@ class ProsNKons(LossLearner):
     def init(self, *, dim: int, targets: int, seed: int) -> ProsNKonsState:
         empty = np.empty((0, targets))
         return ProsNKonsState(np.empty((0, dim)), np.empty(0), empty, empty.copy(), 0, seed)
-
-    def targets(self, state: ProsNKonsState) -> int:
-        return int(state.w.shape[1])
 
     def caches(self, state: ProsNKonsState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         m = rows["dictionary"]

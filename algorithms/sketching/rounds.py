@@ -45,19 +45,6 @@ def learn_step(loss: int, features: Array, scores: Array, y: Array, rates: Array
                 w[i, c] = (1.0 - rate * ridge) * w[i, c] + step * features[i]
 
 
-@compiled
-def buffer_step(support: Array, weights: Array, count: int, x: Array, keep: float, along: Array) -> bool:
-    """Kernel gradient step: what is stored decays, and x enters unless its loss has no slope; True where it did."""
-    for i in range(count):
-        for t in range(along.size):
-            weights[i, t] *= keep
-    if largest(along) == 0.0:
-        return False
-    put(support[count], x)
-    put(weights[count], along)
-    return True
-
-
 DISCOUNT = 0.99  # of the experts' hinge losses, a round
 
 
@@ -131,9 +118,13 @@ def rows_until(begin, again, rounds, slots, X, Y, learn, out, code, rule, rates)
                 if count == rule.budget:
                     return n
                 if largest(along) < LARGEST_STEP:
-                    keep = 1.0 - rule.first_step * rule.ridge
-                    if buffer_step(supports[key], weights_of[key], count, x, keep, along):
-                        counts[key, 0], counts[key, 1] = count + 1, count + 1
+                    for i in range(count):
+                        for t in range(along.size):
+                            weights_of[key, i, t] *= 1.0 - rule.first_step * rule.ridge
+                    if largest(along) > 0.0:
+                        put(supports[key, count], x)
+                        put(weights_of[key, count], along)
+                        counts[key, :2] = count + 1
                         out.admitted[n] = 1
                         if rule.at_once and count + 1 == rule.budget:
                             return n

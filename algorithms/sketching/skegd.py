@@ -24,12 +24,12 @@ A map that cannot be computed (kernel values out of range) is not taken: the old
 
 from collections import namedtuple
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
-from algorithms.common.kernels import Kernel, gram
+from algorithms.common.kernels import KernelLearner, gram
 from algorithms.common.losses import HINGE
 from algorithms.common.protocol import Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
@@ -75,13 +75,14 @@ Fields = cast(Any, namedtuple("Fields", (*SkegdState._fields, "counts", "gram"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skegd(Learner):
+class Skegd(KernelLearner):
     """Classification on few features of the kernel, with a map that follows the stream; the prediction is a score per
     target.
 
     Features are phi(x) = Q' kappa(landmarks, x), NaN until the buffer is full. A score is a margin without a fixed
     bound; it can pass 10 where the labels have no noise. The module's documentation says how fast it can grow.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = Skegd(budget=4, landmarks=2, rank=2, kernel=Kernel(bandwidth=1.0))
     >>> X = [[0.0], [3.0], [0.1], [3.1]] * 5
     >>> state, out = learner.run(learner.init(dim=1, targets=1, seed=0), X, [[1.0], [-1.0]] * 10)
@@ -100,7 +101,6 @@ class Skegd(Learner):
     )
     may_be_empty: ClassVar[tuple[str, ...]] = ("experts",)
 
-    kernel: Kernel = field(default_factory=Kernel)
     budget: Annotated[int, "1 to 10000"] = 100  # rows of stage one, from which the first map is made
     rows: int | None = None  # most rows in the sketch, above budget; None = 4 budget; 0: unlimited, which jobs refuse
     sketch_rows: int | None = None  # size of the sketch; None = budget / 4, printed 3/4 budget

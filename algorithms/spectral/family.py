@@ -6,14 +6,14 @@ class as its base. With head = "none" (as in a chain) it only gives features; ot
 
 from collections import namedtuple
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
 from algorithms.common.eigen import symmetric
-from algorithms.common.kernels import Kernel, gram
+from algorithms.common.kernels import Kernel, KernelLearner, gram
 from algorithms.common.protocol import LEARN_HEAD, Array, Basis, Learner, Outputs, require
 from algorithms.common.rls import carry_covariance
 from algorithms.common.workspace import Slot, Workspace, packed
@@ -43,7 +43,7 @@ class FamilyState(NamedTuple):
 Fields = cast(Any, namedtuple("Fields", (*FamilyState._fields, "counts", "map", "spectrum", "gram")))
 
 
-class SpectralFilter(Learner, abstract=True):
+class SpectralFilter(KernelLearner, abstract=True):
     """A base, not a learner. Its subclasses state the settings, and how many rows wait for the first map."""
 
     __slots__ = ()
@@ -53,7 +53,6 @@ class SpectralFilter(Learner, abstract=True):
     )
     may_be_empty: ClassVar[tuple[str, ...]] = ("used",)
 
-    kernel: Kernel
     rank: int
     novelty: float
     head: str
@@ -99,10 +98,6 @@ class SpectralFilter(Learner, abstract=True):
     def headless(self) -> Learner:
         settings: Any = self
         return self if self.head == "none" else replace(settings, head="none")
-
-    @property
-    def width(self) -> int:
-        return self.rank
 
     def init(self, *, dim: int, targets: int, seed: int) -> FamilyState:
         columns = 0 if self.head == "none" else targets
@@ -276,7 +271,6 @@ class FixedMap(SpectralFilter, abstract=True):
 
     __slots__ = ()
 
-    kernel: Kernel = field(default_factory=Kernel)
     rank: Annotated[int, "1 or more"]  # features: leading eigenfunctions, at most map_size
     map_size: Annotated[int, "1 to 100000"]  # first rows, from which the map is made
     novelty: float
@@ -303,7 +297,6 @@ class MovingMap(SpectralFilter, abstract=True):
     __slots__ = ()
     moves: ClassVar[bool] = True
 
-    kernel: Kernel = field(default_factory=Kernel)
     rank: Annotated[int, "1 or more"] = 30  # features: leading eigenfunctions, at most budget
     seed_size: Annotated[int, "1 to 100000"] = 100  # first rows, from which the first map is made
     novelty: float  # 0 or more; squared distance to the nearest stored sample from which a row is stored

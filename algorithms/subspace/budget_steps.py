@@ -7,7 +7,7 @@ import numpy as np
 from algorithms.common.compiled import compiled
 from algorithms.common.eigen import square_root
 from algorithms.common.kernels import value
-from algorithms.common.linalg import cholesky, invert_lower, norm2, put, remove_row
+from algorithms.common.linalg import cholesky, invert_lower, norm2, put, remove_at, remove_row
 from algorithms.subspace import projection as sub
 
 FAR = 0.99  # share of kappa(x, x) above which x counts as missed altogether
@@ -140,8 +140,7 @@ def censored(rules, ls_error, recent, count):
 def remember(values, count, window, newest):
     """Append to the first `count` values, of which the last `window` are kept; gives how many there are now."""
     if count == window:
-        for i in range(window - 1):
-            values[i] = values[i + 1]
+        remove_at(values, 0, window)
         count -= 1
     values[count] = newest
     return count + 1

@@ -8,15 +8,15 @@ Departs from the source: no factor, no admission, no eviction rule; repeats are 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, fill_row, value
+from algorithms.common.kernels import KernelLearner, fill_row, value
 from algorithms.common.linalg import missing, put, remove_row, remove_row_and_column
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs
 from algorithms.common.workspace import Slot
 from algorithms.subspace import projection as sub
 
@@ -27,9 +27,10 @@ class LastPointsState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastPoints(Learner):
+class LastPoints(KernelLearner):
     """Features: coordinates of phi(x) in the span of the last `rank` points; NaN until there are as many.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = LastPoints(rank=1, ridge=1e-9, kernel=Kernel(bandwidth=1.0))
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [0.0], [9.0]])
     >>> out.ls_error.round(3)
@@ -39,13 +40,8 @@ class LastPoints(Learner):
     stored: ClassVar[tuple[str, ...]] = ("points",)
     moves: ClassVar[bool] = True
 
-    kernel: Kernel = field(default_factory=Kernel)
     rank: Annotated[int, "1 or more"] = 10  # points remembered
     ridge: Annotated[float, "above 0"] = 1e-3  # added to the diagonal of the gram matrix
-
-    @property
-    def width(self) -> int:
-        return self.rank
 
     def room(self, field: str) -> int | None:
         return self.rank

@@ -11,15 +11,15 @@ recomputed, so a row of Alg. 2 does not cost O(n^2).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, fill_row, value
+from algorithms.common.kernels import KernelLearner, fill_row, value
 from algorithms.common.linalg import dots, missing, norm2, put
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs, require
 from algorithms.common.workspace import Slot
 from algorithms.subspace import budget_steps as bud
 from algorithms.subspace import projection as sub
@@ -38,7 +38,7 @@ class OkfeState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Okfe(Learner):
+class Okfe(KernelLearner):
     """Features u = R q of rank `rank`, from all rows so far; the unbudgeted form of `okfeb`.
 
     >>> learner = Okfe(rank=2, step_rule="over_n", step_size=10.0)
@@ -52,7 +52,6 @@ class Okfe(Learner):
     may_be_empty: ClassVar[tuple[str, ...]] = ("factor", "image", "age")
     moves: ClassVar[bool] = True
 
-    kernel: Kernel = field(default_factory=Kernel)
     rank: Annotated[int, "1 or more"] = 10  # features of a row
     ridge: Annotated[float, "above 0"] = 1e-3  # added to the diagonal of the gram matrix
     update: Literal["parametric", "nonparametric"] = "parametric"  # (16) or (19b)
@@ -65,10 +64,6 @@ class Okfe(Learner):
 
     def check(self) -> None:
         require(self, "seed_size", self.seed_size is None or self.seed_size >= self.rank, f"rank ({self.rank}) or more")
-
-    @property
-    def width(self) -> int:
-        return self.rank
 
     @property
     def rules(self) -> Rules:

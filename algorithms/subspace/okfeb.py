@@ -13,14 +13,14 @@ victim's part to the others, and `projected_older` takes no victim among the new
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
 from algorithms.common.eigen import square_root
-from algorithms.common.kernels import Kernel, fill_row, own_value
+from algorithms.common.kernels import KernelLearner, fill_row, own_value
 from algorithms.common.linalg import missing, put, remove_at, remove_row, remove_row_and_column, transposed_product
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
 from algorithms.common.workspace import Slot
@@ -51,7 +51,7 @@ class OkfebState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Okfeb(Learner):
+class Okfeb(KernelLearner):
     """Features of rank `rank` from at most `budget` stored samples, following a subspace that moves.
 
     `role` presets update, evict, decay and censor: "track" follows the newest data (drift), "head" keeps the subspace
@@ -68,7 +68,6 @@ class Okfeb(Learner):
     may_be_empty: ClassVar[tuple[str, ...]] = ("factor", "age")
     moves: ClassVar[bool] = True
 
-    kernel: Kernel = field(default_factory=Kernel)
     rank: int = 10  # 1 to budget
     budget: Annotated[int, "1 or more"] = 15  # most stored samples
     ridge: Annotated[float, "above 0"] = 1e-3  # added to the diagonal of the gram matrix

@@ -7,15 +7,15 @@ Readings: ls_error = |phi(x) - phi(m)|^2 = kappa(x, x) - 2 kappa(x, m) + kappa(m
 and so suits the same detectors as any other LS error. It gives no features.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.kernels import Kernel, value
+from algorithms.common.kernels import KernelLearner, value
 from algorithms.common.linalg import missing
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs
 
 
 class RunningMeanState(NamedTuple):
@@ -25,16 +25,16 @@ class RunningMeanState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningMean(Learner):
+class RunningMean(KernelLearner):
     """LS error: squared distance of phi(x) to phi(running mean of x); a control for drift, without features.
 
+    >>> from algorithms.common.kernels import Kernel
     >>> learner = RunningMean(decay=0.5, kernel=Kernel(name="linear"))
     >>> state, out = learner.run(learner.init(dim=1, targets=0, seed=0), [[0.0], [0.0], [3.0], [3.0]])
     >>> out.ls_error.round(3), state.mean.round(3)
     (array([  nan, 0.   , 9.   , 1.653]), array([2.4]))
     """
 
-    kernel: Kernel = field(default_factory=Kernel)
     decay: Annotated[float, "above 0, at most 1"] = 0.9  # weight of a row relative to the next one; 1: the mean of all rows
 
     def init(self, *, dim: int, targets: int, seed: int) -> RunningMeanState:

@@ -11,7 +11,7 @@ long after they have left; the one with the least part of C leaves, argmin C_ii 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -19,9 +19,9 @@ import numpy as np
 from algorithms.common import linalg
 from algorithms.common.compiled import compiled
 from algorithms.common.eigen import symmetric
-from algorithms.common.kernels import Kernel, fill_row, value
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Learner, Outputs, require
-from algorithms.common.workspace import Slot
+from algorithms.common.kernels import KernelLearner, fill_row, value
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Basis, Outputs, require
+from algorithms.common.workspace import Slot, packed
 from algorithms.subspace import budget_steps as bud
 from algorithms.subspace import projection as sub
 from algorithms.subspace.budget_steps import JITTER
@@ -91,15 +91,6 @@ def size(M, m):
 
 
 @compiled
-def pack(M, m, spread):
-    at = 0
-    for i in range(m):
-        for j in range(i + 1):
-            spread[at] = M[i, j]
-            at += 1
-
-
-@compiled
 def hand_over(rules, gram, M, age, m, lower, inverse, share):
     """The sample to evict of m, argmin C_ii / [K^-1]_ii; the others take over its part of M, by its projection on them."""
     # Rounding: no inverse, so the oldest leaves and takes its part along.
@@ -142,7 +133,7 @@ class WrkpcaState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wrkpca(Learner):
+class Wrkpca(KernelLearner):
     """Features of rank `rank` from at most `budget` stored samples; approximates kernel PCA of the latest rows.
 
     Features start when `rank` samples are stored. `floor` = 1 is kernel PCA with decay alone; a small one weighs the
@@ -161,7 +152,6 @@ class Wrkpca(Learner):
     may_be_empty: ClassVar[tuple[str, ...]] = ("spread", "age")
     moves: ClassVar[bool] = True
 
-    kernel: Kernel = field(default_factory=Kernel)
     rank: int = 10  # 1 to budget
     budget: Annotated[int, "1 or more"] = 15  # most stored samples
     ridge: Annotated[float, "above 0"] = 1e-3  # added to the diagonal of the gram matrix
@@ -174,10 +164,6 @@ class Wrkpca(Learner):
 
     def check(self) -> None:
         require(self, "rank", 1 <= self.rank <= self.budget, f"1 to budget ({self.budget})")
-
-    @property
-    def width(self) -> int:
-        return self.rank
 
     @property
     def rules(self) -> WrRules:
@@ -210,9 +196,7 @@ class Wrkpca(Learner):
         gram, spread, age = own["gram"], own["spread"], own["age"]
         held = own.rows_within(self, "support", self.budget)
         if own.rows("spread") == 0:  # a state made by hand: M = I
-            for i in range(held):
-                spread[i * (i + 1) // 2 : i * (i + 3) // 2] = 0.0
-                spread[i * (i + 3) // 2] = 1.0
+            spread[: held * (held + 1) // 2] = packed(np.eye(held))
             own.set_rows("spread", held * (held + 1) // 2)
         if own.rows("age") == 0:
             age[:held] = np.arange(held)[::-1]
@@ -282,7 +266,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             linalg.remove_row(image, leaver, m)
             m -= 1
             out.evicted[n] = 1
-        pack(M, m, spread)
+        sub.pack(M, m, spread)
         counts[key, 0] = m
         counts[key, 1] = m * (m + 1) // 2
         counts[key, 2] = m
