@@ -13,8 +13,8 @@ beta^i and rho appear only as their product, which does not underflow. Time pass
 Departs from the source: s stays within 10^-9 and 10^9 of its start, with a budget above a third of it (forgetting winds
 up otherwise: f would go through every row). A budget: when it is full the sample leaves without which f changes least,
 argmin |a_i|^2 / [inv(K)]_ii, the newcomer included; the others take over, and what was known across their span is
-forgotten. Without a budget (0) every row is stored and jobs refuse it. A state built by hand without Q has
-inv(K + lambda I), that of a filter at rest.
+forgotten. Where rounding has spoiled Q (k'Q k well above kappa(x, x)) the filter starts over. Without a budget (0) every row
+is stored and jobs refuse it. A state built by hand without Q has inv(K + lambda I), that of a filter at rest.
 """
 
 from collections.abc import Mapping
@@ -31,6 +31,8 @@ from algorithms.common.losses import foretell
 from algorithms.common.protocol import Array, Basis, Outputs
 from algorithms.common.workspace import Slot, packed
 
+SPOILED = 1e-6  # of kappa(x, x): a variance of f so far below 0 is more than rounding leaves in a sound Q
+SMALLEST = 1e-300  # alpha^2 at least: 0 would be divided by 0
 JITTER = 1e-8  # on the diagonal of the gram matrix where its inverse decides which sample leaves
 RANGE = 1e9  # of s, up and down from its start, ...
 WIND_UP = 3.0  # ... with a budget down: what leaves comes back as unknown, and is not a known value
@@ -100,6 +102,7 @@ def _loop(work, slots, X, Y, learn, out, code, model, budget):
     room = dictionaries.shape[1]
     k, z, along = np.empty(room), np.empty(room), np.empty(Y.shape[1])
     alpha, beta, q, least, most = model
+    square = max(alpha * alpha, SMALLEST)
     for n in range(len(X)):
         key, x, y, prediction = slots[n], X[n], Y[n], out.prediction[n]
         dictionary, weights, Q, s = dictionaries[key], all_weights[key], triangles[key], noise[key]
@@ -114,7 +117,11 @@ def _loop(work, slots, X, Y, learn, out, code, model, budget):
 
         # The innovation and its variance.
         gram.triangle_product(Q, count, k, z)
-        r = s + max(kxx - dot(k[:count], z[:count]), 0.0)
+        variance = kxx - dot(k[:count], z[:count])
+        if variance < -SPOILED * kxx:  # rounding has spoiled Q: the filter starts over
+            counts[key, :3], noise[key], out.evicted[n] = 0, most / RANGE, 1
+            continue
+        r = s + max(variance, 0.0)
         for t in range(y.size):
             along[t] = (y[t] - prediction[t]) / r
         if not largest(along) * max(largest(z[:count]), 1.0) < LARGEST_STEP or not r < LARGEST_STEP:
@@ -128,9 +135,9 @@ def _loop(work, slots, X, Y, learn, out, code, model, budget):
             weights[count, t] = alpha * along[t]
         put(dictionary[count], x)
         z[count] = -1.0
-        keep = alpha * alpha / (alpha * alpha + q * s)
+        keep = square / (square + q * s)
         _update(Q, count, z, r, keep)
-        noise[key] = min(max(beta * s / (alpha * alpha + q * s), least), most)
+        noise[key] = min(max(beta * s / (square + q * s), least), most)
         out.admitted[n] = 1
 
         # Over budget the most redundant leaves.

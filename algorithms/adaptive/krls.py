@@ -176,7 +176,7 @@ def _forget(P, count, forgetting):
         return
     trace = 0.0
     for i in range(count):
-        trace += P[i * (i + 1) // 2 + i]
+        trace += abs(P[i * (i + 1) // 2 + i])
     if trace <= WIND_UP * forgetting * count:
         for at in range(count * (count + 1) // 2):
             P[at] /= forgetting

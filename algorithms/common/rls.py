@@ -109,7 +109,7 @@ def _downdate(P, u, forgetting, delta):
     """P = (P - u u') / forgetting, symmetric to the last bit because u_i u_j is."""
     trace = 0.0
     for i in range(u.size):
-        trace += P[i, i] - u[i] * u[i]
+        trace += abs(P[i, i] - u[i] * u[i])  # rounding may leave less than 0, which must not grow either
     grow = 1.0 / forgetting
     if not trace * grow <= WIND_UP * delta * u.size:
         grow = 1.0

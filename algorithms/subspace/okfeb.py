@@ -285,7 +285,7 @@ def _loop(work, slots, X, learn, out, basis, code, rules):
             leaver = bud.victim(rules, gram, trial, age, count, lower, inverse)
             if rules.handed:
                 bud.hand_over(inverse, leaver, count + 1, trial)
-        if not bud.sound(trial, count + 1):
+        if not (np.isfinite(bent) and bud.sound(trial, count + 1)):
             continue
         curvature[key] = bent
         put(support[count], x)

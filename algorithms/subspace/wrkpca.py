@@ -173,7 +173,7 @@ class Wrkpca(KernelLearner):
             ridge=float(self.ridge),
             decay=float(self.decay),
             fade=float(self.fade),
-            boost=(1.0 - self.floor) / self.floor,
+            boost=min((1.0 - self.floor) / self.floor, LARGEST),
             averaged=self.censor == "moving_average",
             below=float(self.censor_below) if self.censor == "below" else -1.0,
             window=self.censor_window,

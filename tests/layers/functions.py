@@ -14,6 +14,7 @@ COMPILED = {
     "algorithms.budgeted.bpas._loop": (50, 9),
     "algorithms.budgeted.family.gradient_loop": (60, 12),
     "algorithms.budgeted.family.projection_loop": (80, 9),
+    "algorithms.common.losses.foretell": (10, 11),
     "algorithms.common.rls.learn": (30, 12),
     "algorithms.dictionary.coding._solve": (30, 9),
     "algorithms.dictionary.coding.sparse_code": (20, 9),
