@@ -71,7 +71,7 @@ def check_the_file_says_what_the_learner_is(case: Case) -> None:
     header = module.__doc__ or ""
     places = [header.find(section) for section in SECTIONS]
     for section, place in zip(SECTIONS, places, strict=True):
-        assert place >= 0, f"the header of {module.__name__} has no {section!r}"
+        assert place >= 0, f"the docstring of the module {module.__name__} has no {section!r}"
         text = header[place + len(section) :].split("\n")[0].strip()
         assert text, f"{section!r} in the header of {module.__name__} says nothing"
     assert places == sorted(places), f"the header of {module.__name__} has its sections in another order"

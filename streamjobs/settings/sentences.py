@@ -107,12 +107,16 @@ def _sentences(
 ) -> Iterator[tuple[Path, str]]:
     """One sentence per wrong setting, with its path."""
     seen: set[str] = set()
-    for problem in problems:
+    for number, problem in enumerate(problems):
         name = str(problem["loc"][0]) if problem["loc"] else ""
         whole = ".".join(str(part) for part in problem["loc"][: 2 if table_of(model, name) else 1])
         if whole not in seen:  # a setting that may be a text or a table has an error for both
             seen.add(whole)
-            yield (section, name), places.of((section, name)) + _sentence(model, name, problem)
+            sentence = _sentence(model, name, problem)
+            other = next((one for one in problems[number + 1 :] if one["loc"][:1] == problem["loc"][:1]), problem)
+            if problem["type"] in ("bool_type", "bool_parsing") and other["type"] == "value_error":  # or a duration
+                sentence = sentence.replace("true or false", f"true, false or {other['ctx']['error']}", 1)
+            yield (section, name), places.of((section, name)) + sentence
 
 
 def _sentence(model: type[BaseModel], name: str, problem: ErrorDetails) -> str:

@@ -247,6 +247,11 @@ def test_a_syntax_error_is_shown_with_its_line(tmp_path):
         load_job(path, {})
 
 
+def test_a_setting_that_is_true_or_a_duration_names_both():
+    (found,) = problems(table() | {"alarms": {"stuck": "10 minutes"}})
+    assert "stuck must be true, false or a duration such as '500ms', '2s'," in found and "got '10 minutes'" in found
+
+
 def test_a_file_of_windows_notepad_is_read_and_another_encoding_is_named_with_its_line():
     assert table_of('\ufeff[job]\r\nname = "é"\r\n'.encode(), "job.toml") == {"job": {"name": "é"}}
     with pytest.raises(ConfigError, match=r"^job\.toml: line 2 is not UTF-8 text; save the file with this encoding\.$"):
