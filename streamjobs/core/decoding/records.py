@@ -283,7 +283,8 @@ def _at_once(
 ) -> _Joined | None:
     """The samples of the records that are within the limits and can be parsed together; None if there are none."""
     raw_records = source.format == "raw"
-    if not records or not (begins_single(records, dim) if raw_records else len(records) > FEW):
+    few = len(records) <= FEW and source.fields is not None  # numbers of a list are read together in any case
+    if not records or (few and not raw_records) or (raw_records and not begins_single(records, dim)):
         return None
     if _within_limits(records, source):
         singles = parse_all(records)
