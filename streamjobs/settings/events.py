@@ -46,9 +46,7 @@ class DriftSection(Section):
     )
     cycle: int | None = optional("rows of a day or other cycle, for innovations; absent: 300", ge=COMPARED, le=10_000)
     counts: bool = setting(False, "for innovations and rows: some columns are counts that are mostly 0")
-    each: bool = setting(
-        False, "for columns and innovations: watch each column also by itself, so that one that wanders hides no other"
-    )
+    each: bool = setting(False, "for columns: watch each column also by itself, so that one that wanders hides no other")
     daily: bool = setting(False, "watch deviations from the same time on the days before")
     week: str | None = optional("with daily: a letter for each day from Monday on; days with the same letter are compared")
     slopes: dict[str, Annotated[Seconds, Field(gt=0)]] | None = optional(

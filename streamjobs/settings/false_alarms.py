@@ -11,7 +11,7 @@ from streamjobs.settings.types import POPULATION, SECONDS
 from streamjobs.stages.population.reference import DIRECTIONS
 
 USUAL, OF_COLUMNS, THRESHOLDS = "conformal", "column_chart", "page_hinkley"
-OF_EACH = "column_charts"  # with `each`
+OF_EACH = "column_charts"  # with `each`; innovations do not wander, and rare counts had more false alarms with it
 STANDING, STANDING_OF_COLUMNS = "reference_level", "reference_chart"  # with a reference
 OF_POPULATION = "glr_chart"  # with the population's
 FORESEEN = ("innovations", "rows")  # watches of what a forecast did not foresee
@@ -73,7 +73,7 @@ def _given(drift: DriftSection, watch: str) -> str | dict[str, Any]:
     learn = {} if drift.learn is None else {"learn": drift.learn}
     if watch == "innovations" or (watch == "columns" and set(FORESEEN) & set(drift.watch_names)):
         cycle = {"reference": drift.cycle, "least": drift.cycle} if drift.cycle and watch == "innovations" else {}
-        each = {"name": OF_EACH} if drift.each else {}
+        each = {"name": OF_EACH} if drift.each and watch == "columns" else {}
         return SOON | each | learn | cycle | {"hold": max(HOLD, drift.learn or 0)}
     if watch == "columns":
         return {"name": OF_EACH if drift.each else OF_COLUMNS, **learn}

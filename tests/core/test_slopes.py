@@ -159,7 +159,7 @@ def test_states_go_on_to_the_bit_after_a_crash() -> None:
         ({"slopes": {"volt": "4h"}}, "'volt' is not a number of a row; did you mean 'volts'"),
         ({"slopes": {"volts": 0}}, "greater than 0"),
         (SLOPES | {"watch": ["ls_error", "rows"], "learn": None}, "slopes is for watch 'columns'"),
-        ({"watch": ["rows", "ls_error"], "learn": None, "each": True}, "each is for watch 'columns' and 'innovations'"),
+        ({"watch": ["innovations", "rows"], "each": True}, "each is for watch 'columns' without a reference"),
         (SLOPES | {"watch": "columns", "reference": "first 400 rows", "learn": None}, "slopes is for watch 'columns'"),
     ],
 )

@@ -131,7 +131,7 @@ def _of_list(drift: DriftSection, watch: str | Sequence[str], guessed: Guess) ->
     return {
         "learn": learn,
         "cycle": cycle_of(guessed, watch) if drift.daily else None,
-        "each": drift.each and watch != "ls_error",
+        "each": drift.each and not isinstance(watch, str) and "columns" in watch,
         "counts": drift.counts and not isinstance(watch, str),
         "slopes": None if watch == "ls_error" else drift.slopes,
     }

@@ -143,7 +143,7 @@ DAILY = "daily = true  # deviations from the same time on the days before; the f
 WEEK = 'week = "{}"  # a letter for each day from Monday on: days are compared with two or more of the same letter\n'
 SLOPES = "slopes = {{ {} }}  # for levels that always fall or rise: mean slope over this time; alarms have slopes per hour\n"
 OF_CYCLE = "cycle = {}  # rows of a day: innovations are compared with innovations of all hours\n"
-MOST_EACH = 20  # columns: each adds 3.4 KB to a state, and a microsecond to a row, for columns and for innovations
+MOST_EACH = 20  # columns: each adds 3.4 KB to a state, and a microsecond to a row
 EACH = "each = true  # also watch each column by itself: one that wanders then hides no other\n"
 COUNTS = "counts = true  # a column is often 0: its usual counts raise no alarm\n"
 DAY, OF_DAY = 86_400.0, 96  # seconds; least rows of a day: with 24 it finds less on series of seeds 1 to 4
@@ -215,7 +215,7 @@ def job_file_text(
             watch=json.dumps(watch),
             daily=_rhythm(written, daily)
             + ("" if runs else _slopes(guessed, watch))
-            + (EACH if 1 < dim <= MOST_EACH and not isinstance(watch, str) else "")
+            + (EACH if 1 < dim <= MOST_EACH and not isinstance(watch, str) and "columns" in watch else "")
             + (COUNTS if guessed.counts and not isinstance(watch, str) else ""),
             learn="" if isinstance(watch, str) else "{}  # {}\n".format(*learning(guessed, written)),
             cycle=OF_CYCLE.format(day) if written.daily and not daily and (day := result.cycle_of(guessed, watch)) else "",

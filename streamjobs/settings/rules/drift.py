@@ -86,8 +86,8 @@ def _of_usual_detectors(drift: DriftSection) -> Problems:
     fits = "with the usual detector; remove {0}, or change these."
     if drift.cycle is not None and (own or "innovations" not in names):
         yield "drift.cycle", f"cycle is for watch 'innovations' {fits.format('cycle')}"
-    if drift.each and (own or drift.reference is not None or not {"columns", "innovations"} & names):
-        yield "drift.each", f"each is for watch 'columns' and 'innovations' without a reference, {fits.format('each')}"
+    if drift.each and (own or drift.reference is not None or "columns" not in names):
+        yield "drift.each", f"each is for watch 'columns' without a reference, {fits.format('each')}"
     if drift.counts and (own or not set(FORESEEN) & names):
         yield "drift.counts", f"counts is for watch 'innovations' and 'rows' {fits.format('counts')}"
 
