@@ -76,7 +76,7 @@ def test_an_expected_key_on_another_partition_stops_the_worker() -> None:
     one = job(alarms=SILENT | {"expected": ["s3"]}).on_partitions(4)
     assert Fleet(one).apply([each._replace(partition=place) for each in fleet()])
     with pytest.raises(
-        SetupError, match=r"one of \[alarms\] expected.*in partition \d of 4 by murmur2.*\[source\] partitioner"
+        SetupError, match=r"one of \[alarms\] expected.*With murmur2 it belongs in partition \d of 4.*\[source\] partitioner"
     ):
         Fleet(one).apply([each._replace(partition=(place + 1) % 4) for each in fleet()])
 
