@@ -55,7 +55,7 @@ class WorkerApp(faust.App):  # type: ignore[misc]
     async def fence_and_restore(self, partitions: set[int]) -> bool:
         """Fence and restore these partitions; False when that failed, or when the worker is stopping.
 
-        Raises what `failures.is_passing`.
+        Raises an error that passes, see `failures.is_passing`.
         """
         try:
             asking = asyncio.to_thread(present_ids, self.broker_section, [self.changelog])

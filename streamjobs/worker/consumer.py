@@ -44,6 +44,7 @@ log = structlog.get_logger("streamjobs")
 FETCH_BYTES = 16 << 20  # at most, of one fetch over all its partitions
 WAIT = 0.25  # seconds one call waits for records, or for backpressure to end
 ASK_AGAIN = 8  # times, WAIT apart, while a partition's new leader does not say what it has
+LOOK_FOR = 20.0  # seconds, how far states have learned; well below the watchdog's two minutes
 BARRIER_POLL = 0.02  # seconds between two looks at the barrier
 
 OTHER_INPUT = (
@@ -243,7 +244,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         }
         LeaderEpochs.safe = {place: epoch for place, epoch in epochs.items() if epoch is not None}
         kept = await thread.call_thread(thread.ends_of_epochs, LeaderEpochs.safe) if LeaderEpochs.safe else {}
-        starts: dict[TP, int] = {}
+        starts, until = dict[TP, int](), time.monotonic() + LOOK_FOR
         uncommitted: dict[TP, int] = {}
         overtaken: dict[TP, int] = {}  # by the first offset, because retention deleted records before it
         stateless: dict[int, int] = {}  # partitions with committed offsets and without states
@@ -261,7 +262,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             if 0 <= kept.get(partition, -1) < upto:
                 raise SetupError(topic_id.replaced_records(tp, kept[partition], upto))
             _require_within(tp, upto, ends[partition], metadata)
-            if not metadata and (learned := await learned_up_to(self._delivery.store, *tp)) not in (0, committed):
+            if not metadata and (learned := await learned_up_to(self._delivery.store, *tp, until)) not in (0, committed):
                 log_foreign_offset(tp, committed, learned)
             await self._require_states(tp.partition, topic_id.states_of(metadata))
             if self._has_nameless_states(tp.partition):

@@ -137,7 +137,12 @@ class Delivery:
             async with slots:
                 await changelog.open()
 
-        await asyncio.gather(*[open_one(changelog) for changelog in opening.values()])
+        tasks = [asyncio.ensure_future(open_one(changelog)) for changelog in opening.values()]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:  # one that opened after a failure would fence the producer of the next attempt
+                task.cancel()
         return opening
 
     def end_of_changelog(self, number: int) -> int:

@@ -246,7 +246,7 @@ def log_foreign_offset(place: tuple[str, int], offset: int, learned: int) -> Non
         partition=place[1],
         offset=offset,
         learned_up_to=learned,
-        meaning=f"{offset - learned} offsets from {learned} on are not read"
+        meaning=f"no state has learned the {offset - learned} offsets from {learned} on, and they are not read"
         if offset > learned
         else "records that a key has already applied are skipped, and give no output; outputs of others may come again",
     )

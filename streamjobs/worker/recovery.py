@@ -197,15 +197,20 @@ async def restore(
     log.info("recovery finished", records=read, keys_written=written, seconds=round(took, 2))
 
 
-async def learned_up_to(store: Store, topic: str, partition: int) -> int:
-    """The offset after the newest record of the input that a state of this partition has learned; 0 without any."""
+async def learned_up_to(store: Store, topic: str, partition: int, until: float = math.inf) -> int:
+    """The offset after the newest record of the input that a state of this partition has learned; 0 without any.
+
+    Also 0 if it is not known at `until` (time.monotonic()): the worker has not begun meanwhile.
+    """
     newest, after = 0, None
     while entries := store.scan(partition, after, SCANNED):
         after = entries[-1][0]
         for _, data in entries:
             with suppress(SnapshotError):
-                newest = max(newest, snapshot.decode(data).offsets.get((topic, partition), -1) + 1)
+                newest = max(newest, snapshot.decode(data, 0).offsets.get((topic, partition), -1) + 1)
         await asyncio.sleep(0)
+        if time.monotonic() > until:
+            return 0
     return newest
 
 

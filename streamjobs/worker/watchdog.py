@@ -41,7 +41,10 @@ REFUSED_FOR = 60.0  # seconds; a password is changed at the broker and in the wo
 FROZEN_FOR = 10.0  # seconds without a check: the worker did not run, and what waits for others gets its time again
 TAKEN_OVER_FOR = 60.0  # seconds; a dead connection to the group's coordinator is noticed in a quarter of it
 STUCK_FOR = 120.0  # seconds behind the barrier without progress; a rebalance takes at most a third of it
-FROZEN = "the process was stopped, or got no processor time; it continues with the partitions that its group assigns to it"
+FROZEN = (
+    "the process was stopped, got no processor time, or one step took this long; it continues with the partitions that its "
+    "group assigns to it"
+)
 
 
 class Watchdog:
@@ -118,7 +121,7 @@ class Watchdog:
 
     def _check_silence(self, now: float) -> None:
         """Log once that no broker answers, and once that one does again: the libraries retry without a word."""
-        answered = max(LastAnswer.at, self._woke_at)
+        answered = LastAnswer.at if self._silent else max(LastAnswer.at, self._woke_at)
         silent = LastAnswer.at > 0 and now - answered > STALLED
         if silent == self._silent:
             return

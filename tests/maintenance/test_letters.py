@@ -21,6 +21,7 @@ HEADERS = (
 )
 BROKEN = Stored("imu", 2, 41, 1_700_000_000_123, b"p1", b"{broken", HEADERS)
 TOPIC = "imu.dlq"
+WINDOW = {"length": "1s", "hop": "500ms", "rate": 10.0}
 
 
 def failed(record: Stored) -> Output:
@@ -107,7 +108,9 @@ def test_the_input_shows_no_redrive_of_letters_older_than_its_first_record(monke
         ("predict_only", None, "are not learned", (1, 0, 0)),  # it gives a row, which is only predicted
         ("drop", None, "are skipped as late", (0, 1, 0)),
         ("dlq", None, "become dead letters again", (0, 1, 1)),
-        ("learn", {"length": "1s", "hop": "500ms", "rate": 10.0}, "are skipped as late", (0, 1, 0)),
+        ("learn", WINDOW, "are skipped as late", (0, 1, 0)),
+        ("predict_only", WINDOW, "are skipped as late", (0, 1, 0)),
+        ("dlq", WINDOW, "become dead letters again", (0, 1, 1)),
     ],
 )
 def test_what_becomes_of_letters_of_keys_that_went_on(late: str, window: Any, says: str, ends: tuple[int, ...]) -> None:

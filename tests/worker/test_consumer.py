@@ -1,6 +1,7 @@
 """The consumer between two rebalances: partitions that are taken away while it is busy with them."""
 
 import asyncio
+import time
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from streamjobs.errors import SetupError
 from streamjobs.kafka.layout import Commit
 from streamjobs.worker.changelog import NO_ORIGIN
 from streamjobs.worker.consumer import Consumer
+from streamjobs.worker.recovery import SCANNED, learned_up_to
 from streamjobs.worker.store import MemoryStore
 
 PARTITIONS = {0, 1, 2}
@@ -144,6 +146,8 @@ def test_the_group_passes_records_that_were_deleted_before_states_had_them() -> 
         delivery.metrics = SimpleNamespace(count_replay_lost=lost.append, count_deleted=unread.append)
         assert await Consumer._start_offsets(consumer) == {TP("in", 0): 50, TP("in", 1): 60, TP("in", 2): 50}
         assert thread.committed == {0: (50, 90), 2: (50, 0)} and lost == [10] and unread == [0]
+        consumer._count_deleted(TP("in", 0), 40, 95)
+        assert lost == [10, 50] and unread == [0, 5]
 
     asyncio.run(begun())
 
@@ -191,11 +195,21 @@ def test_a_job_file_that_changed_while_states_lacked_records_is_logged_with_thei
     assert (line["partition"], line["first"], line["end"]) == (0, 50, 90)
 
 
+def test_looking_for_what_states_have_learned_ends_in_time() -> None:
+    """It holds the start back: with many large states the watchdog would end the worker, at every start again."""
+    store = MemoryStore()
+    for number in range(SCANNED + 1):
+        state = snapshot.encode(snapshot.Snapshot(bytes(16), "{}", {("in", 0): number}, [], []))
+        store.write(0, [(b"%09d" % number, state)], number)
+    assert asyncio.run(learned_up_to(store, "in", 0)) == SCANNED + 1
+    assert asyncio.run(learned_up_to(store, "in", 0, time.monotonic())) == 0
+
+
 @pytest.mark.parametrize(
     ("committed", "says"),
     [
         (Commit(55, ""), "records that a key has already applied are skipped"),
-        (Commit(80, ""), "9 offsets from 71 on are not read"),
+        (Commit(80, ""), "no state has learned the 9 offsets from 71 on, and they are not read"),
         (Commit(71, ""), ""),
         (Commit(80, "partitions=3"), ""),  # dead letters follow: they leave no state
     ],

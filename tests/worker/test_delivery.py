@@ -11,7 +11,7 @@ from streamjobs.worker import delivery as delivery_module
 from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.failures import DeliveryError, FencedError, failure_line, reason
 from tests.worker.fake_core import fold, hash_core
-from tests.worker.fakes import Worker, stream, until
+from tests.worker.fakes import FakeChangelog, Worker, stream, until
 
 
 def test_what_queued_up_is_applied_in_one_call_and_in_order():
@@ -148,6 +148,29 @@ def test_partitions_reassigned_before_recovery_finished_are_not_started():
         delivery.mark_restored(fenced)
         assert delivery.assign({1: 0}) and set(delivery.held) == {1}
         await delivery.revoke("stop")
+
+    asyncio.run(body())
+
+
+def test_no_changelog_is_opened_after_a_fence_that_failed():
+    """The next attempt opens it again, and a late one would fence that."""
+
+    async def body():
+        worker, opened = Worker(), list[int]()
+
+        class Slow(FakeChangelog):
+            async def open(self) -> None:
+                await asyncio.sleep(0.02 * self.partition)
+                if not self.partition:
+                    raise DeliveryError("no answer")
+                opened.append(self.partition)
+
+        worker.kafka.changelog = lambda number: Slow(worker.broker, number)
+        delivery = await worker.begin()
+        with pytest.raises(DeliveryError, match="no answer"):
+            await delivery.fence([0, 1])
+        await asyncio.sleep(0.05)
+        assert not opened and delivery.fencing
 
     asyncio.run(body())
 

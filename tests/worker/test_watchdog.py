@@ -117,6 +117,24 @@ def test_a_silence_of_all_brokers_is_reported_once_and_its_end_once(monkeypatch:
     assert lines[0]["seconds"] == STALLED + 5
 
 
+def test_a_pause_during_a_silence_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LastAnswer, "at", time.monotonic() - STALLED - 5)
+    delivery = SimpleNamespace(barrier=False, epoch=1, topics=SINKS, taken_over={})
+    one = Watchdog(SETTINGS, delivery, SimpleNamespace(remaining=5))
+
+    async def look() -> None:
+        await one.check()
+        one._checked_at -= 1020
+        await one.check()
+        assert [line["event"] for line in lines] == ["no broker answers", "the worker did not run"]
+        LastAnswer.at = time.monotonic()
+        await one.check()
+
+    with capture_logs() as lines:
+        asyncio.run(look())
+    assert [line["event"] for line in lines[2:]] == ["a broker answers again"]
+
+
 def test_a_worker_that_was_frozen_gets_its_time_again(answering: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGSTOP of 17 minutes: everything that waited for a part of them may have moved, and could not be seen."""
     monkeypatch.setattr(LastAnswer, "at", time.monotonic() - 1020)
