@@ -241,7 +241,9 @@ def _one(option: dict[str, Any]) -> str:
     word = {"integer": "integer", "number": "number", "string": "text", "boolean": "boolean"}.get(kind, kind)
     if kind == "array":
         inner = [one.get("type") for one in option.get("items", {}).get("anyOf", [option.get("items", {})])]
-        word = "list of " + " or ".join({"string": "texts", "object": "tables"}.get(one, "values") for one in inner)
+        word = "list of " + " or ".join(
+            dict.fromkeys({"string": "texts", "object": "tables"}.get(one, "values") for one in inner)
+        )
     if kind == "object":
         word = "table"
     ends = [
