@@ -3,8 +3,9 @@
 Source: ours; charts as of `column_chart.py`. Its three lengths are of all columns, and their blocks are as long as those
 of the column that wanders farthest: a step of another one is then not found. A column alone has two lengths.
 Symbols: c = rows_between; the chart of all columns alarms once in 2 c rows at most, those of d columns once in 2 c d each.
-Cost of a row: that of `column_chart`, and O(2 reference / L) a column.  State: that of it, and 2 reference float32 a column.
-While an alarm is open, another chart's is reported if its change began FOLLOWS rows after the last alarm.
+Cost of a row: that of `column_chart`, and O(2 reference / L) a column.  State: that of it, and of each column 2 reference
+float32 and 105 numbers.
+While an alarm is open, another chart's is reported if its change began FOLLOWS rows or more after the last alarm.
 """
 
 from collections import namedtuple
@@ -27,7 +28,7 @@ FOLLOWS = 30
 FIELDS = ColumnChartState._fields
 EACH = tuple(f"each_{field}" for field in FIELDS)
 # Of all columns, then the same of each one, (dim, ..); (dim + 1,) whether each chart's alarm is open, all columns first; and
-# rows since the last reported alarm
+# rows after that of the last reported alarm
 ColumnChartsState = cast(Any, namedtuple("ColumnChartsState", (*FIELDS, *EACH, "is_open", "reported")))
 
 
@@ -78,8 +79,7 @@ class ColumnCharts(Detector):
         for prefix in ("", "each_"):
             yield from ranked.demands(work, slots, prefix)
             learned = work[f"{prefix}learned"][slots]
-            good = every(learned.reshape(len(slots), -1) <= self.learn)
-            yield Demand(f"{prefix}learned", f"at most {self.learn} rows in the scale", good)
+            yield Demand(f"{prefix}learned", f"at most {self.learn} rows in the scale", every(learned <= self.learn))
 
     def derive(self, own: Slot) -> None:
         insist(self, own)
@@ -105,18 +105,18 @@ class ColumnCharts(Detector):
             np.repeat(learn, dim),
         )
         charts.loop(work_of_each, columns, rows, follows, verdicts.reshape(-1, self.reports), c * dim, *numbers)
-        _tell(is_open, reported, slots, learn, out.features, verdicts)
+        one_verdict(is_open, reported, slots, learn, out.features, verdicts)
 
 
 @compiled
-def _tell(all_open, reported, slots, learn, features, each):
+def one_verdict(all_open, reported, slots, learn, features, each):
     """One verdict of those of all columns, `features`, and of each one."""
     for n in range(len(features)):
         if not features[n, report.STATISTIC] >= 0.0:
             continue
         key, dim = slots[n], each.shape[1]
-        is_open, was_open, ready, teller = all_open[key], False, False, -1
-        usual, of_open, of_teller, stays = 0.0, 0.0, 0.0, 0.0
+        is_open, was_open, ready, strongest = all_open[key], False, False, -1
+        usual, of_open, of_strongest, stays = 0.0, 0.0, 0.0, 0.0
         for part in range(dim + 1):
             was_open = was_open or is_open[part] > 0
         for part in range(dim + 1):
@@ -128,21 +128,21 @@ def _tell(all_open, reported, slots, learn, features, each):
                 usual = max(usual, statistic)
             elif part > 0 and np.isnan(row[report.FIRST_COLUMN]):
                 pass  # it is where it usually is, after a jump
-            elif statistic > of_teller and (not was_open or row[report.SINCE] + FOLLOWS <= reported[key]):
-                of_teller, teller = statistic, part
+            elif statistic > of_strongest and (not was_open or row[report.SINCE] + FOLLOWS <= reported[key] + 1):
+                of_strongest, strongest = statistic, part
             stays = max(stays, row[report.OPEN])
             if learn[n] & 1:
                 is_open[part] = 1 if row[report.OPEN] > 0.0 else 0
-        if teller > 0:
-            features[n] = each[n, teller - 1]
+        if strongest > 0:
+            features[n] = each[n, strongest - 1]
             features[n, report.CHART] *= 2.0  # its second is that of the row
-            features[n, report.FIRST_COLUMN + report.COLUMN] = teller - 1.0
-        elif teller < 0:
+            features[n, report.FIRST_COLUMN + report.COLUMN] = strongest - 1.0
+        elif strongest < 0:
             for place in (report.BEFORE, report.AFTER, report.SINCE, report.REFERENCE):
                 features[n, place] = np.nan
             features[n, report.CHART :] = np.nan
-        features[n, report.ALARM] = 1.0 if teller >= 0 else 0.0
-        features[n, report.STATISTIC] = of_teller if teller >= 0 else of_open if was_open else usual
+        features[n, report.ALARM] = 1.0 if strongest >= 0 else 0.0
+        features[n, report.STATISTIC] = of_strongest if strongest >= 0 else of_open if was_open else usual
         features[n, report.OPEN], features[n, report.READY] = stays, 1.0 if ready else 0.0
         if learn[n] & 1:
-            reported[key] = 0 if teller >= 0 else reported[key] + 1
+            reported[key] = 0 if strongest >= 0 else reported[key] + 1

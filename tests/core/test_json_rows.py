@@ -307,5 +307,5 @@ def test_paths_that_contradict_each_other_are_left_to_the_parsers_of_single_reco
 def test_a_record_with_paths_cut_anywhere_reads_nothing_behind_it() -> None:
     text = deep()
     for at in range(1, len(text)):
-        same_as_one_by_one(DEEP_SOURCE, 6, [text[:at], deep()])
+        same_as_one_by_one(DEEP_SOURCE, 6, [text[:at], deep(), deep()])
         same_as_one_by_one(DEEP_SOURCE, 6, [text[:at] + b"}", text[at:], deep()])

@@ -6,6 +6,7 @@ import pytest
 from algorithms import Learner, learner_from
 from algorithms.common.protocol import Array
 from algorithms.drift import ranked
+from algorithms.drift.column_charts import FOLLOWS, one_verdict
 from algorithms.drift.report import (
     AFTER,
     ALARM,
@@ -19,6 +20,7 @@ from algorithms.drift.report import (
     REFERENCE,
     SINCE,
     STATISTIC,
+    WIDE_COLUMNS,
 )
 from tests.reference import ranked as reference
 
@@ -268,6 +270,18 @@ def test_a_column_that_wanders_hides_no_other_one_and_its_open_alarm_hides_no_la
     alarms = 2000 + np.flatnonzero(with_each[2000:2400, ALARM])
     assert with_each[alarms, FIRST_COLUMN].tolist() == [1, 2]
     assert alarms[0] < 2010 and 2200 <= alarms[1] < 2210 and with_each[alarms[0] : alarms[1], OPEN].all()
+
+
+@pytest.mark.parametrize("later", [FOLLOWS - 1, FOLLOWS])
+def test_a_change_so_many_rows_after_an_alarm_raises_another_while_that_is_open(later: int) -> None:
+    charts = np.zeros((2, later + 2, WIDE_COLUMNS))  # of two columns
+    charts[..., FIRST_SHIFT], charts[..., SINCE] = 1.0, 1.0  # the change came after the row before the alarm
+    for column, alarm in enumerate([0, later + 1]):
+        charts[column, alarm, [ALARM, STATISTIC]], charts[column, alarm:, OPEN] = 1.0, 1.0
+    told, slots = np.zeros_like(charts[0]), np.zeros(later + 2, np.int64)
+    state = np.zeros((1, 3), np.int64), np.zeros(1, np.int64)
+    one_verdict(*state, slots, np.ones(later + 2, np.int8), told, charts.swapaxes(0, 1).copy())
+    assert told[:, ALARM].nonzero()[0].tolist() == [0, later + 1][: 1 + (later == FOLLOWS)]
 
 
 @pytest.mark.parametrize("seed", range(6))
