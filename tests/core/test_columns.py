@@ -14,6 +14,7 @@ from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import decode_snapshot, load_snapshot
 from streamjobs.core.messages import Stored
 from streamjobs.core.state import snapshot
+from tests.core.streams import settings
 from tests.fuzz.jobs import OF_STATES, STANDS_ON, good, moments, stateful
 from tests.fuzz.mutation import mutate_arrays, mutate_stages
 
@@ -143,8 +144,11 @@ def test_a_damaged_snapshot_among_good_ones_sets_its_key_aside_and_no_other(park
     assert live.encode([live.slot_of[b"a"], live.slot_of[b"c"]]) == [data, data]
 
 
-def test_seeds_of_new_keys_are_their_own():
-    job = stateful(0)
+EACH = {"watch": ["columns", "innovations"], "false_alarms": "1 per 3000 rows", "each": True}
+
+
+@pytest.mark.parametrize("job", [stateful(0), Job.from_settings(settings(window=None, drift=EACH))], ids=["one", "each"])
+def test_seeds_of_new_keys_are_their_own(job):
     live = Live(job, {}.get)
     assert live.new_keys is not None
     live.tick()
