@@ -262,7 +262,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             if 0 <= kept.get(partition, -1) < upto:
                 raise SetupError(topic_id.replaced_records(tp, kept[partition], upto))
             _require_within(tp, upto, ends[partition], metadata)
-            if not metadata and (learned := await learned_up_to(self._delivery.store, *tp, until)) not in (0, committed):
+            if not metadata and (learned := await learned_up_to(self._delivery.store, until, *tp)) not in (0, committed):
                 log_foreign_offset(tp, committed, learned)
             await self._require_states(tp.partition, topic_id.states_of(metadata))
             if self._has_nameless_states(tp.partition):

@@ -197,10 +197,10 @@ async def restore(
     log.info("recovery finished", records=read, keys_written=written, seconds=round(took, 2))
 
 
-async def learned_up_to(store: Store, topic: str, partition: int, until: float = math.inf) -> int:
+async def learned_up_to(store: Store, until: float, topic: str, partition: int) -> int:
     """The offset after the newest record of the input that a state of this partition has learned; 0 without any.
 
-    Also 0 if it is not known at `until` (time.monotonic()): the worker has not begun meanwhile.
+    Also 0 if it is not known at `until` (time.monotonic()): the start of the worker waits for it.
     """
     newest, after = 0, None
     while entries := store.scan(partition, after, SCANNED):

@@ -201,8 +201,8 @@ def test_looking_for_what_states_have_learned_ends_in_time() -> None:
     for number in range(SCANNED + 1):
         state = snapshot.encode(snapshot.Snapshot(bytes(16), "{}", {("in", 0): number}, [], []))
         store.write(0, [(b"%09d" % number, state)], number)
-    assert asyncio.run(learned_up_to(store, "in", 0)) == SCANNED + 1
-    assert asyncio.run(learned_up_to(store, "in", 0, time.monotonic())) == 0
+    assert asyncio.run(learned_up_to(store, time.monotonic() + 60, "in", 0)) == SCANNED + 1
+    assert asyncio.run(learned_up_to(store, time.monotonic(), "in", 0)) == 0
 
 
 @pytest.mark.parametrize(
