@@ -62,12 +62,12 @@ class Recording(NamedTuple):
         """wanted: columns; of an export, sensors without one of them are not read."""
         if self.of is None:
             return iter(self.given)
+        strip = () if how.preset is None or isinstance(self.of, Exported) else preset_of(how.preset).strip
+        if strip or isinstance(self.of, Exported):
+            how = dataclasses.replace(how, only=None)  # in its files columns have other names
         rows = rows_of_export(self.of, how, wanted) if isinstance(self.of, Exported) else rows_of_file(self.of, how)
         if named := self.named:
             rows = ({**row, **named} for row in rows)
-        if isinstance(self.of, Exported):
-            return rows
-        strip = preset_of(how.preset).strip if how.preset is not None else ()
         return rows if not strip else map(lambda row: _stripped(row, strip), rows)
 
 

@@ -448,3 +448,15 @@ def test_some_columns_are_read_as_with_all_others(tmp_path: Path, text: str) -> 
         for row, some in zip(whole, rows_of(path, How(only=only)), strict=True):
             assert some.items() <= row.items()
             assert all(row.get(name) == some.get(name) for name in only)
+
+
+def test_some_columns_are_read_as_with_all_others_of_an_export_and_where_a_preset_renames_them(tmp_path: Path) -> None:
+    (tmp_path / "phone" / "meta").mkdir(parents=True)
+    clock = "event,experiment time,system time\nSTART,0,1700000000\n"
+    files = {"meta/time.csv": clock, "a.csv": "Time (s),x\n0,1.5\n1,2.5\n", "b.csv": "Time (s),label\n0,run\n1,sit\n"}
+    for name, text in files.items():
+        written(tmp_path / "phone" / name, text)
+    assert [row["label"] for row in rows_of(tmp_path / "phone", How(only=frozenset({"label"})), ["label"])] == ["run", "sit"]
+    radar = written(tmp_path / "radar.csv", "key.userId,value.x,label\nanna,1.5,run\n")
+    (row,) = rows_of(radar, How(preset="radar", only=frozenset({"userId", "label"})))
+    assert (row["userId"], row["label"]) == ("anna", "run")
