@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from streamjobs.commands.recordings.learner_trial import Best
     from streamjobs.commands.recordings.trial import Sample
     from streamjobs.recordings.guess.result import Chosen, Guess
+    from streamjobs.recordings.tables import How
 
 SHORT, USUAL = 300, 1000  # rows of a key from which a detector can learn from few, and as usual
 MOST_NAMED = 20  # fields in the line about the guess
@@ -107,7 +108,7 @@ def init(
         guessed = questions.asked(guess_with, chosen) if asks else guess_with(chosen)
         if population is None:  # which needs all columns, also of a phone that lies still
             guessed, most_rows, written = _surveyed(data, guessed, written)
-            guessed = _with_people(file, data, guessed, lambda key: guess_with(chosen._replace(key=key)))
+            guessed = _with_people(data, guessed, lambda key: guess_with(chosen._replace(key=key)))
     if population is not None:
         return _start(population, file, None if guess_with is None else guessed, written, data, force)
     if guess_with is not None:
@@ -292,15 +293,12 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
     from streamjobs.commands.recordings.drift_trial import LEAST
     from streamjobs.recordings.clocks import LATENESS, behind
     from streamjobs.recordings.profile import moments_of, profiled, profiled_rows
-    from streamjobs.recordings.survey import of_labels, survey
-    from streamjobs.recordings.tables import untold
+    from streamjobs.recordings.survey import of_labels
 
     whole = True
     if sample.path is not None:
-        how = dataclasses.replace(sample.how, preset=guessed.preset and guessed.preset.name, tell=untold)
-        share = ReadShare(sample.path)
-        told = dataclasses.replace(how, opened=share.opened)
-        surveyed = survey(sample.path, guessed, told, lambda rows: counted(rows, "rows of the sample counted", share))
+        how = _untold(sample, guessed)
+        surveyed = _counted(sample.path, guessed, how)
         guessed, found = profiled(sample.path, surveyed, how, lambda rows: counted(rows, "rows of the sample read"))
     elif sample.topic is not None:
         guessed, found = profiled_rows(sample.topic.rows, of_labels(sample.topic.rows, guessed), sample.topic.owners)
@@ -319,22 +317,38 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
     return guessed, found.most_rows, written
 
 
-def _with_people(file: Path, sample: "Sample", guessed: "Guess", guess_with_key: "Callable[[str], Guess]") -> "Guess":
+def _with_people(sample: "Sample", guessed: "Guess", guess_with_key: "Callable[[str], Guess]") -> "Guess":
     """With a remark if the column that is tried as the key may have the people of a population."""
     from streamjobs.recordings.guess.result import key_to_try, windowed
-    from streamjobs.recordings.survey import survey, teaches
+    from streamjobs.recordings.survey import teaches
 
     key = key_to_try(guessed)
     if key is None or sample.path is None or "key" not in guessed.choose or not guessed.label or not windowed(guessed.rate):
         return guessed
-    of_people = survey(sample.path, guess_with_key(key), sample.how)
+    of_people = _counted(sample.path, guess_with_key(key), _untold(sample, guessed))
     if not teaches(of_people):
         return guessed
-    command = shlex.join(["streamjobs", "init", str(file), "--sample", str(sample.path), "--key", key, "--force"])
     remark = (
-        f"if {key!r} names people, {of_people.people:,} have labels: '{command}' writes a job that recognises new people"
+        f"if {key!r} names people, {of_people.people:,} have labels: 'streamjobs init' with the same options and "
+        f"{shlex.join(['--key', key, '--force'])} writes a job that recognises new people"
     )
     return guessed._replace(remarks=[*guessed.remarks, remark])
+
+
+def _untold(sample: "Sample", guessed: "Guess") -> "How":
+    """How the sample is read again; what is found out has been told."""
+    from streamjobs.recordings.tables import untold
+
+    return dataclasses.replace(sample.how, preset=guessed.preset and guessed.preset.name, tell=untold)
+
+
+def _counted(path: Path, guessed: "Guess", how: "How") -> "Guess":
+    """With the classes and people of the whole file; prints its progress."""
+    from streamjobs.recordings.survey import survey
+
+    share = ReadShare(path)
+    how = dataclasses.replace(how, opened=share.opened)
+    return survey(path, guessed, how, lambda rows: counted(rows, "rows of the sample counted", share))
 
 
 def _topic(

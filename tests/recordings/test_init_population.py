@@ -115,13 +115,14 @@ def test_classes_and_people_are_counted_in_the_whole_file(tmp_path, printed):
     assert found.says("21 classes") and found.says("3 people with labels")
 
 
-def test_a_column_of_unknown_name_that_may_have_people_leads_to_a_population(tmp_path, printed):
-    made = [{"team": f"team {row.pop('person')}", **row} for row in rows(people=4)]
-    found = printed(as_csv(tmp_path / "teams.csv", made))
-    assert "population" not in read_table(found.file)
-    (line,) = [one for one in found.lines if one.startswith("if 'team' names people, 4 have labels: 'streamjobs init ")]
-    words = line.partition("'streamjobs ")[2].partition("' writes")[0]
-    assert command(*shlex.split(words)) == 0 and "population" in read_table(found.file)
+def test_a_column_of_unknown_name_that_may_have_people_leads_to_a_population(tmp_path, capsys):
+    made = [{"team": f"team {row.pop('person')}", "did": row.pop("activity"), **row} for row in rows(people=4)]
+    words = "init", tmp_path / "job.toml", "--sample", as_csv(tmp_path / "teams.csv", made), "--label", "did"
+    assert command(*words) == 0 and "population" not in read_table(tmp_path / "job.toml")
+    begin = "if 'team' names people, 4 have labels: 'streamjobs init' with the same options and "
+    (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith(begin)]
+    more = line.removeprefix(begin).partition(" writes")[0]
+    assert command(*words, *shlex.split(more)) == 0 and "population" in read_table(tmp_path / "job.toml")
 
 
 def test_labels_that_differ_in_case_or_spaces_only_are_named_by_init_and_by_fit(tmp_path, printed, capsys):
