@@ -105,7 +105,9 @@ class Figures:
         settings = self.job.settings
         taught = settings.population is not None or settings.state.start_from is not None
         if tally.rows and not tally.labels and self.job.composition.predicts and not taught:
-            yield f"no record has a label in {settings.source.label!r}, so no key learned to predict; check [source] label."
+            raw = settings.source.format == "raw"
+            place, check = ("streamjobs-label", "this header") if raw else (settings.source.label, "[source] label")
+            yield f"no record has a label in {place!r}, so no key learned to predict; check {check}."
         if tally.mostly_dead and tally.rows:
             dead = tally.dead_lettered.total()
             yield f"{dead:,} of {tally.records:,} records became dead letters, more than half. The first: {errors[0]}"

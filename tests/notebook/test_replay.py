@@ -241,6 +241,9 @@ def test_a_table_without_labels_is_a_warning_for_a_job_that_predicts(tmp_path: P
     made = [{name: value for name, value in row.items() if name != "activity"} for row in table()]
     with pytest.warns(ReplayWarning, match=r"no record has a label in 'activity', so no key learned to predict; check"):
         Job(job_file(tmp_path)).replay(made, key="person")
+    raw = JOB.replace('time = "ts"\nlabel = "activity"\n', 'format = "raw"\n')
+    with pytest.warns(ReplayWarning, match="no record has a label in 'streamjobs-label', so .* check this header"):
+        Job(job_file(tmp_path, raw)).replay(made, key="person", time="ts")
 
 
 def test_a_table_without_rows_is_a_warning(tmp_path: Path) -> None:
