@@ -1,13 +1,16 @@
 """What `init` concludes from what a way to watch did on its sample, without running any."""
 
+import tomllib
 from collections import Counter
 
 import pytest
 
 from streamjobs.commands.recordings.drift_trial import _usual
+from streamjobs.commands.recordings.job_template import Written, job_file_text
 from streamjobs.commands.recordings.trial import Trial, Tried, worth_leaving_out
 from streamjobs.recordings.guess import guess
 from streamjobs.recordings.tables import How
+from tests.recordings.fleet import START
 from tests.recordings.init_told import as_csv
 
 
@@ -97,3 +100,14 @@ def test_alarms_of_one_key_that_are_close_together_do_not_decide_what_is_watched
     faults = 500, 1010, 1015, 1030, 1320, 2400, 2401, 2650, 3900
     assert usual(*faults) == {"rows": 1}, "three of the twelve parts may have faults"
     assert usual(*range(400, 4000, 300)) == {"rows": 8}
+
+
+@pytest.mark.parametrize("rate", [1, 50])
+def test_each_column_is_watched_where_that_was_tried(tmp_path, rate):
+    """Windows are tried with other watches too, but not with a chart for each of their many columns."""
+    made = [{"device": "d", "ts": START + n / rate, "a": n * 7 % 11 / 3, "b": n * 5 % 13 / 3} for n in range(60)]
+    guessed, file = guess(as_csv(tmp_path / "rows.csv", made), How()), tmp_path / "job.toml"
+    tried = Tried(["columns", "rows"], 1, 9000, Counter(), Counter(), 1.0, Counter())
+    text = job_file_text(guessed, file, Written("in", "kafka://localhost:9092", "json", None, None), Trial([tried]))
+    drift = tomllib.loads(text)["drift"]
+    assert drift["watch"] == ["columns", "rows"] and ("each" in drift) == (rate == 1)

@@ -172,6 +172,7 @@ def job_file_text(
     taken = trial.tried[-1] if trial is not None and trial.tried else None
     daily = _rhythm(written) != "" and not isinstance(watch, str) and 0.0 < (guessed.pause or 0.0) * OF_DAY <= DAY
     alone = _alone(guessed) if written.alone and watch != "columns" else USUAL_LIMIT
+    each = EACH if 1 < dim <= MOST_EACH and not isinstance(watch, str) else ""  # as what is tried has it
     watch, daily = (watch, daily) if taken is None else (taken.watch, taken.daily)
     taught = guessed if survey.teaches(guessed) and not written.own else None
     people = "" if taught is None else of_population(taught)
@@ -215,7 +216,7 @@ def job_file_text(
             watch=json.dumps(watch),
             daily=_rhythm(written, daily)
             + ("" if runs else _slopes(guessed, watch))
-            + (EACH if 1 < dim <= MOST_EACH and not isinstance(watch, str) and "columns" in watch else "")
+            + (each if not isinstance(watch, str) and "columns" in watch else "")
             + (COUNTS if guessed.counts and not isinstance(watch, str) else ""),
             learn="" if isinstance(watch, str) else "{}  # {}\n".format(*learning(guessed, written)),
             cycle=OF_CYCLE.format(day) if written.daily and not daily and (day := result.cycle_of(guessed, watch)) else "",
