@@ -336,7 +336,7 @@ def _with_people(sample: "Sample", guessed: "Guess", guess_with_key: "Callable[[
 
 
 def _untold(sample: "Sample", guessed: "Guess") -> "How":
-    """How the sample is read again; what is found out has been told."""
+    """How the sample is read again, without repeating remarks."""
     from streamjobs.recordings.tables import untold
 
     return dataclasses.replace(sample.how, preset=guessed.preset and guessed.preset.name, tell=untold)
