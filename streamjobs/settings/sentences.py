@@ -32,6 +32,8 @@ _BOUNDS = {
     "greater_than_equal": ("{} or more", "ge"),
     "less_than": ("below {}", "lt"),
     "less_than_equal": ("at most {}", "le"),
+    "too_short": ("a list of {} or more values", "min_length"),
+    "too_long": ("a list of at most {} values", "max_length"),
 }
 
 
@@ -116,6 +118,9 @@ def _sentences(
             other = next((one for one in problems[number + 1 :] if one["loc"][:1] == problem["loc"][:1]), problem)
             if problem["type"] in ("bool_type", "bool_parsing") and other["type"] == "value_error":  # or a duration
                 sentence = sentence.replace("true or false", f"true, false or {other['ctx']['error']}", 1)
+            elif len(problem["loc"]) > 2 and problem["type"] in _EXPECTED:  # an entry of a list may be of several types
+                kinds = [_EXPECTED.get(one["type"], "valid") for one in problems if one["loc"][:2] == problem["loc"][:2]]
+                sentence = sentence.replace(kinds[0], ", or ".join(dict.fromkeys(kinds)), 1)
             yield (section, name), places.of((section, name)) + sentence
 
 

@@ -69,3 +69,15 @@ def test_it_needs_a_label():
     tables = table(source=NONE)
     del tables["source"]["label"]
     assert any("no_label is for the values of `label`" in one for one in problems(tables))
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        ([], "no_label must be a list of 1 or more values; got []."),
+        (["null", 1.5], "no_label[1] must be a text, or an integer, or true or false; got 1.5."),
+    ],
+)
+def test_wrong_values_of_labels_are_named_with_all_that_may_be_there(labels, sentence):
+    tables = table(source={"topic": TOPIC, "fields": ["a"], "label": "activity", "no_label": labels})
+    assert any(sentence in one for one in problems(tables)), problems(tables)
