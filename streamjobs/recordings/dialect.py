@@ -19,6 +19,7 @@ from streamjobs.recordings.columns import CLOCK, MOST_TEXTS, MOST_UNREAD, reads_
 HEAD = 64 << 10  # bytes that are looked at
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 SPACES = " "  # any number of them; only where nothing else separates
+_CONTROLS = "".join(chr(n) for n in range(32) if chr(n) not in "\t\r\n\f")
 MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 DECIMALS = {".": "points", ",": "commas"}
 LONGEST_UNIT = 15  # characters
@@ -151,7 +152,8 @@ def _decoded(head: bytes, where: str) -> tuple[str, str]:
     for name in names[:1] or ("utf-8-sig", "cp1252"):
         with suppress(UnicodeDecodeError):
             text = codecs.getincrementaldecoder(name)().decode(head)
-            if name != "cp1252" or not any(letter < " " and letter not in "\t\r\n\f" for letter in text):
+            odd = "\0" if name.startswith("utf-16") else _CONTROLS if name == "cp1252" else ""  # of UTF-32, of binary files
+            if not set(odd) & set(text):
                 return text, name
     raise ConfigError(
         f"{where}: expected CSV in UTF-8, UTF-16 or Windows-1252, got bytes of another encoding; save it as UTF-8."

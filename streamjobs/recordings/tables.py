@@ -124,6 +124,9 @@ def _lines(place: Place, how: How) -> Iterator[tuple[bytes, Row]]:
             text = line.strip()
             if not text:
                 continue
+            if whole is None and (coding := json.detect_encoding(text)) not in ("utf-8", "utf-8-sig"):  # no worker reads it
+                got = coding.upper()
+                raise ConfigError(f"{place}: expected {KINDS[place.kind]} in UTF-8, got {got}; save it as UTF-8.")
             try:
                 row = _object(text)
             except (msgspec.DecodeError, ValueError, RecursionError):  # also bytes that are not UTF-8

@@ -73,6 +73,18 @@ def test_columns_that_pandas_numbered_keep_their_names(tmp_path, printed):
             b"a,b\n1,caf\x81\n",
             "expected CSV in UTF-8, UTF-16 or Windows-1252, got bytes of another encoding; save it as UTF-8.",
         ),
+        ("a.csv", "a,b\n1,caf\n".encode("utf-32"), "got bytes of another encoding; save it as UTF-8."),
+        ("a.csv", "a,b\n1,caf\n".encode("utf-32-le"), "got bytes of another encoding; save it as UTF-8."),
+        (
+            "a.jsonl",
+            '{"a": 1}\n{"a": 2}\n'.encode("utf-16"),
+            "expected a JSON object a line in UTF-8, got UTF-16; save it as UTF-8.",
+        ),
+        (
+            "a.jsonl",
+            '{"a": 1}\n{"a": 2}\n'.encode("utf-16-be"),
+            "expected a JSON object a line in UTF-8, got UTF-16-BE; save it as UTF-8.",
+        ),
         (
             "a.log",
             b"a,b\n1,2\n",
