@@ -114,20 +114,27 @@ def _sentences(
         whole = ".".join(str(part) for part in problem["loc"][: 2 if table_of(model, name) else 1])
         if whole not in seen:  # a setting that may be a text or a table has an error for both
             seen.add(whole)
-            sentence = _sentence(model, name, problem)
-            other = next((one for one in problems[number + 1 :] if one["loc"][:1] == problem["loc"][:1]), problem)
-            if problem["type"] in ("bool_type", "bool_parsing") and other["type"] == "value_error":  # or a duration
-                sentence = sentence.replace("true or false", f"true, false or {other['ctx']['error']}", 1)
-            elif len(problem["loc"]) > 2 and problem["type"] in _EXPECTED:  # an entry of a list may be of several types
-                kinds = [_EXPECTED.get(one["type"], "valid") for one in problems if one["loc"][:2] == problem["loc"][:2]]
-                sentence = sentence.replace(kinds[0], ", or ".join(dict.fromkeys(kinds)), 1)
-            yield (section, name), places.of((section, name)) + sentence
+            several: Any = {**problem, "expected": _of_several_types(problems[number:])}
+            yield (section, name), places.of((section, name)) + _sentence(model, name, several)
 
 
-def _sentence(model: type[BaseModel], name: str, problem: ErrorDetails) -> str:
+def _of_several_types(problems: list[ErrorDetails]) -> str | None:
+    """What the setting of the first problem may be, or an entry of a list, if it has one for each of its types."""
+    first = problems[0]
+    other = next((one for one in problems[1:] if one["loc"][:1] == first["loc"][:1]), first)
+    if first["type"] in ("bool_type", "bool_parsing") and other["type"] == "value_error":  # or a duration
+        return f"true, false or {other['ctx']['error']}"
+    if len(first["loc"]) > 2 and first["type"] in _EXPECTED:
+        kinds = [_EXPECTED.get(one["type"], "valid") for one in problems if one["loc"][:2] == first["loc"][:2]]
+        return ", or ".join(dict.fromkeys(kinds))
+    return None
+
+
+def _sentence(model: type[BaseModel], name: str, problem: Any) -> str:
+    """problem: pydantic's ErrorDetails, and `expected` of a setting of several types."""
     entries = _entries_of(model, name)
     if entries is not None and len(problem["loc"]) > 2:
-        deeper: Any = {**problem, "loc": problem["loc"][2:]}
+        deeper = {**problem, "loc": problem["loc"][2:]}
         return f"{name}.{problem['loc'][1]}: {_sentence(entries, str(problem['loc'][2]), deeper)}"
     inner_model = table_of(model, name)
     if entries is None and inner_model is not None and len(problem["loc"]) > 1:
@@ -150,7 +157,7 @@ def _sentence(model: type[BaseModel], name: str, problem: ErrorDetails) -> str:
         return f"{name} must be {context['error']}{got}." if name else str(context["error"])  # of a whole table: a sentence
     inner = [part for part in problem["loc"][1:] if isinstance(part, int)]
     subject = f"{name}[{inner[0]}]" if inner else name
-    expected = _EXPECTED.get(kind, f"valid ({problem['msg'][:1].lower()}{problem['msg'][1:]})")
+    expected = problem["expected"] or _EXPECTED.get(kind, f"valid ({problem['msg'][:1].lower()}{problem['msg'][1:]})")
     return f"{subject} must be {expected}{got}."
 
 
