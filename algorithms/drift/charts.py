@@ -5,15 +5,20 @@ smoothed and of the row itself, because a whitener changes nothing.
 """
 
 from collections import namedtuple
-from typing import Any, NamedTuple, cast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
+from algorithms.common.demands import insist
 from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, cholesky, invert_lower, missing
 from algorithms.common.protocol import Array, require
 from algorithms.common.randomness import uniform
+from algorithms.common.workspace import Slot
 from algorithms.drift import ranked, report
+from algorithms.drift.detector import Detector
 
 CHARTS = 3  # |smooth|^2, |whitened smooth|^2, |whitened row|^2
 LEAST_MOVED = 0.1  # deviations of the smoothed row of one column: less, as after a jump of one that stands still, is none
@@ -49,12 +54,38 @@ def fresh(dim: int, charts: int, size: int, seed: int) -> ColumnChartState:
     return ColumnChartState(*start, *ranked.fresh(charts, size), 0, 0, 0, seed, 0)
 
 
-def check_settings(detector: Any) -> None:
-    """Raises SettingError for what no chart of columns can have."""
-    ranked.check_settings(detector, detector.rows_between, detector.reference, detector.least, detector.hold)
-    require(detector, "learn", detector.learn >= 2, "2 or more")
-    require(detector, "smoothing", 0 < detector.smoothing <= 1, "in (0, 1]")
-    require(detector, "shrink", 0 < detector.shrink <= 1, "in (0, 1]")
+@dataclass(frozen=True, kw_only=True)
+class ColumnDetector(Detector, abstract=True):
+    """A base, not a detector: what those with such charts have in common."""
+
+    __slots__ = ()
+    reports: ClassVar[int] = report.WIDE_COLUMNS
+    columns: ClassVar[bool] = True
+
+    rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
+    learn: int = 1000  # rows that mean, deviation and correlation are learned from, before anything is watched
+    smoothing: float = 0.1  # in (0, 1]; weight of a row in the moving average
+    shrink: float = 0.1  # in (0, 1]; of the correlations towards none
+    reference: int = 300  # most block means that a new one is ranked among
+    least: int = 20  # block means before the first verdict
+    hold: int = 500  # most rows of an alarm, and of those that follow soon; then all is learned again; 0: at once
+    shares: bool = False  # bets count with a share where logarithms of values wander from block to block, see `ranked.py`
+
+    def __post_init__(self) -> None:
+        ranked.check_settings(self, self.rows_between, self.reference, self.least, self.hold)
+        require(self, "learn", self.learn >= 2, "2 or more")
+        require(self, "smoothing", 0 < self.smoothing <= 1, "in (0, 1]")
+        require(self, "shrink", 0 < self.shrink <= 1, "in (0, 1]")
+
+    def squares(self, state: Any) -> Mapping[str, int]:
+        return {"moments": len(state.mean)}
+
+    def derive(self, own: Slot) -> None:
+        insist(self, own)
+        if own["learned"] == self.learn:
+            dim = len(own["mean"])
+            room = np.empty((dim, dim)), np.empty((dim, dim))
+            whiten(own["moments"], float(self.shrink), *room, own["whitener"])
 
 
 Work = cast(Any, namedtuple("Work", (*ColumnChartState._fields, "counts", "whitener")))  # a workspace's arrays by name

@@ -18,18 +18,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from algorithms.common.demands import Demand, insist
+from algorithms.common.demands import Demand
 from algorithms.common.protocol import Array, Basis, Outputs
-from algorithms.common.workspace import Slot, Workspace
-from algorithms.drift import charts, ranked, report
+from algorithms.common.workspace import Workspace
+from algorithms.drift import charts, ranked
 from algorithms.drift.charts import ColumnChartState
-from algorithms.drift.detector import Detector
 
 Work = charts.Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnChart(Detector):
+class ColumnChart(charts.ColumnDetector):
     """Finds a change of mean, spread or correlation of the columns, and names the columns with a changed mean.
 
     It alarms at most once in `rows_between` rows, on average, while nothing changes.
@@ -42,27 +41,10 @@ class ColumnChart(Detector):
     (array([352]), array([2.]))
     """
 
-    reports: ClassVar[int] = report.WIDE_COLUMNS
     at_bound: ClassVar[Mapping[str, float]] = ranked.AT_BOUND
-    columns: ClassVar[bool] = True
-
-    rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
-    learn: int = 1000  # rows that mean, deviation and correlation are learned from, before anything is watched
-    smoothing: float = 0.1  # in (0, 1]; weight of a row in the moving average
-    shrink: float = 0.1  # in (0, 1]; of the correlations towards none
-    reference: int = 300  # most block means that a new one is ranked among
-    least: int = 20  # block means before the first verdict
-    hold: int = 500  # most rows of an alarm, and of those that follow soon; then all is learned again; 0: at once
-    shares: bool = False  # bets count with a share where logarithms of values wander from block to block, see `ranked.py`
-
-    def __post_init__(self) -> None:
-        charts.check_settings(self)
 
     def init(self, *, dim: int, targets: int, seed: int) -> ColumnChartState:
         return charts.fresh(dim, charts.CHARTS, self.reference, seed)
-
-    def squares(self, state: ColumnChartState) -> Mapping[str, int]:
-        return {"moments": len(state.mean)}
 
     def caches(self, state: ColumnChartState, rows: Mapping[str, int]) -> Mapping[str, Array]:
         return {"whitener": np.zeros((len(state.mean), len(state.mean)))}
@@ -70,13 +52,6 @@ class ColumnChart(Detector):
     def demands(self, work: Workspace, slots: Array) -> Iterator[Demand]:
         yield from ranked.demands(work, slots)
         yield Demand("learned", f"at most {self.learn} rows in the scale", work["learned"][slots] <= self.learn)
-
-    def derive(self, own: Slot) -> None:
-        insist(self, own)
-        if own["learned"] == self.learn:
-            dim = len(own["mean"])
-            room = np.empty((dim, dim)), np.empty((dim, dim))
-            charts.whiten(own["moments"], float(self.shrink), *room, own["whitener"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         numbers = float(self.rows_between), float(self.smoothing), float(self.shrink)

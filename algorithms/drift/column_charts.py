@@ -11,17 +11,16 @@ While an alarm is open, another chart's is reported if its change began FOLLOWS 
 from collections import namedtuple
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, every, insist
+from algorithms.common.demands import Demand, every
 from algorithms.common.protocol import Array, Basis, Outputs, unknown
 from algorithms.common.workspace import Slot, Workspace
 from algorithms.drift import charts, ranked, report
 from algorithms.drift.charts import ColumnChartState
-from algorithms.drift.detector import Detector
 
 OF_ONE = 2  # charts of a column
 FOLLOWS = 30
@@ -33,7 +32,7 @@ ColumnChartsState = cast(Any, namedtuple("ColumnChartsState", (*FIELDS, *EACH, "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnCharts(Detector):
+class ColumnCharts(charts.ColumnDetector):
     """Finds a change of mean, spread or correlation of the columns, also of one next to others that wander, and names it.
 
     It alarms at most once in `rows_between` rows, on average, while nothing changes.
@@ -48,28 +47,10 @@ class ColumnCharts(Detector):
     (array([1]), array([1.]))
     """
 
-    reports: ClassVar[int] = report.WIDE_COLUMNS
-    columns: ClassVar[bool] = True
-
-    rows_between: float = 10_000.0  # from one false alarm to the next, on average at least
-    learn: int = 1000  # rows that mean, deviation and correlation are learned from, before anything is watched
-    smoothing: float = 0.1  # in (0, 1]; weight of a row in the moving average
-    shrink: float = 0.1  # in (0, 1]; of the correlations towards none
-    reference: int = 300  # most block means that a new one is ranked among
-    least: int = 20  # block means before the first verdict
-    hold: int = 500  # most rows of an alarm, and of those that follow soon; then all is learned again; 0: at once
-    shares: bool = False  # bets count with a share where logarithms of values wander from block to block, see `ranked.py`
-
-    def __post_init__(self) -> None:
-        charts.check_settings(self)
-
     def init(self, *, dim: int, targets: int, seed: int) -> Any:
         of_all = charts.fresh(dim, charts.CHARTS, self.reference, seed)
         of_each = zip(*(charts.fresh(1, OF_ONE, self.reference, seed ^ (i + 1)) for i in range(dim)), strict=True)
         return ColumnChartsState(*of_all, *map(np.array, of_each), np.zeros(dim + 1, np.int64), 0)
-
-    def squares(self, state: Any) -> Mapping[str, int]:
-        return {"moments": len(state.mean)}
 
     def caches(self, state: Any, rows: Mapping[str, int]) -> Mapping[str, Array]:
         dim = len(state.mean)
@@ -82,12 +63,8 @@ class ColumnCharts(Detector):
             yield Demand(f"{prefix}learned", f"at most {self.learn} rows in the scale", every(learned <= self.learn))
 
     def derive(self, own: Slot) -> None:
-        insist(self, own)
+        charts.ColumnDetector.derive(self, own)  # super() fails in a dataclass with slots
         own["each_whitener"][:, 0, 0] = own["each_learned"] == self.learn
-        if own["learned"] == self.learn:
-            dim = len(own["mean"])
-            room = np.empty((dim, dim)), np.empty((dim, dim))
-            charts.whiten(own["moments"], float(self.shrink), *room, own["whitener"])
 
     def loop(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array, out: Outputs, basis: Basis) -> None:
         (n, dim), arrays, size = X.shape, tuple(work), len(FIELDS)
@@ -99,12 +76,9 @@ class ColumnCharts(Detector):
         flat = [array.reshape(-1, *array.shape[2:]) for array in of_each]  # as of (slots dim) keys of one column
         flat[1] = flat[1].reshape(-1, 1, 1)  # its moments are a matrix
         work_of_each = (*flat, counts, each_whitener.reshape(-1, 1, 1))
-        columns, rows, follows = (
-            (slots.reshape(n, 1) * dim + np.arange(dim)).reshape(-1),
-            X.reshape(-1, 1),
-            np.repeat(learn, dim),
-        )
-        charts.loop(work_of_each, columns, rows, follows, verdicts.reshape(-1, self.reports), c * dim, *numbers)
+        columns = (slots.reshape(n, 1) * dim + np.arange(dim)).reshape(-1)
+        rows = columns, X.reshape(-1, 1), np.repeat(learn, dim), verdicts.reshape(-1, self.reports)
+        charts.loop(work_of_each, *rows, c * dim, *numbers)
         one_verdict(is_open, reported, slots, learn, out.features, verdicts)
 
 
