@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -117,21 +118,23 @@ def unreadable(place: Place, error: Exception) -> ConfigError:
 
 
 def _lines(place: Place, how: How) -> Iterator[tuple[bytes, Row]]:
-    most, whole = COLUMNS.value, None  # whether the first line is a number or a list, as a record may be
+    most, other = COLUMNS.value, ""
+    whole: bool | None = None  # whether the first line is a number or a list, as a record may be
     with place.open() as file:
         how.opened(file)
         for number, line in enumerate(file):
             text = line.strip()
             if not text:
                 continue
-            if whole is None and (coding := json.detect_encoding(text)) not in ("utf-8", "utf-8-sig"):  # no worker reads it
-                got = coding.upper()
+            if whole is None and (got := _other_encoding(text)):  # no worker reads it
                 raise ConfigError(f"{place}: expected {KINDS[place.kind]} in UTF-8, got {got}; save it as UTF-8.")
             try:
                 row = _object(text)
             except (msgspec.DecodeError, ValueError, RecursionError):  # also bytes that are not UTF-8
                 row = None
-                if number and not line.endswith(b"\n"):  # the file is still being written
+                if not other and (other := _other_encoding(text)):
+                    how.tell(str(place), f"line {number + 1}: expected UTF-8, got {other}; save the file as UTF-8")
+                elif number and not line.endswith(b"\n") and not other:  # the file is still being written
                     how.tell(str(place), "its last line breaks off, and is left out")
                     return
             message = as_field(row)
@@ -141,6 +144,18 @@ def _lines(place: Place, how: How) -> Iterator[tuple[bytes, Row]]:
             if len(row) > most:
                 COLUMNS.require(place, len(row))
             yield text, row
+
+
+def _other_encoding(line: bytes) -> str:
+    """That of a line of JSON that is not in UTF-8; empty for UTF-8, and for what is not JSON."""
+    if (coding := json.detect_encoding(line)) not in ("utf-8", "utf-8-sig"):
+        return coding.upper()
+    with suppress(UnicodeDecodeError):
+        line.decode()
+        return ""
+    with suppress(msgspec.DecodeError, ValueError, RecursionError):
+        return "bytes of another encoding" if isinstance(_object(line.decode("latin-1").encode()), dict) else ""
+    return ""
 
 
 def _object(text: bytes) -> Any:

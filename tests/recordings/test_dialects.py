@@ -103,6 +103,13 @@ def test_names_are_not_a_title(tmp_path, text, names):
     assert (len(found), list(found[0])) == (2, names)
 
 
+def test_a_line_in_another_encoding_is_reported_once_and_is_no_end_that_breaks_off(tmp_path):
+    (path := tmp_path / "a.jsonl").write_bytes(b'{"who": "p1"}' + 2 * '\n{"who": "Süd"}'.encode("latin-1"))
+    found, said = read(path)
+    assert found == [{"who": "p1"}, {}, {}]
+    assert said == ["line 2: expected UTF-8, got bytes of another encoding; save the file as UTF-8"]
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_last_line_that_is_still_being_written_is_left_out_and_reported(tmp_path, end):
     whole = end.join(["t,a,who", "1.5,2.25,p1", "2.5,,p2"])
