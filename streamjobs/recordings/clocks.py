@@ -13,7 +13,8 @@ FROM, TO = 946_684_800.0, 4_102_444_800.0  # the years 2000 to 2099; a time in b
 LEAST_FALLS, OFTEN = 5, 0.01  # rows that are earlier than the row of their key before them, least and of all
 NEWEST_FIRST = 0.9  # of all steps from a row to the next of its key: the rows come newest first
 NO_ORDER = 0.9  # of rows that are earlier than one before them: no time that samples wait would put them in order
-LATENESS = "[source] lateness"
+LATE_SHARE = 0.05  # of the rows, at most, that are not newer than the row of their key before them without a word
+LATENESS, SORTED = "[source] lateness", "if the file is sorted"
 UPTIME = 1e8  # least number that may count ms, us or ns from a start: as seconds, 3 years
 PAUSES = 10  # least between samples, to tell a rate
 SLOW, LEAST_PAUSES, ENOUGH = 3.0, 5, 50  # times the usual pause, of a slow key; pauses of a key, least and most
@@ -83,6 +84,7 @@ def in_order(
         rises += moments[number] > last.get(key, moments[number])
         last[key] = moments[number]
     ages = behind(keys, (moments[number] for number in kept))
+    ahead = behind(reversed(keys), (-moments[number] for number in reversed(kept)))  # a wrong clock has few rows ahead
     most, early = max(ages, default=0.0), sum(age > 0 for age in ages)
     rest = f"up to {most:,.0f} s earlier than a row of their key before them"
     if falls >= max(LEAST_FALLS, OFTEN * len(rows)):
@@ -94,6 +96,8 @@ def in_order(
             wait = f'{LATENESS} = "{math.ceil(most)}s" puts them in order, and every row waits that long'
             said.append(f"{early:,} {of} are {rest}; {wait}")
         kept.sort(key=lambda number: 0.0 if math.isnan(moments[number]) else moments[number])
+    elif min(early, sum(age > 0 for age in ahead)) > LATE_SHARE * len(rows):
+        said.append(unsorted(early, len(rows), time))
     elif early:
         said.append(f"{early:,} {of} are {rest}, which may have a wrong time; a [window] skips them")
     return said, [rows[number] for number in kept], [owners[number] for number in kept]
@@ -104,6 +108,11 @@ def newest_first(late: int, rows: int) -> str:
         f"the newest row comes first, and {late:,} of {many(rows, 'row')} would be late: reverse the rows below the header, "
         "such as with 'tac', before 'streamjobs replay' and 'produce'"
     )
+
+
+def unsorted(late: int, rows: int, time: str) -> str:
+    why = f"{SORTED} by another column, sort it by {time!r} and run init again"
+    return f"{late:,} of {many(rows, 'row')} are older than a row of their key before them, and windows skip them; {why}"
 
 
 def behind(keys: Iterable[str], times: Iterable[float]) -> list[float]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamjobs.recordings.arrays import Array
-from streamjobs.recordings.clocks import LATENESS, NEWEST_FIRST, newest_first
+from streamjobs.recordings.clocks import LATE_SHARE, LATENESS, NEWEST_FIRST, SORTED, newest_first, unsorted
 from streamjobs.recordings.codes import codes_of
 from streamjobs.recordings.columns import absent, plain_name
 from streamjobs.recordings.files import SECONDS, named, recordings_of, rows_of
@@ -29,7 +29,6 @@ from streamjobs.settings.types import number_in
 LOOK_AT = 1_000_000  # rows of the file
 KEYS = 20  # the first keys of the file
 NUMBERS = 2_000_000  # numbers that are kept
-LATE_SHARE = 0.05  # of the rows, at most, that are not newer than the row of their key before them without a word
 MOST = 1e100  # a larger number counts as missing: its square may be infinite
 FEW_UNTIMED = 0.01  # of a key's rows, at most: rows without a time among others that have one
 HOUR = 3600.0
@@ -94,13 +93,11 @@ def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) ->
         guessed.remarks.extend([newest] if newest not in guessed.remarks else [])
     elif much:
         put_back = found.falls <= found.keys and "time_zone" in guessed.choose and 0.9 * HOUR < found.fall <= HOUR
-        why = "if the file is sorted by another column, sort it by " + repr(guessed.time)
+        said = unsorted(found.back, found.gaps.rows, guessed.time or "")
         if put_back:
             why = "clocks go back by an hour there; let the device write UTC, or an offset such as +01:00"
-        guessed.remarks.append(
-            f"{found.back:,} of {found.gaps.rows:,} rows are older than a row of their key before them, and windows skip "
-            f"them; {why}"
-        )
+            said = said[: said.index(SORTED)] + why
+        guessed = guessed._replace(remarks=[*(one for one in guessed.remarks if SORTED not in one), said])
     return guessed, found
 
 
@@ -223,7 +220,7 @@ def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterab
     kept, late = _by_key(rows, guessed, owners)
     of_keys = kept.values()
     codes = _without_codes(fields, of_keys) if guessed.narrow is None else {}
-    gaps = _gaps(fields, of_keys) if guessed.narrow is None else Gaps()
+    gaps = _gaps(fields, of_keys) if guessed.narrow is None else Gaps(sum(map(len, of_keys)))
     second = SECONDS[guessed.time_unit] if guessed.time is not None and not guessed.written else 1.0
     counters = _as_rates(fields, of_keys, second) if may_count(guessed) else []
     lacking = [name for n, name in enumerate(fields, 1) if not all(np.isfinite(key[:, n]).all() for key in of_keys)]

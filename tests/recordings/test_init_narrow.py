@@ -60,6 +60,15 @@ def test_each_sensor_of_a_key_is_a_column(tmp_path, printed, capsys, names):
     assert done["rows"] >= 3 * 698, "a row a minute, of both numbers at this time"
 
 
+@pytest.mark.parametrize("order", [("machine", "metric"), ("metric", "machine")])
+@pytest.mark.parametrize("count", [100, 700])
+def test_rows_that_are_sorted_by_sensor_are_to_be_sorted_by_time(tmp_path, printed, order, count):
+    in_blocks = sorted(rows({"temp": 60, "vib": 60}, count=count), key=lambda one: [one[name] for name in order])
+    found = printed(jsonl(tmp_path / "blocks.jsonl", in_blocks))
+    late = f"{3 * (count - 1):,} of {6 * count:,} rows are older than a row of their key before them"
+    assert found.says(late, "sort it by 'ts' and run init again") and not found.says("may have a wrong time")
+
+
 def numbered(name: str, value: str) -> list[dict]:
     """Two sensors of each machine, at times of their own."""
     made = rows({"4": 10, "1": 10}, ("board", name, value))
