@@ -185,9 +185,10 @@ def _start(name: str, file: Path, guessed: "Guess | None", written: "Written", d
 def _begun(topic: str | None, sample: Path | None, broker: str | None) -> "Written":
     """What the job file has before anything is guessed."""
     from streamjobs.commands.recordings.job_template import USUAL_NAME, Written, name_of
+    from streamjobs.recordings.places import stem_of
 
-    name = topic or (USUAL_NAME if sample is None else sample.stem)
-    topic = topic or ("imu" if sample is None else name_of(sample.stem))
+    name = topic or (USUAL_NAME if sample is None else stem_of(sample))
+    topic = topic or ("imu" if sample is None else name_of(name))
     return Written(topic, broker or BROKER, "json", None, None, name=name)
 
 

@@ -174,6 +174,11 @@ def _of_archive(path: Path, above: tuple[str, ...]) -> Iterator[Place]:
         yield Place(path, member.filename, (*above, path.stem, *parts))
 
 
+def stem_of(path: Path) -> str:
+    """The name of a recording without endings, also of '.' and of what is packed."""
+    return Place(path, None, (path.resolve().name,)).stem
+
+
 def _hidden(name: str) -> bool:
     """Also what macOS adds to archives, and Excel next to an open file."""
     return name.startswith((".", "~$")) or name in ("__MACOSX", "Thumbs.db")

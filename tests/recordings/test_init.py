@@ -215,6 +215,11 @@ def test_y_beside_x_alone_may_be_both_and_is_left_to_the_user(tmp_path, printed)
     assert command("check", found.file) == 0
 
 
+def test_y_in_one_object_with_x_is_an_axis(tmp_path, printed):
+    samples = [{"ts": one["ts"], "acc": {name: one["a" + name] for name in "xy"}} for one in rows(60, keys=1)]
+    assert printed(jsonl(tmp_path / "a.jsonl", samples)).source["fields"] == ["acc.x", "acc.y"]
+
+
 def test_y_without_axes_is_a_label_and_numbers_make_a_regression(tmp_path, printed):
     found = printed(as_csv(tmp_path / "a.csv", noise("x1", "x2", "y")))
     assert (found.source["fields"], found.source["label"]) == (["x1", "x2"], "y")

@@ -1,5 +1,6 @@
 """`init --sample` on files of several kinds: how they are read, and the sentence for those that are not."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -55,6 +56,11 @@ def test_a_column_without_a_name_that_rises_at_one_pace_is_a_time(tmp_path, prin
     assert printed(sample).says("candidates, which rise in every row: 'c2'")
 
 
+def test_a_packed_file_gives_the_topic_its_name_without_endings(tmp_path, printed):
+    (tmp_path / "pumps.csv.gz").write_bytes(gzip.compress(b"pump,ts,flow\np1,1700000000,1.5\np1,1700000001,2.5\n"))
+    assert printed(tmp_path / "pumps.csv.gz").source["topic"] == "pumps"
+
+
 def test_columns_that_pandas_numbered_keep_their_names(tmp_path, printed):
     (tmp_path / "pandas.csv").write_text(",0,1\n" + "".join(f"{i},{random(i)},{random(-i)}\n" for i in range(6, 0, -1)))
     assert printed(tmp_path / "pandas.csv").source["fields"] == ["0", "1"]
@@ -67,7 +73,7 @@ def test_columns_that_pandas_numbered_keep_their_names(tmp_path, printed):
         ("a.csv", b"a,b\n", "got no rows."),
         ("a.jsonl", b"\n\n", "got no rows."),
         ("a.jsonl", b"not json\nneither\n", "got lines of something else."),
-        ("a.jsonl", b'{"a": "caf\xe9"}\n', "got lines of something else."),
+        ("a.jsonl", b'{"a": "caf\xe9"}\n', "got bytes of another encoding; save it as UTF-8."),
         (
             "a.csv",
             b"a,b\n1,caf\x81\n",

@@ -10,7 +10,7 @@ import typer
 
 from streamjobs.recordings import survey
 from streamjobs.recordings.guess.result import Chosen, Guess
-from streamjobs.recordings.places import Place
+from streamjobs.recordings.places import stem_of
 from streamjobs.settings.times import example_of, zone_of
 
 FILL = "hold", "mean"
@@ -155,4 +155,4 @@ def _key_words(guessed: Guess, sample: Path | None) -> list[str]:
         return ["--key-from", guessed.key_from]
     if "key" not in guessed.choose or sample is None:
         return ["--key", "KEY_COLUMN"]
-    return ["--key-is", Place(sample, None, (sample.resolve().name,)).stem]
+    return ["--key-is", stem_of(sample)]

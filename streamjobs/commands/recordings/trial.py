@@ -17,7 +17,7 @@ from streamjobs.core.messages import Stored
 from streamjobs.recordings.clocks import Pauses
 from streamjobs.recordings.files import records_of, records_of_rows, rows_of
 from streamjobs.recordings.guess.result import Guess, key_to_try, windowed
-from streamjobs.recordings.places import Place
+from streamjobs.recordings.places import stem_of
 from streamjobs.recordings.profile import moments_of
 from streamjobs.recordings.survey import teaches
 from streamjobs.recordings.tables import How, untold
@@ -89,7 +89,7 @@ def records_to_try(
     start_time = None if guessed.rate is None else guessed.start_time  # of an unknown unit, it could be any time
     how = dataclasses.replace(how, tell=untold, key_from=guessed.key_from if key is None else None)
     if key is None and how.key_from is None:
-        how = dataclasses.replace(how, key_is=Place(path, None, (path.resolve().name,)).stem)  # as `what_next` prints
+        how = dataclasses.replace(how, key_is=stem_of(path))  # as `what_next` prints
     if key is None or guessed.preset is not None:
         read = records_of(path, settings.source, key, start_time, settings.side, how=how)
         for record in itertools.islice(read, max(RECORDS, each or 0)):

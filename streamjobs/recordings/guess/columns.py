@@ -249,7 +249,8 @@ class Columns:
         names = [column.name for column in found]
         if len(found) == 1:
             self.left_out.pop(names[0])
-            self.because["key"] = f"the name of a key, and {found[0].distinct:,} different values in {len(self.rows):,} rows"
+            values = many(found[0].distinct, "different value")
+            self.because["key"] = f"the name of a key, and {values} in {many(len(self.rows), 'row')}"
             return names[0]
         if found:
             self._unsure("key", names, f"{quoted_names(names)} have names of keys")
@@ -308,7 +309,7 @@ class Columns:
             self._unsure("label", names, f"{quoted_names(names)} have names of labels")
             return None
         if usable:
-            self.because["label"] = f"the name of a label, and {usable[0].distinct:,} different values"
+            self.because["label"] = f"the name of a label, and {many(usable[0].distinct, 'different value')}"
             return usable[0]
         most = len(self.rows) / 2
         some = [
@@ -338,9 +339,11 @@ class Columns:
         return len(pairs) == column.distinct == len({owner for owner, _ in pairs})
 
     def _is_axis(self, column: Column) -> bool:
-        """Whether a column called y is one of the axes x, y and z; where there is only x, who knows."""
+        """Whether a column called y is one of the axes x, y and z; unsure next to x alone, unless one object has both."""
         if plain_name(column.name) != "y":
             return False
+        if column.name.endswith(".y") and any(one.name == column.name[:-1] + "x" for one in self.columns):
+            return True
         if "z" not in self.numbers and "x" in self.numbers:
             self.choose["fields"] = f"{column.name!r} may be an axis in addition to x, or the label"
         return bool(self.numbers & {"x", "z"})
