@@ -12,7 +12,7 @@ from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError
 from streamjobs.notebook.plots import Plot
 from streamjobs.notebook.prototypes import Prototypes, prototypes
-from streamjobs.notebook.tables import rows_of_lines, rows_of_table, to_dataframe, with_index, with_times
+from streamjobs.notebook.tables import rows_of_lines, rows_of_table, to_dataframe, uncollected, with_index, with_times
 from streamjobs.own_learners import load_own_learners
 from streamjobs.recordings.files import records_of, records_of_rows
 from streamjobs.recordings.tables import How
@@ -73,10 +73,11 @@ class Replayed:
 
     def rows(self, sink: str) -> list[dict[str, Any]]:
         """Outputs as dicts; raises as `lines` does."""
-        return rows_of_lines(sink, self.lines(sink), self._topic)
+        with uncollected():
+            return list(rows_of_lines(sink, self.lines(sink), self._topic))
 
     def _table(self, sink: str) -> "pandas.DataFrame":
-        return to_dataframe(sink, self.rows(sink))
+        return to_dataframe(sink, rows_of_lines(sink, self.lines(sink), self._topic))
 
     @property
     def features(self) -> "pandas.DataFrame":

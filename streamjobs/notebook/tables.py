@@ -3,8 +3,11 @@
 Outputs are those of a replay in Python, of a folder that a replay wrote, or of a worker's topics.
 """
 
+import gc
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
@@ -24,20 +27,32 @@ if TYPE_CHECKING:
     import pandas
 
 RowsOf = Callable[[str], list[Mapping[str, Any]]]  # sink -> its outputs, in order
+AT_ONCE = 1000  # lines that are decoded together
 LETTER = ("key", "row", "timestamp", "reason", "message", "value")
 EXPECTED = "a DataFrame, a mapping of column names to arrays, or rows as dicts"
 
 
-def rows_of_lines(sink: str, lines: Sequence[bytes], topic: str) -> list[dict[str, Any]]:
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Make many rows without the garbage collector, which would look through all of them again and again."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def rows_of_lines(sink: str, lines: Sequence[bytes], topic: str) -> Iterator[dict[str, Any]]:
     """Outputs as dicts: the fields of the record, and `row`, the number (from 0) of the input row that caused it."""
-    rows = []
-    for line in msgspec.json.decode(b"[" + b",".join(lines) + b"]"):
-        place = {"row": _row_of(line["id"], topic)}
-        if sink == "dlq":
-            rows.append({name: (line | place)[name] for name in LETTER})
-        else:
-            rows.append(place | line["value"])
-    return rows
+    for first in range(0, len(lines), AT_ONCE):
+        for line in msgspec.json.decode(b"[" + b",".join(lines[first : first + AT_ONCE]) + b"]"):
+            place = {"row": _row_of(line["id"], topic)}
+            if sink == "dlq":
+                yield {name: (line | place)[name] for name in LETTER}
+            else:
+                yield place | line["value"]
 
 
 def _row_of(identity: str, topic: str) -> int:
@@ -69,7 +84,23 @@ def _by_column(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield place | {"ahead": one["rows"]} | flat
 
 
-def to_dataframe(sink: str, rows: Sequence[Mapping[str, Any]]) -> "pandas.DataFrame":
+def _cells_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The columns of a table, NaN where a row lacks one.
+
+    >>> _cells_of([{"a": 1}, {"a": 2, "b": "x"}, {"b": "y"}])
+    {'a': [1, 2, nan], 'b': [nan, 'x', 'y']}
+    """
+    columns, count, left = dict[str, list[Any]](), 0, iter(rows)
+    while some := list(itertools.islice(left, AT_ONCE)):
+        for name in dict.fromkeys(itertools.chain.from_iterable(some)):
+            columns.setdefault(name, [math.nan] * count)
+        for name, column in columns.items():
+            column += [row.get(name, math.nan) for row in some]
+        count += len(some)
+    return columns
+
+
+def to_dataframe(sink: str, rows: Iterable[Mapping[str, Any]]) -> "pandas.DataFrame":
     """A DataFrame with a row per output. Raises SetupError without pandas.
 
     The list `z` of features becomes columns z_0, z_1, ..; `time` is `ts` as a
@@ -80,14 +111,16 @@ def to_dataframe(sink: str, rows: Sequence[Mapping[str, Any]]) -> "pandas.DataFr
     except ImportError:
         raise SetupError(f"tables need pandas: {install_line('pandas')}, or use rows() instead") from None
     if sink == "forecasts":
-        rows = [flat for row in rows for flat in _by_column(row)]
-    empty = list(LETTER) if sink == "dlq" else ["row", *RECORDS[sink].__struct_fields__]
-    table = pandas.DataFrame(list(rows)) if rows else pandas.DataFrame(columns=empty)
-    if sink == "features":
-        places = pandas.DataFrame(table.pop("z").tolist(), index=table.index, dtype=float)
-        table = table.join(places.rename(columns=lambda place: f"z_{place}"))
+        rows = (flat for row in rows for flat in _by_column(row))
+    with uncollected():
+        cells = _cells_of(rows)
+        places = np.array(cells.pop("z", []), float)
+    empty = LETTER if sink == "dlq" else ("row", *RECORDS[sink].__struct_fields__)
+    table = pandas.DataFrame(cells or {name: [] for name in empty if name != "z"})
     for name in table.columns.intersection(_numeric(sink)):
         table[name] = pandas.to_numeric(table[name])
+    if places.size:
+        table = table.join(pandas.DataFrame(places, table.index).rename(columns=lambda place: f"z_{place}"))
     if "ts" in table:
         table.insert(list(table.columns).index("ts"), "time", pandas.to_datetime(table["ts"], unit="s", utc=True))
     return table

@@ -4,7 +4,8 @@ import functools
 
 import pytest
 
-from tests.layers.ways import PLACES, Way, ways
+from streamjobs.notebook.tables import rows_of_table
+from tests.layers.ways import PLACES, Way, walked, ways
 
 walk = functools.cache(ways)
 
@@ -32,3 +33,12 @@ def test_a_record_that_completes_a_window_is_walked() -> None:
 def test_changes_of_file_are_counted_between_calls() -> None:
     way = Way([("a", "f"), ("a", "g"), ("b", "f"), ("a", "f")])
     assert (way.files, way.calls, way.changes) == (2, 4, 2) and Way([]).changes == 0
+
+
+def test_garbage_of_other_code_is_not_walked() -> None:
+    """A generator that was not finished, in a cycle: whether a collection ends it here depends on what ran before."""
+    waiting = [rows_of_table([{"a": 1}, {"a": 2}])]
+    next(waiting[0])
+    waiting.append(waiting)  # type: ignore[arg-type]
+    del waiting
+    assert walked(lambda: [[number] for number in range(300_000)]) == Way([])

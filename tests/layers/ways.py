@@ -8,6 +8,7 @@ calls: number of such calls. changes: a call counts when its function is in anot
 returns do not count. files: number of files that the calls are in.
 """
 
+import gc
 import json
 import re
 import sys
@@ -45,7 +46,10 @@ class Way(NamedTuple):
 
 
 def walked(work: Callable[[], Any]) -> Way:
-    """The calls that `work` makes; what it makes once per process should have happened before."""
+    """The calls that `work` makes; what it makes once per process should have happened before.
+
+    The garbage collector would end generators that other code left, which counts as calls of them.
+    """
     steps: list[tuple[str, str]] = []
 
     def note(frame: FrameType, event: str, _: Any) -> None:
@@ -53,11 +57,13 @@ def walked(work: Callable[[], Any]) -> Way:
         if event == "call" and file.startswith(PLACES):
             steps.append((file.removeprefix(f"{CHECKOUT}/"), frame.f_code.co_name))
 
+    gc.disable()
     sys.setprofile(note)
     try:
         work()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return Way(steps)
 
 
