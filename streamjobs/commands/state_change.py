@@ -341,9 +341,10 @@ def forget_offsets(job_file: JobFile) -> None:
         raise ConfigError(another_input(settings.job.name, min(others), source))
     if not known:
         unknown = "does not record which topic these states have learned from (an older release wrote them)"
+        advice = "give the job a new [job] name" if states else "start a worker: without states it needs no command"
         raise ConfigError(
             f"topic {changelog}: {unknown if states else 'it has no states'}; nothing was changed. If the input was "
-            "recreated, give the job a new [job] name."
+            f"recreated, {advice}."
         )
     if {one.input_id for one in known.values()} == {present.input_id}:
         _forget_lost(settings, list(states), read_at, present)

@@ -43,8 +43,9 @@ def list_command(
     else:
         lines = sorted(_lines(job, states, found), key=_descending(sort))
     _print_lines(lines, len(found), sum(len(entry.data) for entry in found), limit, as_json)
-    if not found and job.settings.state.replay:
-        note("no state is written yet: a worker that runs writes each within 4 minutes, or as [state] replay says")
+    if copy is None and job.settings.state.replay:
+        listed = "listed as last written" if found else "no state is written yet"
+        note(f"{listed}: a worker that runs writes each change within 4 minutes, or as [state] replay says")
 
 
 def top(

@@ -176,12 +176,20 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         await super().on_partitions_assigned(assigned, generation_id)
 
     async def _require_one_input(self) -> None:
-        """Fail if a member of the group reads another topic: both would get parts of one changelog and wait without end."""
-        known, name = {self.app.source, self.app.changelog}, self.app.conf.id
+        """Fail if a member of the group reads another topic: both would get parts of one changelog and wait without end.
+
+        The topic with committed offsets continues, else the first by name: both workers decide alike, and one ends.
+        """
+        source, name = self.app.source, self.app.conf.id
         with suppress(KafkaError):
             group = await asyncio.to_thread(groups.described, self.app.client, name)
-            if other := min({tp.topic for member in group.members for tp in member} - known, default=""):
-                self._delivery.fail(SetupError(OTHER_INPUT.format(name, other, self.app.source)))
+            others = {tp.topic for member in group.members for tp in member} - {source, self.app.changelog}
+            if not others:
+                return
+            begun = {place.topic for place in await asyncio.to_thread(groups.commits, self.app.client, name)}
+            first = min({source, *others}, key=lambda topic: (topic not in begun, topic))
+            if first != source:
+                self._delivery.fail(SetupError(OTHER_INPUT.format(name, first, source)))
 
     async def perform_seek(self) -> None:
         """Seek every input partition to its committed offset, start the partitions, and let fetching begin."""

@@ -10,6 +10,7 @@ import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import NewTopic
 
 from streamjobs.kafka import topics
@@ -114,23 +115,27 @@ def test_commands_on_states_name_a_job_that_has_not_run(make_job: MakeJob) -> No
     assert output_of("topics", "create", job.path, "--partitions", "2")[0] == 0
     assert output_of("state", "reset", job.path, "--all") == (0, "0 keys reset: no state is written yet\n")
     code, text = output_of("state", "forget-offsets", job.path)
-    assert code == 2 and "it has no states; nothing was changed" in text
+    assert code == 2 and "it has no states; nothing was changed. If the input was recreated, start a worker" in text
 
 
-def test_workers_of_two_topics_under_one_name_do_not_wait_for_each_other(make_job: MakeJob) -> None:
-    """Neither has written a state that would name its topic."""
+@pytest.mark.parametrize("at_once", [False, True])
+def test_one_of_two_topics_under_one_name_continues(make_job: MakeJob, *, at_once: bool) -> None:
+    """No state names its topic yet. The group has an offset of the first worker's topic, unless both start at once."""
     job = make_job("twins", source=SOURCE)
-    made(job, ("other", 4), ("other.features", 4), ("other.dlq", 4))
-    with running_worker(job) as first:
-        second = Worker(job, "b", STREAMJOBS_SOURCE__TOPIC="other", STREAMJOBS_SINKS__FEATURES="other.features")
-        try:
-            both = first, second
-            until(lambda: any(one.process.poll() is not None for one in both), "one ends", 60)
-            ended = [one for one in both if one.process.poll() is not None]
-            assert all(one.process.poll() == 3 for one in ended)
-            assert all(f"job {job.name}: another worker of this name reads topic" in one.text() for one in ended)
-        finally:
-            second.end()
+    other = f"a-{job.input}"  # the first by name
+    made(job, (other, 4), (f"{other}.features", 4), (f"{other}.dlq", 4))
+    second_has = {"STREAMJOBS_SOURCE__TOPIC": other, "STREAMJOBS_SINKS__FEATURES": f"{other}.features"}
+    first = Worker(job)
+    second = Worker(job, "b", **second_has) if at_once else first.ready() and Worker(job, "b", **second_has)
+    ends, continues = (first, second) if at_once else (second, first)
+    try:
+        until(lambda: ends.process.poll() is not None, "one ends", 60)
+        assert ends.process.poll() == 3 and f"job {job.name}: another worker of this name reads topic" in ends.text()
+        until(lambda: job.members() == [4 * (continues is first)], "the other has every partition", 30)
+        continues.ready().assert_running()
+    finally:
+        for worker in (first, second):
+            worker.end()
 
 
 def test_sigterm_in_the_middle_of_a_load_commits_everything_applied_and_exits_0(

@@ -299,7 +299,7 @@ def test_check_online_reads_the_newest_records(mock, tmp_path, capsys):
     assert "of the newest 100, 100 have a key (3 different) and 100 can be used" in out and ": no mistakes" in out
     assert f"{made.settings.job.name} has no offsets yet: it begins at the first of 300" in out
     assert command("state", "list", job) == 0
-    assert "no state is written yet: a worker that runs writes each within 4 minutes" in capsys.readouterr().err
+    assert "no state is written yet: a worker that runs writes each change within 4 minutes" in capsys.readouterr().err
 
 
 def job_with_records(mock, folder, topic, options_of):
