@@ -12,6 +12,7 @@ that predict are regressors or classifiers. If a learner has a second task, ther
 array([10.])
 """
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -163,7 +164,10 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
         return tags
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the rows of X (n, columns) with y (n,) or (n, targets), in order, from a new state."""
+        """Learn the rows of X (n, columns) with y (n,) or (n, targets), in order, from a new state.
+
+        Raises ValueError where they are too few for a prediction.
+        """
         X, Y = self._pair(X, y, reset=True)
         self._learn(X, Y, Y.shape[1], first=True)
         self._require_ready(self._online.predict(X[-1:]), X, "a prediction")
@@ -196,7 +200,10 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
     """Predicts a class: that of the largest score, of one column of targets (0 or 1) for each class."""
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the rows of X (n, columns) with classes y (n,), in order, from a new state."""
+        """Learn the rows of X (n, columns) with classes y (n,), in order, from a new state.
+
+        Raises ValueError for a single class, and where the rows are too few for a prediction.
+        """
         X, y = self._pair(X, y, reset=True)
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
@@ -208,7 +215,8 @@ class StreamClassifier(ClassifierMixin, StreamEstimator):  # type: ignore[misc]
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Learn the rows of X with classes y, in order, beyond what has been learned.
 
-        classes: all there will ever be; needed in the first call. Raises ValueError for a label that is none of them.
+        classes: all there will ever be; needed in the first call. Raises ValueError for a label that is none of them, and
+        for other classes in a later call.
         """
         first = not self.__sklearn_is_fitted__()
         X, y = self._pair(X, y, reset=first)
@@ -274,7 +282,7 @@ KINDS: Mapping[str, tuple[type[StreamEstimator], str]] = {
 }
 
 
-ATTRIBUTES = (StreamEstimator.__doc__ or "").partition("itself.\n")[2].rstrip() + "\n"
+ATTRIBUTES = (inspect.getdoc(StreamEstimator) or "").partition("itself.\n")[2] + "\n"
 ESTIMATORS: dict[str, type[StreamEstimator]] = {
     entry.title: catalogue.make_class(entry, *KINDS[entry.task], EXTRAS, ATTRIBUTES) for entry in catalogue.entries()
 }

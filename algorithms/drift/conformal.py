@@ -2,7 +2,7 @@
 
 Source: `ranked.py` says which; on one watched number.
 Symbols: p = p, f(p) = bet, R = scores, L = marks[BLOCK], s = shares, c = rows_between.
-Cost of a row: O(reference / L).  State: reference float32, and 47 numbers.
+Cost of a row: O(reference / L).  State: reference float32, and 49 numbers.
 Departs from the source: the reference is a window, L and s are estimated, and an alarm is not raised again while it is open.
 One-sided: a rise of the watched number is drift; a fall is not, and what comes after it is the new reference.
 """

@@ -2,7 +2,7 @@
 
 Source: ours; the forecast is `common/lagged_rls.py`'s, of the column alone.
 Symbols: s = scale, the mean of |error| over about `memory` rows; z = error / (1.2533 s), of deviation 1 where it is normal.
-Cost of a row: O(d lags^2).  State: d (190 + lags) numbers.
+Cost of a row: O(d lags^2).  State: 189 d + 1 numbers.
 Readings: features are z of every column, then its forecast. They are NaN until WARM rows have taught the forecast.
 The first row after a pause (AFTER_PAUSE) has no z; the next ones are forecast from its level, as after a jump (WILD).
 z is 0 after STAND repeats of a value, and of an error below LEAST deviations of the column, which 1.2533 s does not fall

@@ -2,7 +2,7 @@
 
 Source: Bishop, Pattern Recognition and Machine Learning, 4.3.4, as one gradient step a row.
 Symbols: eta = step_size, lambda = ridge, w = weights, p = chances.
-Cost of a row: O(d targets).  State: (d + 1) targets numbers.
+Cost of a row: O(d targets).  State: (d + 1) targets + 1 numbers.
 Readings: the class of a row is its largest target (first on ties), of a single target +1 above 0, else -1; the
 prediction is the score w'x, the log-odds up to a constant, so that 0 parts the two classes of a single target.
 """

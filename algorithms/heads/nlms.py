@@ -2,7 +2,7 @@
 
 Source: Haykin, Adaptive Filter Theory, the epsilon-NLMS algorithm.
 Symbols: mu = step_size, epsilon = ridge, w = weights.
-Cost of a row: O(d targets).  State: (d + 1) targets numbers.
+Cost of a row: O(d targets).  State: (d + 1) targets + 1 numbers.
 Departs from the source: a step that would leave the finite numbers is not taken; an input of zeros moves nothing.
 """
 

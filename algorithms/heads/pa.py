@@ -2,7 +2,7 @@
 
 Source: Crammer, Dekel, Keshet, Shalev-Shwartz, Singer (2006), Fig. 1, PA-I.
 Symbols: C = aggressiveness, tau = along, l = hinge loss, w = weights, y = -1/+1.
-Cost of a row: O(d targets).  State: (d + 1) targets numbers.
+Cost of a row: O(d targets).  State: (d + 1) targets + 1 numbers.
 Readings: several targets are binary problems side by side (one against the rest); a target of 0 or below is the label -1;
 an input of zeros moves nothing.
 """

@@ -2,7 +2,7 @@
 
 Source: Shalev-Shwartz, Singer, Srebro, Cotter (2011), Fig. 1 (one example a step, no projection), as paper 000 uses it.
 Symbols: lambda = 1/C = ridge, t = steps, w = weights, y = -1/+1.
-Cost of a row: O(d targets).  State: (d + 1) targets + 1 numbers.
+Cost of a row: O(d targets).  State: (d + 1) targets + 2 numbers.
 Readings: w shrinks by 1 - 1/t first and the margin is that of the shrunk w; t counts rows with a target; several targets
 are binary problems side by side (one against the rest) that share t; a target of 0 or below is the label -1.
 """

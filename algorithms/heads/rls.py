@@ -3,7 +3,7 @@
 Source: Haykin, Adaptive Filter Theory, the RLS algorithm; used by paper 002 as its strongest head.
 Symbols: lambda = forgetting, delta = delta (P starts at delta I, so the ridge is 1 / delta), w = weights, P = inverse
 correlation matrix of the inputs.
-Cost of a row: O(d^2 + d targets); n = d, one more with the intercept.  State: (d + 1) targets + n (n + 1) / 2 numbers.
+Cost of a row: O(d^2 + d targets); n = d, one more with the intercept.  State: (d + 1) targets + n (n + 1) / 2 + 1 numbers.
 Departs from the source: P is downdated by u u' with u = P z / sqrt(lambda + z'P z), so it is symmetric to the last bit and
 a state holds its lower triangle only; forgetting pauses while the trace of P would exceed 10^4 times that of its start
 (an idle input would otherwise wind it up without limit); P starts again from delta I should rounding ever leave it

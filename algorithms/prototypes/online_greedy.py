@@ -4,7 +4,7 @@ Source: Schlegel, Pan, Chen, White, "Adapting kernel representations online usin
 Symbols: b = budget, lambda = ridge, eps_t = min_gain, S = prototypes, g(S) = log det (K_S + lambda I), g = estimate,
 Q = (K_S + lambda I)^-1, k = kernel row of x, u = Q k, s = kappa(x, x) + lambda - k'u, eta = regress_ridge.
 Cost of a row: O(b d + 3 b^2 / 2); of a swap O(b^2) more.
-State: 5/4 b (d + 1) numbers; with regress b targets, with nystrom and features b (b + 1) / 2 more.
+State: 5/4 b (d + 1) numbers; with regress 2 b targets, with nystrom and features b (b + 1) / 2 more.
 Readings: replacing prototype i by x gains log(Q_ii s + u_i^2), for all i together in O(b^2); the first of equals. A gain
 must be above 0 besides. A relative threshold is a share of g(S), and freezes the set once g > .69 / eps_t (with lambda = 1
 and a Gaussian no swap gains more than log 2), so the default is absolute. Features and LS error are of the span of the

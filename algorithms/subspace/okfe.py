@@ -4,7 +4,7 @@ Source: Sheikholeslami, Berberidis, Giannakis, "Large-scale kernel-based feature
 tracking on a budget", Alg. 2 (parametric update, (16)) and Alg. 3 (nonparametric update, (19b)).
 Symbols: A = factor, L = Phi A, lambda = ridge, mu = step length, l = ls_error (without the factor 1/2), image = K A.
 Cost of a row: O(n d + n r^2) for Alg. 2; Alg. 3 adds O(n^2), and its (lambda/n) term O(n^2 r).
-State: n (d + 2 r + 1) numbers after n rows. Alg. 3 keeps the gram matrix in memory besides, n^2 numbers.
+State: n (d + 2 r + 1) numbers after n rows, and 100 LS errors. Alg. 3 keeps the gram matrix in memory besides, n^2 numbers.
 Departs from the source: seeds with several rows (from one row the rank would stay 1), none of them an exact repeat; the
 (lambda/n) term is off by default and |q| is floored (it explodes on far data). K A is updated with each row and never
 recomputed, so a row of Alg. 2 does not cost O(n^2).

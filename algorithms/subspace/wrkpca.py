@@ -3,7 +3,8 @@
 Source: ours; the setting, the budget and the LS error are those of OK-FEB (Sheikholeslami, Berberidis, Giannakis).
 Symbols: S = support, K = its gram matrix, M = spread, C = Phi_S M Phi_S' + (boost of the newest), L = Phi_S A with A'KA = I
 the leading eigenvectors of C, lambda = ridge, l = ls_error, B = budget.
-Cost of a row: O(m d + m r + r^2); a stored one adds O(m^3).  State: m (d + 1) + m (m + 1) / 2 numbers with m <= B.
+Cost of a row: O(m d + m r + r^2); a stored one adds O(m^3).  State: m (d + 1) + m (m + 1) / 2 numbers with m <= B,
+and the LS errors of censor_window rows.
 Departs from the source: no gradient step. C is the sum of phi phi' over rows with weight
 floor decay^age + (1 - floor) fade^age (ages in stored rows; up to a factor): M carries the first part, the ages of the
 stored samples give the second. A sample that leaves is replaced in M by its projection on the others, so rows count

@@ -226,7 +226,7 @@ def docstring(entry: Entry, what: str, extras: Mapping[str, Extra]) -> str:
         kind = one.type.replace("table", "name, table or object")
         lines.append(f"{one.name} : {kind}{needed}")
         words = [one.meaning] if one.meaning else []
-        if one.range and one.range not in one.meaning:
+        if one.range and one.range not in one.meaning and " | " not in kind:  # a kind that lists all values
             words.append(f"Range: {one.range}")
         text = ". ".join(words)
         lines += textwrap.wrap(text, WIDTH, initial_indent="    ", subsequent_indent="    ")

@@ -99,7 +99,7 @@ class Replayed:
 
     @property
     def alarms(self) -> "pandas.DataFrame":
-        """With [drift] false_alarms: a row when an alarm is raised, and a row when it ends; needs pandas."""
+        """With [drift] false_alarms or [alarms]: a row when an alarm is raised, and a row when it ends; needs pandas."""
         return self._table("alarms")
 
     @property
@@ -109,21 +109,22 @@ class Replayed:
 
     @property
     def forecasts(self) -> "pandas.DataFrame":
-        """With [forecast]: each row is the forecast of a column, some rows ahead; needs pandas.
+        """With [forecast]: each row is the forecast of a column, `ahead` rows ahead; needs pandas.
 
-        value, naive, ratio, due, and low_80, high_80 for each [forecast] coverage.
+        value: the forecast for the row at due_ts. naive: the column's value in this row. ratio: mean error over that of
+        naive. due: the forecast for this row, made `ahead` rows ago. low_80, high_80: for each [forecast] coverage.
         """
         return self._table("forecasts")
 
     @property
     def dead_letters(self) -> "pandas.DataFrame":
-        """Rows that could not be used: reason, message, and the record's value; needs pandas."""
+        """Rows that could not be used: key, row, timestamp, reason, message, and the record's value; needs pandas."""
         return self._table("dlq")
 
     @property
     def plot(self) -> Plot:
-        """Pictures: `plot.features()`, `plot.ls_error()`, `plot.drift()`, `plot.confusion()`, `plot.prototypes(key)`;
-        needs matplotlib."""
+        """Pictures: `plot.features()`, `ls_error()`, `drift()`, `confusion()`, `forecast()` and `prototypes(key)`; needs
+        matplotlib."""
         return Plot(self.rows, self.prototypes)
 
     def prototypes(self, key: str) -> list[Prototypes]:

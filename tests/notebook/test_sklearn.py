@@ -107,6 +107,7 @@ def test_settings_are_parameters_and_clone_keeps_them() -> None:
     signature = inspect.signature(OKFEB)
     assert (signature.parameters["rank"].default, signature.parameters["kernel"].default) == (10, None)
     assert "rank : integer" in OKFEB.__doc__ and "1 to budget" in OKFEB.__doc__
+    assert "\nAttributes\n----------\nn_features_in_ : int\n" in OKFEB.__doc__, "a section of numpydoc is not indented"
     with pytest.raises(TypeError, match="bandwith"):
         OKFEB(bandwith=1.0)
 
