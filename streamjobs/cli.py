@@ -105,7 +105,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",  # the default mode takes "[state]" in a text for a style and drops it
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with 'streamjobs demo', then 'streamjobs init' for your own data.",
+    epilog="Start with 'streamjobs demo', then 'streamjobs init' for your own data. Exit codes: 0 success, 1 failure while "
+    "running, 2 wrong usage or job file, 3 problem outside (broker, topics, rights), 4 verification found differences.",
 )
 
 

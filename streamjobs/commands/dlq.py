@@ -172,7 +172,7 @@ def redrive(
         list[str] | None, typer.Option("--offset", help="Send the dead letter at PARTITION:OFFSET; may be repeated.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Send all dead letters.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Also send those that were sent back before.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also send dead letters that are skipped otherwise.")] = False,
     shared: Annotated[
         bool,
         typer.Option("--shared", help="Also send if other consumer groups read the input and would get the records again."),
@@ -182,9 +182,10 @@ def redrive(
 ) -> None:
     """Send dead letters back to the input topic, with their original key, value, time and headers.
 
-    The header streamjobs-attempt counts the attempts. Letters that were sent back before are skipped. If the
-    input cannot show whether a letter was sent back, the letter is skipped too: this concerns letters older than the
-    input's first record, and all letters if the input is compacted. --again sends all skipped letters.
+    Choose them with one of --reason, --offset and --all. The header streamjobs-attempt counts the attempts. Letters that
+    were sent back before are skipped. If the input cannot show whether a letter was sent back, the letter is skipped too:
+    this concerns letters older than the input's first record, and all letters if the input is compacted. --again sends
+    all skipped letters.
 
     A key that has newer samples skips or refuses older ones, as [window] and [source] late decide.
 

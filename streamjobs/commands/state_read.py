@@ -310,7 +310,7 @@ def verify(
 ) -> None:
     """Check that every snapshot decodes, belongs to this job, and has applied only input that exists.
 
-    Exits with code 4 otherwise.
+    Ends with code 4 otherwise.
     """
     from streamjobs.kafka import preflight
     from streamjobs.maintenance import changelog_edit

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from streamjobs.kafka.acls import Right
     from streamjobs.maintenance.rekey import Progress
 
-Partitions = Annotated[int | None, typer.Option(min=1, help="Partitions of a new input topic; ignored if it exists.")]
+Partitions = Annotated[
+    int | None, typer.Option(min=1, help="Partitions of a new input topic; absent: 4. An existing one must have as many.")
+]
 
 Acl = Annotated[
     bool, typer.Option("--acl", help="Also print the least rights a worker needs, as commands for kafka-acls.sh.")

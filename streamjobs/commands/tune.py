@@ -11,7 +11,7 @@ import typer
 
 from streamjobs.commands.compare import Delay, MostRecords, delayed, first_records
 from streamjobs.commands.console import AsJson, JobFile, Pace, draw, fixed, note, say, show, table, write_private
-from streamjobs.commands.recordings.options import KeyFrom, KeyIs, TimeColumn, how_of, milliseconds
+from streamjobs.commands.recordings.options import FILES, KeyFrom, KeyIs, TimeColumn, how_of, milliseconds
 from streamjobs.errors import ConfigError
 from streamjobs.settings.toml import toml
 
@@ -28,9 +28,7 @@ NAMES = {"own": "job", "linear": "linear head"}
 
 def tune(
     job_file: JobFile,
-    source: Annotated[
-        Path, typer.Option("--input", help="A .jsonl, .csv, .parquet or .npz file, with labels if the job has them.")
-    ],
+    source: Annotated[Path, typer.Option("--input", help=f"{FILES}; with labels if the job has them.")],
     key: Annotated[str | None, typer.Option(help="Column of the file with the key.")] = None,
     key_from: KeyFrom = None,
     key_is: KeyIs = None,
@@ -173,7 +171,7 @@ def _rhythm(job: "Job", pause: float) -> str | None:
 
 def drift_tune(
     job_file: JobFile,
-    source: Annotated[str, typer.Option("--input", help="As for 'replay': a file, 'topic', or topic:NAME.")],
+    source: Annotated[str, typer.Option("--input", help="As for 'replay': recordings, 'topic', or topic:NAME.")],
     quiet_until: Annotated[
         str, typer.Option(help="Until then nothing changed: 2026-11-21T12:00 (UTC), or seconds since 1970.")
     ],

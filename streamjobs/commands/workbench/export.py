@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamjobs.commands.console import JobFile, compile_loops, counted, job_of, note, say, write_private
-from streamjobs.commands.recordings.options import TimeColumn, how_of, milliseconds
+from streamjobs.commands.recordings.options import FILES, TimeColumn, how_of, milliseconds
 from streamjobs.errors import ConfigError
 from streamjobs.settings.types import many
 
@@ -30,8 +30,7 @@ def export(
     replay: Annotated[
         str | None,
         typer.Option(
-            help="Replay these recordings instead of reading the topic: a .jsonl, .csv, .parquet or .npz file, 'topic' for "
-            "the job's input topic, or topic:NAME."
+            help=f"Replay this input, instead of reading the topic. {FILES}; 'topic' for the input topic, or topic:NAME."
         ),
     ] = None,
     key: Annotated[str | None, typer.Option(help="Column of the recordings with the key.")] = None,

@@ -22,10 +22,11 @@ LIBRARIES = ("numpy", "scipy", "numba", "faust-streaming", "aiokafka", "rocksdic
 
 
 def schema(
-    job_file: Annotated[Path | None, typer.Argument(metavar="[JOB]", help="With --outputs: the job file.")] = None,
+    job_file: Annotated[Path | None, typer.Argument(metavar="[JOB]", help="With --outputs or --sink: the job file.")] = None,
     outputs: Annotated[bool, typer.Option("--outputs", help="Print the schemas of this job's output topics.")] = False,
     form: Annotated[
-        Literal["json", "avro"], typer.Option("--format", help="Format of --outputs: JSON Schema 2020-12, or Avro schemas.")
+        Literal["json", "avro"],
+        typer.Option("--format", help="Format of --outputs and --sink: JSON Schema 2020-12, or Avro schemas."),
     ] = "json",
     sink: Annotated[str | None, typer.Option(help="The schema of one output alone, such as alarms.")] = None,
 ) -> None:
