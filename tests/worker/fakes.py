@@ -106,7 +106,7 @@ class FakeChangelog:
     """A partition's fenced changelog: only the one opened last may write."""
 
     origin = NO_ORIGIN
-    end = 0
+    end = kept_alive = 0
 
     def __init__(self, broker: Broker, partition: int, error: Exception | None = None) -> None:
         self.broker, self.partition, self.error = broker, partition, error
@@ -125,7 +125,7 @@ class FakeChangelog:
         return len(records) - 1
 
     async def keep_alive(self) -> None:
-        """Its producer is never forgotten."""
+        self.kept_alive += 1
 
     async def close(self) -> None:
         self.closed = True

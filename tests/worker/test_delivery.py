@@ -37,9 +37,14 @@ def test_a_batch_of_an_older_epoch_is_dropped():
     async def body():
         worker = Worker()
         delivery = await worker.begin(0)
-        worker.fetch(0, stream(10), epoch=delivery.epoch - 1)
+        before = delivery.epoch
+        delivery.raise_barrier()
+        worker.fetch(0, stream(10), epoch=before)
+        meanwhile = delivery.epoch
+        delivery.lower_barrier()
+        worker.fetch(0, stream(10), epoch=meanwhile)
         await worker.settle()
-        assert delivery.dropped == 1 and delivery.partitions[0].next == 0
+        assert delivery.dropped == 2 and delivery.partitions[0].next == 0
         worker.fetch(0, stream(10))
         await worker.settle()
         assert delivery.partitions[0].next == 10
@@ -147,6 +152,8 @@ def test_partitions_reassigned_before_recovery_finished_are_not_started():
         assert not delivery.assign({1: 0}) and delivery.held == {}, "its store is not restored"
         delivery.mark_restored(fenced)
         assert delivery.assign({1: 0}) and set(delivery.held) == {1}
+        delivery.stopping = True
+        assert not delivery.assign({1: 0}), "the worker is stopping"
         await delivery.revoke("stop")
 
     asyncio.run(body())
@@ -255,6 +262,21 @@ def test_after_a_failure_nothing_more_is_acknowledged():
     asyncio.run(body())
 
 
+def test_no_checkpoint_follows_a_failure_elsewhere():
+    """Such as of the consumer, because the broker has lost records that were read: all partitions could be written."""
+
+    async def body():
+        worker = Worker()
+        delivery = await worker.begin(0)
+        worker.fetch(0, stream(10))
+        await worker.settle()
+        delivery.fail(DeliveryError("other records are at these offsets"))
+        await delivery.revoke("stop")
+        assert worker.broker.steps == [] and worker.broker.committed == {}
+
+    asyncio.run(body())
+
+
 @pytest.mark.parametrize(("exactly_once", "sent"), [(False, 10), (True, 0)], ids=["at_least_once", "exactly_once"])
 def test_a_partition_taken_over_by_another_worker_is_released_without_ending_the_worker(exactly_once, sent):
     async def body():
@@ -285,7 +307,7 @@ def test_a_partition_taken_over_at_work_is_released_and_the_others_go_on(exactly
         worker.fetch(0, stream(10, first=10))
         await worker.settle()
         assert list(delivery.taken_over) == [0] and worker.broker.committed == {1: 10} and delivery.failed is None
-        assert delivery.partitions[0].next == 10
+        assert delivery.partitions[0].next == 10 and delivery.backpressure.queued == 0
         delivery.raise_barrier()
         await delivery.revoke("revoked")
         assert delivery.failed is None and not delivery.taken_over and worker.broker.committed == {1: 10}

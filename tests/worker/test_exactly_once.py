@@ -5,8 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 from aiokafka.errors import InvalidProducerIdMapping, KafkaError, ProducerFenced
+from aiokafka.structs import TopicPartition
 
 from streamjobs.errors import SetupError
+from streamjobs.kafka.patches.batches import LeaderEpochs
+from streamjobs.kafka.topic_id import Origin, epoch_of, progress_of, states_of
 from streamjobs.settings.rules import LONGEST_TRANSACTION
 from streamjobs.worker.changelog import TRANSACTION_TIMEOUT, Changelog
 from streamjobs.worker.failures import DeliveryError, FencedError
@@ -158,6 +161,72 @@ def test_states_that_a_broker_puts_below_those_before_them_are_not_written(offse
                 await changelog.send([(b"k", b"state")])
         else:
             assert await changelog.send([(b"k", b"state")]) == reached
+            assert changelog.end == max(234, reached + 1), "behind the marker"
+
+    asyncio.run(body())
+
+
+class Producer:
+    """Of an open transaction."""
+
+    def __init__(self) -> None:
+        self.offsets, self.committed = {}, 0
+        self._txn_manager = SimpleNamespace(is_in_transaction=lambda: True, maybe_add_partition_to_txn=lambda place: None)
+
+    async def send_offsets_to_transaction(self, offsets, group):
+        self.offsets |= offsets
+
+    async def commit_transaction(self):
+        self.committed += 1
+
+    async def begin_transaction(self):
+        """The next one."""
+
+
+def test_an_offset_joins_with_its_progress_and_up_to_where_input_and_changelog_were_there(monkeypatch):
+    """By these a start finds out that the broker has lost records that were read, or states that were written."""
+    place = TopicPartition("in", 2)
+    monkeypatch.setattr(LeaderEpochs, "safe", {place: 4})
+
+    async def body():
+        changelog = Changelog({}, "job", "log", 2, Origin("in"))
+        changelog._producer, changelog.end = Producer(), 31
+        await changelog.join(5, 9)
+        offset, text = changelog._producer.offsets[place]
+        assert (offset, progress_of(offset, text), epoch_of(text), states_of(text)) == (5, 9, 4, 31)
+
+    asyncio.run(body())
+
+
+def test_an_idle_transaction_is_committed_after_an_hour_and_one_with_outputs_never_by_itself(monkeypatch):
+    async def body():
+        changelog = Changelog({}, "job", "log", 2)
+        changelog._producer = Producer()
+        await changelog.keep_alive()
+        assert not changelog._producer.committed
+        monkeypatch.setattr("streamjobs.worker.changelog.KEEP_ALIVE", -1.0)
+        await changelog.keep_alive()
+        assert changelog._producer.committed == 1
+        changelog.producer()  # outputs join: without the offset of their input they would be sent again
+        await changelog.keep_alive()
+        assert changelog._producer.committed == 1
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_checkpoint_keeps_the_fence_of_a_partition_without_new_states(exactly_once):
+    """Without records, and with records that become dead letters: the broker forgets an idle producer, and its fence."""
+
+    async def body():
+        worker = Worker(exactly_once=exactly_once)
+        delivery = await worker.begin(0)
+        await delivery.held[0].checkpoints.take()
+        assert worker.kafka.opened[0].kept_alive == 1
+        worker.fetch(0, [record._replace(value=b"bad") for record in stream(10)])
+        await worker.settle()
+        await delivery.held[0].checkpoints.take()
+        assert worker.broker.committed == {0: 10} and worker.kafka.opened[0].kept_alive == 2 - exactly_once
 
     asyncio.run(body())
 

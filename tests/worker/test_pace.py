@@ -157,6 +157,7 @@ class _Sim:
             steps -= 8
             with suppress(Crash):
                 await worker.delivery.held[0].checkpoints.take()
+                assert int(self.store.marks(0).get("replay", 0)) <= broker.committed[0], "its states lack records before"
                 continue
             break
         broker.at = lambda name: None
@@ -247,6 +248,7 @@ def test_settle_writes_everything_while_the_worker_runs():
         while not delivery.settle():
             await asyncio.sleep(0)
         assert worker.broker.committed == {0: 40} and len(worker.broker.topics) == 40
+        assert delivery.partitions[0].pace.seconds == 0.0, "nothing would be applied again"
 
     asyncio.run(body())
 
@@ -373,6 +375,10 @@ def test_a_store_that_recovery_has_filled_says_which_records_its_states_may_lack
             taking = Worker(broker, store=store, replay=replay)
             await taking.begin(0)
             assert taking.store.marks(0)["replay"] == "11"
+        taking.fetch(0, RECORDS[11:60])
+        await taking.settle()
+        assert await taking.delivery.held[0].checkpoints.take()
+        assert ("replay" in taking.store.marks(0)) == (replay == "1h"), "a checkpoint that writes all states leaves no mark"
 
     asyncio.run(body())
 
