@@ -27,6 +27,7 @@ LEAST_SHARE = 0.84  # of the first column's shift, for another to be named
 CLIP = 8.0  # deviations
 CLIP_FROM = 30  # rows of a scale before values are cut while it is learned
 NEXT_MEAN, NEXT_SQUARES, NEXT_PRODUCTS = 0, 1, 2  # rows of `moved` while an alarm is open
+EARLY, FEW = 4, 3.5  # looks for wild values among the first rows, each after CLIP_FROM rows; most such rows
 SAME = 0.3  # farthest that a correlation may be from the one before, so that all of them stay
 FARTHEST = 1e70  # largest |x|: sums of its squares stay finite
 
@@ -35,7 +36,7 @@ class ColumnChartState(NamedTuple):
     mean: Array  # (dim,) of the first `learn` rows
     moments: Array  # (dim (dim + 1) / 2,) sums of products of deviations, lower triangle
     smooth: Array  # (dim,) EWMA of the scaled rows
-    moved: Array  # (CHARTS, dim + 1) sums of the scaled rows of each chart's latest blocks, and weights; or the next scale
+    moved: Array  # (CHARTS, dim + 1) sums of the scaled rows of each chart's latest blocks, and weights; or a next scale
     reference: Array  # (CHARTS, reference) float32; this and what follows: as of `conformal`, a row for each chart
     marks: Array
     sums: Array
@@ -116,7 +117,7 @@ def loop(work, slots, X, learn, features, rows_between, smoothing, shrink, learn
             if learn[n] & 1:
                 seen[key] += 1
                 all_learned[key] = learned + 1
-                _learn_scale(mean, moments, x, learned + 1, scaled)
+                _learn_first(mean, moments, moved, x, learned + 1, learn_rows, scaled)
                 if learned + 1 == learn_rows:
                     whiten(moments, shrink, room, factor, whiteners[key])
             continue
@@ -266,6 +267,27 @@ def _learn_scale(mean, moments, x, rows, gap):
         for j in range(i + 1):
             moments[i, j] += gap[i] * gap[j] * ((rows - 1.0) / rows)
             moments[j, i] = moments[i, j]
+
+
+@compiled
+def _learn_first(mean, moments, moved, x, rows, last, gap):
+    """`_learn_scale` without a few wild values of the first rows, such as of a sensor that starts: else nothing is ever far.
+
+    The next rows show them, from part to part: their spread is far smaller, their mean about the same.
+    """
+    _learn_scale(mean, moments, x, rows, gap)
+    if CLIP_FROM < rows <= EARLY * CLIP_FROM:
+        _learn_next(moved, x, gap)
+        if moved[NEXT_MEAN, x.size] == CLIP_FROM:
+            for i in range(x.size):
+                off, square, part = moved[NEXT_MEAN, i] - mean[i], moments[i, i] / rows, moved[NEXT_SQUARES, i] / CLIP_FROM
+                if part > 0.0 and square > CLIP * CLIP * part and off * off * rows <= FEW * square:
+                    moments[i, :] = 0.0
+                    moments[:, i] = 0.0
+                    mean[i], moments[i, i] = moved[NEXT_MEAN, i], part * rows
+            moved[:] = 0.0
+        elif rows == last:
+            moved[:] = 0.0
 
 
 @compiled

@@ -6,10 +6,11 @@ Symbols: lambda = smoothing, Z_t = smooth, T^2 = squared length of the whitened 
 L L' = (1 - shrink) correlation + shrink I.
 Cost of a row: O(d^2 + 3 reference / L).  State: d^2 / 2 + 5.5 d numbers, 3 reference float32, and 140 numbers.
 Departs from the source: thresholds are ranks, so no distribution is assumed; mean, deviation and correlation are those of
-the first `learn` rows, in which values beyond 8 deviations count as 8, and stand still until an alarm has stayed open. Its
-last `learn` rows then give the next ones, if it had so many (not where alarms that follow soon share the most rows: that may
-be a rhythm) and correlations of neighbouring columns are as before; else the next rows do.
-`moved` holds the next scale while an alarm is open, when no column is to be named.
+the first `learn` rows, in which values beyond 8 deviations count as 8 and a few wild ones of the first 30 are left out, and
+stand still until an alarm has stayed open. Its last `learn` rows then give the next ones, if it had so many (not where
+alarms that follow soon share the most rows: that may be a rhythm) and correlations of neighbouring columns are as before;
+else the next rows do.
+`moved` holds the next scale while an alarm is open, when no column is to be named, and that of 30 rows while it learns.
 """
 
 from collections.abc import Iterator, Mapping

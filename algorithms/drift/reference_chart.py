@@ -191,6 +191,8 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, ends
                 all_earlier[key][:] = moments
                 _whiten(moments, every, shrink, room, factor, of_rows[key])
             counts[key, 0] = standing.keep(all_kept[key], counts[key, 0], step[key], count, first, averages)
+            if step[key] == 1:
+                _leave_out_wild(all_kept[key], counts[key, 0], smoothing, count, mean, moments, smooth)
             if counts[key, 0] > standing.ROOM:
                 counts[key, 0] = standing.thin(all_kept[key], counts[key, 0], step[key], first)
                 step[key] *= 2
@@ -227,6 +229,16 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, shrink, ends
                 since[k] = lasts[k]
             for i in range(dim):
                 smooth[i] = now[i]
+
+
+@compiled
+def _leave_out_wild(kept, held, smoothing, count, mean, moments, smooth):
+    for i in range(mean.size):
+        found = standing.leave_out_wild(kept, held, smoothing, count, i, mean[i], moments[i, i], smooth[i])
+        if found[1] != moments[i, i]:
+            moments[i, :] = 0.0
+            moments[:, i] = 0.0
+            mean[i], moments[i, i], smooth[i] = found
 
 
 @compiled

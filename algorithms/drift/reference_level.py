@@ -121,6 +121,11 @@ def _loop(work, slots, X, learn, features, rows_between, smoothing, ends, rows):
             square[key] += gap * gap * ((count - 1.0) / count)
             learned[key], average[0] = count, smooth[key]
             counts[key, 0] = standing.keep(kept, counts[key, 0], step[key], count, first, average)
+            if step[key] == 1:
+                found = mean[key], square[key], smooth[key]
+                mean[key], square[key], smooth[key] = standing.leave_out_wild(
+                    kept, counts[key, 0], smoothing, count, 0, *found
+                )
             if counts[key, 0] > standing.ROOM:
                 counts[key, 0] = standing.thin(kept, counts[key, 0], step[key], first)
                 step[key] *= 2

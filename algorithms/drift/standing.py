@@ -33,6 +33,7 @@ CLIP = 6.0  # deviations at which values are cut
 BATCHES = 8  # parts of a reference, for its memory
 CLIP_FROM = 30  # rows of a scale before values are cut while it is learned
 FARTHEST = 1e70  # largest |x|: sums of its squares stay finite
+EARLY, FEW = 4, 3.5  # looks for wild values among the first rows, each after CLIP_FROM rows; most such rows
 TEACHES = 2  # bit of `learn`: the row is one of the reference
 STARTED = 0.25  # of the limit: above it a change has begun
 LARGEST = 3e38  # what is kept is float32
@@ -94,6 +95,31 @@ def keep(kept: Array, held: int, step: int, learned: int, first: int, values: Ar
     for i in range(values.size):
         kept[held, i] = min(max(values[i], -LARGEST), LARGEST)
     return held + 1
+
+
+@compiled
+def leave_out_wild(kept, held, smoothing, count, i, mean, square, smooth):
+    """Mean, sum of squares and average without a few wild values of the first rows, as `charts` leaves them out.
+
+    The newest rows are in the averages that are kept, if these are of every row. count: rows with the newest; i: of kept.
+    """
+    part, squares = 0.0, 0.0
+    if count % CLIP_FROM or not CLIP_FROM < count <= EARLY * CLIP_FROM or held <= CLIP_FROM:
+        return mean, square, smooth
+    for m in range(held - CLIP_FROM, held):
+        x, rows = kept[m - 1, i] + (kept[m, i] - kept[m - 1, i]) / smoothing, m - held + CLIP_FROM + 1
+        gap = x - part
+        part += gap / rows
+        squares += gap * gap * ((rows - 1.0) / rows)
+    squares *= count / CLIP_FROM
+    if not (squares > 0.0 and square > CLIP * CLIP * squares and (part - mean) ** 2 * count * count <= FEW * square):
+        return mean, square, smooth
+    last, smooth = part, part
+    for m in range(held):
+        x, last = last + (kept[m, i] - last) / smoothing, kept[m, i]
+        smooth += smoothing * (x - smooth) if m >= held - CLIP_FROM else 0.0
+        kept[m, i] = smooth
+    return part, squares, smooth
 
 
 @compiled

@@ -91,6 +91,26 @@ def test_column_chart_agrees_with_its_slow_reference(memory: float, hold: int, l
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_column_chart_agrees_with_its_slow_reference_after_wild_first_rows() -> None:
+    rows = correlated(900, 1, seed=7)
+    rows[2], rows[50], rows[600:] = 1e5, 1e4, rows[600:] + 5.0  # the second one is in the first look
+    settings = {**SMALL, "learn": 150, "smoothing": 0.2, "shrink": 0.2, "shares": True}
+    expected = reference.column_chart(rows, **settings)
+    np.testing.assert_allclose(watch(learner_from("column_chart", settings), rows), expected, rtol=1e-5, atol=1e-6)
+    assert expected[600:640, ALARM].any()
+
+
+@pytest.mark.parametrize("name", ["column_chart", "column_charts", "reference_chart", "reference_level"])
+@pytest.mark.parametrize("wild", [-150.0, 1e4, 1e9])
+def test_wild_values_of_a_sensor_that_starts_hide_no_change(name: str, wild: float) -> None:
+    """The scale stands still: with such values in it nothing was far for ever."""
+    settings = {"rows": 400} if name.startswith("reference") else {"learn": 600, "shares": True}
+    for seed in range(4):
+        rows = np.abs(correlated(2400, 1 if name == "reference_level" else 3, seed=seed))
+        rows[seed * 9, 0], rows[2000:, 0] = wild, rows[2000:, 0] + 5.0
+        assert watch(learner_from(name, settings), rows, seed)[2000:2200, ALARM].any()
+
+
 @pytest.mark.parametrize("name", ["conformal", "column_chart"])
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
 def test_no_more_false_alarms_than_stated(name: str, memory: float) -> None:

@@ -230,6 +230,7 @@ def _chart_of(X, seed, lengths_of, learn, smoothing, shrink, shares, **settings)
         if len(learned) < learn:
             rows[n, :8] = 0, 0, np.nan, np.nan, np.nan, 0, 0, 1
             learned.append(near(x, learned))
+            learned = without_wild(learned, X[: n + 1])
             continue
         usual, spread, correlation = scale_of(learned, more)
         scaled = np.clip((x - usual) / spread, -8, 8)
@@ -268,6 +269,16 @@ def near(x: Array, learned: list[Array]) -> Array:
         return x
     middle, far = np.mean(learned, axis=0), 8 * np.std(learned, axis=0)
     return np.clip(x, middle - far, middle + far)
+
+
+def without_wild(learned: list[Array], rows: Array) -> list[Array]:
+    """The first rows of a scale, without a few wild values of a column, if the newest 30 of `rows` show them."""
+    if len(learned) not in (60, 90, 120):
+        return learned
+    scale, newest = np.array(learned), rows[-30:]
+    off, square, part = scale.mean(axis=0) - newest.mean(axis=0), scale.var(axis=0), newest.var(axis=0)
+    wild = (part > 0) & (square > 64 * part) & (off**2 * len(scale) <= 3.5 * square)
+    return list(np.where(wild, np.tile(newest, (len(scale) // 30, 1)), scale))
 
 
 def scale_of(learned: list[Array], more: float | Array) -> tuple[Array, Array, Array]:
