@@ -23,7 +23,7 @@ DETAILS = VERDICT + report.WIDE_COLUMNS
 # Rows at which the detector could not alarm, so far and at the alarm: in columns of the verdict that no record of an alarm
 # has, as -1 - rows, below 0, unlike what states of 0.2.0 have there.
 SILENT, WARM_UP = VERDICT + report.READY, VERDICT + report.P_VALUE
-RECOVERED, LEARNED_ANEW, AT_ONCE = "recovered", "learned anew", "at once"
+RECOVERED, LEARNED_ANEW, REPLACED, AT_ONCE = "recovered", "learned anew", "replaced", "at once"
 LEVELS, KEPT = 13, 4  # times kept: of the last 4 rows, of the last 4 with an even number, a multiple of 4 ..
 
 
@@ -51,7 +51,7 @@ class Event(NamedTuple):
     row: int
     watch: int
     id: int
-    outcome: str | None  # how it ended: RECOVERED, LEARNED_ANEW, AT_ONCE; None: it is raised
+    outcome: str | None  # how it ended: RECOVERED, LEARNED_ANEW, REPLACED, AT_ONCE; None: it is raised
     details: Array  # (DETAILS,)
 
 
@@ -144,7 +144,7 @@ class Alarms(JobStage):
             if opened[slot] and (alarm[place] or not stays[place]):
                 begins = is_long and of_rows[place, report.READY] == 0  # 'drift relearn' emptied it
                 anew = begins or of_rows[place, report.STATISTIC] > 0
-                outcome = LEARNED_ANEW if anew else RECOVERED
+                outcome = REPLACED if alarm[place] and not begins else LEARNED_ANEW if anew else RECOVERED
                 events.append(Event(row, watch, int(opened[slot]), outcome, details[slot].copy()))
                 opened[slot], details[slot], details[slot, SILENT] = 0, np.nan, unsaid
             if not alarm[place]:

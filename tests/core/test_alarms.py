@@ -96,6 +96,22 @@ def test_an_end_says_whether_the_values_are_back_or_are_the_new_reference(back: 
     assert (raised["outcome"], ended["outcome"]) == (None, outcome)
 
 
+def test_an_alarm_of_another_column_replaces_the_one_that_is_open() -> None:
+    chart, random = {"name": "column_charts", "learn": 100, "hold": 200}, np.random.default_rng(5)
+    moved = np.r_[0.0, 8.0, 0.0] * (np.arange(700) >= 300)[:, None] + np.r_[8.0, 0, 0] * (np.arange(700) >= 345)[:, None]
+    rows = random.normal(size=(700, 3)) + moved
+    told = Worker(job(DRIFT | {"detector": chart})).apply(
+        [
+            record(n, b"p0", {**dict(zip(("ax", "ay", "az"), row, strict=True)), "ts": START + n})
+            for n, row in enumerate(rows.tolist())
+        ]
+    )
+    first, replaced, second, ended = alarms(told)[:4]
+    assert [one["columns"][0]["column"] for one in (first, second)] == ["ay", "ax"]
+    assert (replaced["id"], replaced["outcome"], replaced["end"]) == (first["id"], "replaced", second["start"])
+    assert (ended["id"], ended["outcome"]) == (second["id"], "learned anew")
+
+
 @pytest.mark.parametrize("size", [13, 250])
 def test_batches_and_checkpoints_change_no_byte(size: int) -> None:
     one, records = job(), stream(560)
