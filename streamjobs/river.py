@@ -16,6 +16,7 @@ does not notice this. `Chain(extractor={"name": "okfeb"}, head={"name": "rls"})`
 """
 
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -80,9 +81,19 @@ class StreamModel(base.Estimator):  # type: ignore[misc]
 
     def _rows(self, given: Any) -> Array:
         """Of a row, or of a table."""
-        if hasattr(given, "columns"):
-            return given.reindex(columns=list(self._names), fill_value=0.0).to_numpy(np.float64)  # type: ignore[no-any-return]
-        return np.array([[float(given.get(name, 0.0)) for name in self._names]])
+        try:
+            if hasattr(given, "columns"):
+                return given.reindex(columns=list(self._names), fill_value=0.0).to_numpy(np.float64)  # type: ignore[no-any-return]
+            return np.array([[float(given.get(name, 0.0)) for name in self._names]])
+        except (AttributeError, TypeError, ValueError):
+            title, rows = type(self).__name__, given.to_dict("records") if hasattr(given, "columns") else [given]
+            if not all(isinstance(row, Mapping) for row in rows):
+                raise TypeError(
+                    f"{title}: expected a row as a dict of numbers by name, got {type(given).__name__}."
+                ) from None
+            for row, name in itertools.product(rows, self._names):
+                _number(row.get(name, 0.0), f"{title}: column {name!r}")
+            raise
 
 
 class StreamTransformer(StreamModel, base.MiniBatchTransformer):  # type: ignore[misc]
@@ -121,7 +132,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):  # type: ignore[mis
 
     def learn_one(self, x: Mapping[Hashable, Any], y: float) -> None:
         """Learn a row and its number."""
-        self._learn(x, 1, lambda: [[float(y)]])
+        self._learn(x, 1, lambda: [[_number(y, f"{type(self).__name__}: y")]])
 
     def learn_many(self, X: "pandas.DataFrame", y: "pandas.Series") -> None:
         """Learn the rows of a table and their numbers, in order."""
@@ -215,7 +226,21 @@ class StreamDetector(base.DriftDetector):  # type: ignore[misc]
             given = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
             learner = make_learner(self._entry, given)
             self._online = Online(learner, learner.init(dim=1, targets=0, seed=0))
-        self._drift_detected = bool(self._online.run([[float(x)]]).features[0, ALARM] > 0)
+        self._drift_detected = bool(self._online.run([[_number(x, type(self).__name__)]]).features[0, ALARM] > 0)
+
+
+def _number(value: Any, of: str) -> float:
+    """
+    >>> _number("1.5", "RLS: y"), _number(True, "RLS: y")
+    (1.5, 1.0)
+    >>> _number(None, "RLS: y")
+    Traceback (most recent call last):
+    ValueError: RLS: y: expected a number, got None.
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{of}: expected a number, got {value!r:.60}.") from None
 
 
 def _known(numbers: Array) -> bool:

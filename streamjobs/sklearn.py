@@ -190,7 +190,10 @@ class StreamRegressor(RegressorMixin, StreamEstimator):  # type: ignore[misc]
         if not reset and self._is_plain(X) and _is_plain_target(X, y, "f") and np.isfinite(y).all():
             return X, np.reshape(y, (len(X), -1))  # type: ignore[return-value,arg-type]
         rows, given = validate_data(self, X, y, dtype=np.float64, reset=reset, multi_output=True, y_numeric=True)
-        numbers = np.asarray(given, np.float64)
+        try:
+            numbers = np.asarray(given, np.float64)
+        except ValueError as error:
+            raise ValueError(f"{type(self).__name__}: expected numbers in y; labels need a classifier ({error}).") from None
         if reset:
             self._flat = numbers.ndim == 1
         return rows, numbers.reshape(len(numbers), -1)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -154,7 +155,11 @@ def _milliseconds(time: Any, source: SourceSection) -> int | None:
 def no_time(path: str, offset: int, column: str | None, time: Any, source: SourceSection) -> str:
     """What is wrong with a row where the time column holds no time. path: of the recording; offset: the row, from 0."""
     got = "nothing" if time is None else f"{time!r:.60}"
-    advice = " A time without a zone needs [source] time_zone." if isinstance(time, str) else ""
+    advice = ""
+    if isinstance(time, str) and source.time_zone is None:
+        with suppress(ValueError):
+            seconds_since_1970(time, UTC, source.time_format)
+            advice = " It has no zone: set [source] time_zone, or write one, such as Z or +01:00."
     what = f"a number of {UNIT_NAMES.get(source.time_unit, 's, ms, us or ns')} since 1970 or ISO 8601"
     if source.time_format is not None:
         what = f"a time such as {example_of(source.time_format)} ([source] time_format)"

@@ -1,5 +1,6 @@
 """The models of streamjobs.river are river's: they pass its own checks, and their numbers are the learner's."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -94,6 +95,23 @@ def test_labels_may_come_as_they_like_up_to_the_most() -> None:
     assert (model.predict_one({"a": 1.0}), model.predict_one({"a": 0.0})) == ("odd", "even")
     with pytest.raises(ValueError, match=r"the label 'third' is one more than max_classes \(2\); set it higher"):
         model.learn_one({"a": 2.0}, "third")
+
+
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        ({"a": None, "b": 1.0}, "RLSClassifier: column 'a': expected a number, got None."),
+        (pandas.DataFrame({"a": [1.0, 2.0], "b": [2.0, "n/a"]}), "RLSClassifier: column 'b': expected a number, got 'n/a'."),
+        ([1.0, 2.0], "RLSClassifier: expected a row as a dict of numbers by name, got list."),
+    ],
+)
+def test_a_row_that_is_not_of_numbers_is_named_with_its_column(x: Any, said: str) -> None:
+    model = RLSClassifier()
+    model.learn_one({"a": 1.0, "b": 2.0}, "even")
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(said)}$"):
+        model.learn_many(x, pandas.Series(["even", "odd"])) if hasattr(x, "columns") else model.learn_one(x, "odd")
+    with pytest.raises(ValueError, match="PageHinkley: expected a number, got 'x'"):
+        PageHinkley().update("x")
 
 
 def test_a_pipeline_of_river_learns() -> None:

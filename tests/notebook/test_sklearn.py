@@ -196,3 +196,8 @@ def test_a_plain_array_is_learned_as_after_all_checks_and_without_them(monkeypat
         RLS().fit(X, y).partial_fit(X[:1], np.array([np.nan]))
     with pytest.raises(ValueError, match="none of the classes"):
         RLSClassifier().fit(X, classes).partial_fit(X[:1], np.array([7]))
+
+
+def test_texts_as_numbers_to_predict_lead_to_a_classifier() -> None:
+    with pytest.raises(ValueError, match="RLS: expected numbers in y; labels need a classifier"):
+        RLS().fit(np.eye(4), ["a", "b"] * 2)

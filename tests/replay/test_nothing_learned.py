@@ -79,7 +79,7 @@ def test_a_time_column_without_a_zone_is_refused_and_no_row_number_stands_in_for
     assert replay(job_file(tmp_path, UNTIMED), recording, "--key", "person", "--time", "ts") == 2
     assert last_line(capsys).endswith(
         "a.csv row 1: expected a number of seconds since 1970 or ISO 8601 in the time column 'ts', got "
-        "'2026-01-01T00:00:00'. A time without a zone needs [source] time_zone."
+        "'2026-01-01T00:00:00'. It has no zone: set [source] time_zone, or write one, such as Z or +01:00."
     )
     table = list(rows(30))
     table[7]["ts"] = None
