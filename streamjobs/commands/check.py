@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from streamjobs.settings.sections import Settings
 
 MOST_STATES, MOST_STATE_BYTES = 100_000, 256 << 20  # of the changelog that `--online` reads
+MOST_REQUEST_BYTES = 100 << 20  # default of socket.request.max.bytes of Kafka's brokers
 REPLAY = 10.0  # seconds of [state] replay that `size` compares a shorter time with
 SAMPLED = 10_000  # most records of a sample that are decoded
 LOOKED_AT = 200  # rows of a sample, for columns of times
@@ -58,11 +59,16 @@ def check(
     from streamjobs.settings.notes import notes
 
     job = job_of(job_file)
+    if job.state_bytes > MOST_REQUEST_BYTES:
+        raise ConfigError(
+            f"{job_file}: the state of a key may have {readable(job.state_bytes)}, and Kafka's brokers refuse requests of "
+            f"more than {readable(MOST_REQUEST_BYTES)} (socket.request.max.bytes); lower budget or rank."
+        )
     check_authority(job.settings.broker)
     broker, metrics = job.settings.broker, job.settings.metrics
     registry = job.settings.registry
-    readable = [*unreadable(broker), *(unreadable(registry) if registry is not None else ())]
-    advice = [*notes(job.settings), *readable, *exposed(broker, metrics, registry)]
+    secrets = [*unreadable(broker), *(unreadable(registry) if registry is not None else ())]
+    advice = [*notes(job.settings), *secrets, *exposed(broker, metrics, registry)]
     result: dict[str, Any] = {"job": str(job_file), "advice": advice, **_predicted(job, keys)}
     if sample is not None:
         from streamjobs.recordings.survey import doubtful
