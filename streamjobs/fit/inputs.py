@@ -122,6 +122,10 @@ def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
         raise ConfigError(f"{path}: name the column with the person with --key; the file has {_listed(present)}.")
     recording = columns.recording or next((lower[name] for name in RECORDINGS if name in lower), None)
     fields = source.record_fields if source.sensors is None else source.record_fields[:1]  # others: of some sensors' records
+
+    def has_no(name: str | None) -> bool:
+        return name is not None and all(column_path(name).find(row) is ABSENT for row in rows)
+
     has_labels_only = are_labels(source, present)
     alone = has_labels_only and settings.labels.wait > 0
     fields = [] if alone else fields
@@ -133,9 +137,16 @@ def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
         (columns.key, "for --key"),
         (columns.recording, "for --recording"),
     ]
+    lasting = has_labels_only and has_no(columns.time or source.record_time)
     for name, what in needed:
-        if name is not None and all(column_path(name).find(row) is ABSENT for row in rows):
-            why = " If it has labels in records of their own, set [labels] wait." if has_labels_only and not alone else ""
+        if has_no(name):
+            why = ""
+            if lasting:
+                why = " If its labels have a start and an end, write each label into the samples between them."
+            elif what == "for the label":
+                why = " If a second file has the labels, set [labels] wait and name both files with --input."
+            elif has_labels_only and not alone:
+                why = " If it has labels in records of their own, set [labels] wait."
             raise ConfigError(f"{path}: no column {name!r} {what}; the file has {_listed(present)}.{why}")
     by_file = recording is None and not columns.by_pauses and len(recordings_of(path, quiet)) > 1
     return Columns(key, columns.time, None if columns.by_pauses else recording, columns.by_pauses, how, by_file, alone)

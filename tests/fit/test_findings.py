@@ -97,7 +97,7 @@ def test_the_mean_of_other_people_is_within_the_stated_shares_in_nine_of_ten_cas
 
 
 GOOD, POOR = np.array([0.95, 0.94, 0.96]), np.array([0.7, 0.72, 0.74])
-CURVES = {gain: Curve([2, 3], [0.9, 0.95], gain, 3) for gain in (0.001, 0.02)}
+CURVES = {gain: Curve([2, 3], [0.9, 0.95], gain, total) for gain, total in ((0.001, 7), (0.0, 6), (0.02, 3))}
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,7 @@ CURVES = {gain: Curve([2, 3], [0.9, 0.95], gain, 3) for gain in (0.001, 0.02)}
         ((GOOD, POOR, POOR), 0.02, 0, "Run the job: it is right in 95.0%, and repeating the last label in 72.0%."),
         ((GOOD, POOR, POOR), 0.02, 0, "Record 5 more people (about +0.020)"),
         ((GOOD, POOR, POOR), 0.001, 0, "5 more people (about +0.001) are hardly worth their recordings"),
+        ((GOOD, POOR, POOR), 0.0, 0, "Record 5 more people: 6 people are too few to estimate what more people gain"),
         ((GOOD, POOR, POOR), None, 2, "Look at the recordings that look mislabelled"),
         ((np.array([0.95, 0.6, 0.96]), POOR, POOR), None, 0, "Look at b (60.0%)"),
         ((POOR - 0.4, POOR - 0.4, POOR - 0.5), None, 0, "Do not rely on this job: it is right in 32.0% only."),
@@ -137,8 +138,15 @@ def test_what_adapting_gained_and_cost_is_said_by_person():
     )
     assert findings.adaptation([("a", 0.1), ("b", -0.02), ("c", 0.04)], 0).endswith("they cost: b -0.020.")
     assert findings.adaptation([("a", 0.1), ("b", -0.02), ("c", 0.04)], 30).endswith(
-        "they cost: b -0.020. 3 other people probably (9 of 10 times) gain -0.129 to +0.209."
+        "they cost: b -0.020. 3 other people probably (8 of 10 times) gain -0.129 to +0.209."
     )
+
+
+def test_most_people_with_a_single_activity_are_named() -> None:
+    n = np.arange(90)
+    data = Recordings(np.zeros((90, 1)), n // 30, n // 30, n // 30, NAMES, ["a", "b", "c"])
+    assert findings.of_one_activity(data) == ["a", "b", "c"]
+    assert findings.of_one_activity(data._replace(activity=np.where(n < 60, n % 2, 2))) == []
 
 
 def test_recordings_that_are_there_twice_are_named_with_the_first() -> None:

@@ -103,3 +103,14 @@ def test_many_labels_too_late_are_named(tmp_path, capsys):
     ]
     made(tmp_path / "job", labels, JOB + WAIT + 'within = "100ms"\n', "--pause", "10s", "--no-report")
     assert "labels in records of their own met no waiting window" in capsys.readouterr().err
+
+
+def test_labels_with_a_start_and_an_end_are_refused_with_advice(tmp_path, capsys):
+    samples = jsonl(
+        tmp_path / "samples.jsonl", [{k: v for k, v in row.items() if k != "activity"} for row in rows(people=2)]
+    )
+    labels = jsonl(tmp_path / "labels.jsonl", [{"person": "p8", "start": 1.0, "end": 2.0, "activity": "sit"}])
+    for text, advice in ((JOB, "set [labels] wait and name both files"), (JOB + WAIT, "write each label into the samples")):
+        job = job_file(tmp_path, text)
+        assert command("fit", job, "--input", samples, "--input", labels) == 2
+        assert advice in " ".join(capsys.readouterr().err.split())

@@ -170,7 +170,7 @@ def test_the_closing_line_says_what_the_population_does_without_labels_beside_bo
     for one in runs.values():
         one[2, 0] = one[0, 0]
     differ = summary(Evaluated("t", data, runs, ["job", "frozen"], "frozen", 20, 1))[1]
-    said = "The mean of 3 other people is probably (9 of 10 times) 89.9% to 90.1%, 89.9% to 90.1% in the second half, "
+    said = "The mean of 3 other people is probably (8 of 10 times) 89.9% to 90.1%, 89.9% to 90.1% in the second half, "
     assert said in differ and differ.endswith(" before a label of the recording.")
     assert "the last label seen: 60.0%; the most frequent label so far: 30.0%." in line
 

@@ -32,6 +32,7 @@ OTHERS = 3  # people, of whom a mean is foretold
 NORMAL = 1.6449  # 95 % of a normal distribution are below
 WIDER = 1.25  # than Student's interval, because one person of many is far below the others
 WORTH_IT = 0.01  # of accuracy, that makes more people worth their recordings
+ROUGH = 7  # people; estimates of fewer are right less often
 
 
 class Suspicious(NamedTuple):
@@ -65,6 +66,11 @@ def of_others(shares: Array, recordings: int, least: float = 0.0, others: int = 
     off, mean = WIDER * quantile * float(np.std(shares, ddof=1)) * np.sqrt(1 / n + 1 / others), float(np.mean(shares))
     off = max(off, 1.0 / (recordings + 2))
     return max(least, mean - off), min(1.0, mean + off)
+
+
+def probably(people: int) -> str:
+    """How often `of_others` of so many people held for other people."""
+    return f"({8 if people < ROUGH else 9} of 10 times)"
 
 
 class ByOthers:
@@ -176,7 +182,7 @@ def adaptation(gains: Sequence[tuple[str, float]], recordings: int) -> str:
     if len(by) < LEAST_PEOPLE or not recordings:
         return text
     low, high = of_others(np.array([gain for _, gain in by]), recordings, -1.0)
-    return f"{text} {OTHERS} other people probably (9 of 10 times) gain {low:+.3f} to {high:+.3f}."
+    return f"{text} {OTHERS} other people probably {probably(len(by))} gain {low:+.3f} to {high:+.3f}."
 
 
 def advice(
@@ -222,8 +228,20 @@ def advice(
         said.append(f"look at {names[worst]} ({job[worst]:.1%}): how this person wears the sensor, and who moves alike")
     if curve is not None:
         more = f"{MORE} more people (about {curve.gain:+.3f})"
-        said.append(f"record {more}" if curve.gain >= WORTH_IT else f"{more} are hardly worth their recordings")
+        if curve.gain >= WORTH_IT:
+            said.append(f"record {more}")
+        elif curve.total < ROUGH:
+            said.append(f"record {MORE} more people: {curve.total} people are too few to estimate what more people gain")
+        else:
+            said.append(f"{more} are hardly worth their recordings")
     return "Advice: " + ". ".join(one[0].upper() + one[1:] for one in said) + "."
+
+
+def of_one_activity(data: Recordings) -> list[str]:
+    """People who do a single activity, if they are most of the people: they cannot show how people differ."""
+    does = Counter(person for person, _ in {*zip(data.person.tolist(), data.activity.tolist(), strict=True)})
+    alone = [data.people[person] if data.people else str(person) for person, count in sorted(does.items()) if count == 1]
+    return alone if 2 * len(alone) > len(does) > 1 else []
 
 
 def copies(data: Recordings) -> Iterator[str]:
