@@ -9,14 +9,19 @@ from typing import Any
 import pytest
 import structlog
 from aiokafka.consumer.subscription_state import SubscriptionState
+from aiokafka.errors import CommitFailedError, IllegalStateError
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
 from streamjobs.core.state import snapshot
 from streamjobs.errors import SetupError
 from streamjobs.kafka.layout import Commit
+from streamjobs.kafka.patches.batches import LeaderEpochs
+from streamjobs.kafka.topic_id import Origin, epoch_of, progress_of, states_of
 from streamjobs.worker.changelog import NO_ORIGIN
-from streamjobs.worker.consumer import Consumer
+from streamjobs.worker.checkpoint import FormerSections
+from streamjobs.worker.consumer import Consumer, ConsumerThread
+from streamjobs.worker.failures import RecordsReplaced
 from streamjobs.worker.recovery import SCANNED, learned_up_to
 from streamjobs.worker.store import MemoryStore
 
@@ -107,6 +112,7 @@ class Thread:
 
     def __init__(self, commits: dict[int, Commit]) -> None:
         self.commits, self.committed, self.end_of_changelog = commits, dict[int, tuple[int, int]](), 30
+        self.kept = 80  # where the log has the records of the leader epochs that it is asked for
 
     async def call_thread(self, call: Any, *arguments: Any) -> Any:
         return await call(*arguments)
@@ -126,9 +132,12 @@ class Thread:
     async def commits_of_group(self, topic: str, partitions: Any) -> dict[int, Commit]:
         return self.commits
 
-    async def commit_exactly(self, offsets: dict[TP, int], progress: int = 0) -> bool:
+    async def commit_exactly(self, offsets: dict[TP, int], progress: int = 0, moment: str = "") -> bool:
         self.committed |= {tp.partition: (offset, progress) for tp, offset in offsets.items()}
         return True
+
+    async def ends_of_epochs(self, epochs: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {place: self.kept for place in epochs}
 
 
 def test_the_group_passes_records_that_were_deleted_before_states_had_them() -> None:
@@ -137,7 +146,7 @@ def test_the_group_passes_records_that_were_deleted_before_states_had_them() -> 
     async def begun() -> None:
         consumer, lost = Rebalancing(), list[int]()
         consumer._thread = thread = Thread(
-            {0: Commit(40, "partitions=3 progress=90"), 1: Commit(60, "partitions=3 progress=90")}
+            {number: Commit(offset, "partitions=3 progress=90 clock=9.5,2.5") for number, offset in ((0, 40), (1, 60))}
         )
         consumer.app.conf = SimpleNamespace(topic_partitions=3, id="job")
         delivery = consumer.app.delivery
@@ -146,6 +155,7 @@ def test_the_group_passes_records_that_were_deleted_before_states_had_them() -> 
         delivery.metrics = SimpleNamespace(count_replay_lost=lost.append, count_deleted=unread.append)
         assert await Consumer._start_offsets(consumer) == {TP("in", 0): 50, TP("in", 1): 60, TP("in", 2): 50}
         assert thread.committed == {0: (50, 90), 2: (50, 0)} and lost == [10] and unread == [0]
+        assert delivery.moments == {0: "", 1: "9.5,2.5", 2: ""}, "that of a deleted record does not count"
         consumer._count_deleted(TP("in", 0), 40, 95)
         assert lost == [10, 50] and unread == [0, 5]
 
@@ -171,6 +181,103 @@ def test_a_changelog_that_ends_before_what_was_written_ends_the_worker() -> None
         SetupError, match=r"^topic job-state-changelog\[1\]: .* up to offset 31, but the changelog ends at 30: "
     ):
         asyncio.run(begun("states=31"))
+
+
+@pytest.mark.parametrize(
+    ("metadata", "kept", "refused"),
+    [
+        ("progress=90", 80, ""),
+        ("progress=91", 80, "has read up to offset 91, but the topic ends at 90"),
+        ("leader-epoch=4 progress=80", 80, ""),
+        ("leader-epoch=4 progress=80", 79, "lost the records from offset 79 on, which this job has read up to 80"),
+        ("leader-epoch=4 progress=80", -1, ""),  # a broker that cannot tell
+        ("partitions=2", 80, "laid out for 2"),
+        ("another topic", 80, "deleted and recreated"),
+    ],
+)
+def test_a_worker_refuses_an_input_that_is_not_as_its_states_have_learned_it(
+    metadata: str, kept: int, refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LeaderEpochs, "safe", {})
+
+    async def begun() -> dict[TP, int]:
+        consumer = Rebalancing()
+        consumer._thread = thread = Thread({0: Commit(60, metadata), 1: Commit(60, metadata), 2: Commit(60, metadata)})
+        if "partitions" in metadata:
+            del thread.commits[2]
+        thread.kept = kept
+        consumer.app.conf = SimpleNamespace(topic_partitions=3, id="job")
+        delivery = consumer.app.delivery
+        delivery.origin, delivery.store = Origin("in", "an id"), MemoryStore()
+        delivery.store.write(0, [], 5, marks={"source": "another id" if metadata == "another topic" else "an id"})
+        return await Consumer._start_offsets(consumer)
+
+    if refused:
+        with pytest.raises(SetupError, match=refused):
+            asyncio.run(begun())
+    else:
+        assert set(asyncio.run(begun()).values()) == {60}
+
+
+@pytest.mark.parametrize(
+    ("epoch", "begin", "end", "replaced", "safe"),
+    [
+        (4, 70, 0, False, 4),  # the same leader: the broker is not asked
+        (4, 60, 65, True, 4),  # aiokafka went back
+        (5, 70, 65, True, 4),
+        (5, 70, 70, False, 5),
+        (5, 70, -1, False, 5),  # a broker that cannot tell
+    ],
+)
+def test_records_behind_a_new_leader_are_taken_where_its_log_has_what_was_read(
+    epoch: int, begin: int, end: int, replaced: bool, safe: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tp = TP("in", 0)
+    monkeypatch.setattr(LeaderEpochs, "safe", {tp: 4})
+    monkeypatch.setattr(LeaderEpochs, "newest", {tp: epoch.to_bytes(4, "big")})
+
+    async def fetched() -> Any:
+        consumer = Rebalancing()
+        consumer._thread = thread = Thread({})
+        thread.kept, consumer._expected = end, {tp: 70}
+        await consumer._require_read_records(tp, begin)
+        return consumer.app.delivery.failed
+
+    failed = asyncio.run(fetched())
+    assert isinstance(failed, RecordsReplaced) if replaced else failed is None
+    assert LeaderEpochs.safe == {tp: safe}
+
+
+@pytest.mark.parametrize("refusal", [None, CommitFailedError(), IllegalStateError()])
+def test_a_commit_that_a_rebalance_refuses_does_not_count(
+    refusal: Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, committed = TopicPartition("in", 0), dict[TopicPartition, Any]()
+    monkeypatch.setattr(LeaderEpochs, "safe", {place: 4})
+
+    async def commit(offsets: dict[TopicPartition, Any]) -> None:
+        if refusal is not None:
+            raise refusal
+        committed.update(offsets)
+
+    delivery = SimpleNamespace(origin=Origin("in"), former=FormerSections(), end_of_changelog=lambda number: 31)
+    thread: Any = SimpleNamespace(
+        app=SimpleNamespace(delivery=delivery), _ensure_consumer=lambda: SimpleNamespace(commit=commit)
+    )
+    assert asyncio.run(ConsumerThread.commit_exactly(thread, {TP("in", 0): 5}, 9)) == (refusal is None)
+    if refusal is None:
+        offset, text = committed[place]
+        assert (offset, progress_of(offset, text), epoch_of(text), states_of(text)) == (5, 9, 4, 31)
+
+
+def test_no_offset_is_committed_of_a_partition_that_was_taken_away() -> None:
+    async def committed() -> None:
+        consumer = Rebalancing()
+        consumer._thread = thread = Thread({})
+        assert [await consumer.commit_offset(number, 7, 9, "") for number in (0, 5)] == [True, False]
+        assert thread.committed == {0: (7, 9)}
+
+    asyncio.run(committed())
 
 
 def test_a_job_file_that_changed_while_states_lacked_records_is_logged_with_their_offsets() -> None:

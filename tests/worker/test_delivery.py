@@ -143,6 +143,7 @@ def test_partitions_reassigned_before_recovery_finished_are_not_started():
     async def body():
         worker = Worker()
         delivery = await worker.begin(0)
+        worker.store.write(0, [(b"k0", b"state")], 7)
         delivery.raise_barrier()
         await delivery.revoke("revoked")
         assert not delivery.assign({0: 0}) and delivery.held == {}
@@ -152,6 +153,7 @@ def test_partitions_reassigned_before_recovery_finished_are_not_started():
         assert not delivery.assign({1: 0}) and delivery.held == {}, "its store is not restored"
         delivery.mark_restored(fenced)
         assert delivery.assign({1: 0}) and set(delivery.held) == {1}
+        assert worker.store.reached(0) is None, "what was written there since is not in memory"
         delivery.stopping = True
         assert not delivery.assign({1: 0}), "the worker is stopping"
         await delivery.revoke("stop")

@@ -9,7 +9,7 @@ import pytest
 from aiokafka.errors import KafkaConnectionError
 
 from streamjobs.errors import SetupError
-from streamjobs.worker.recovery import ChangelogRecovery, WrittenKeys, _unread
+from streamjobs.worker.recovery import ChangelogRecovery, WrittenKeys, _Keys, _unread
 from streamjobs.worker.store import MemoryStore
 
 
@@ -42,6 +42,22 @@ def test_a_store_that_may_lack_tombstones_is_read_again_unless_it_may_have_the_o
     ((begin, chunk),) = _unread("log", {0: (first, 9)}, store, "id", 5000.0, 2000.0).values()
     assert (begin, store.get(0, b"k")) == (begins, b"state" if begins else None)
     assert chunk.whole == ("" if begins else "5000")
+
+
+def test_keys_without_a_state_in_the_changelog_are_ended_in_a_store_that_may_have_missed_it() -> None:
+    store, keys = MemoryStore(), _Keys(9)
+    store.write(0, [(key, b"state") for key in (b"a", b"b", b"c")], 8)
+    keys.add([SimpleNamespace(key=key, value=value) for key, value in ((b"a", b"1"), (b"b", b"1"), (b"b", None))])
+    asyncio.run(keys.end_others(0, store))
+    assert keys.values == {b"b": None, b"c": None}
+
+
+def test_a_store_that_is_ahead_of_its_changelog_is_refused() -> None:
+    store = MemoryStore()
+    store.write(0, [(b"k", b"state")], 8)
+    assert _unread("log", {0: (0, 9)}, store, "id", 0.0, 0.0) == {}
+    with pytest.raises(SetupError, match="holds changelog offset 8, but the changelog ends at 8"):
+        _unread("log", {0: (0, 8)}, store, "id", 0.0, 0.0)
 
 
 def test_how_long_ago_each_partition_had_all_tombstones() -> None:

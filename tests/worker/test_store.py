@@ -54,6 +54,13 @@ def test_no_record_key_can_overwrite_a_mark(store):
     assert store.marks(0) == {"changelog": "c1"} and store.scan(0, None, 5) == [(b"changelog", b"hostile")]
 
 
+def test_keys_alone_are_scanned_in_order_and_from_behind_a_key_on(store):
+    store.write(0, [(b"b", b"2"), (b"a", b"1"), (b"", b"0"), (b"c", b"3")], 7, marks={"source": "i1", "changelog": "c1"})
+    every = [(b"", b"0"), (b"a", b"1"), (b"b", b"2"), (b"c", b"3")]
+    assert [store.scan(0, after, 9) for after in (None, b"", b"a", b"c")] == [every, every[1:], every[2:], []]
+    assert store.scan(0, b"", 2) == every[1:3]
+
+
 def test_a_cleared_partition_begins_empty_and_others_stay(store):
     for partition in (0, 1):
         store.write(partition, [(b"", b"1"), (b"\xff" * 9, b"2")], 7, marks={"changelog": "c1"})
@@ -67,11 +74,20 @@ def test_a_store_is_read_without_changing_it_also_after_a_kill(tmp_path):
     assert died.returncode == -9
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     ((number, copy),) = LocalCopy.all_below(tmp_path)
-    assert (number, copy.reached, copy.marks) == (0, 6, {})
+    assert (number, copy.reached, copy.marks) == (0, 6, {"source": "i1"})
     assert list(copy.items()) == [(b"checkpoint", b"2"), (b"restored", b"1")]
     assert copy.get(b"restored") == b"1" and copy.get(b"other") is None
     copy.close()
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path in before} == before
+
+
+def test_a_store_that_was_never_written_reaches_nothing(tmp_path):
+    store = RocksStore(FaustStore(tmp_path))
+    assert store.reached(0) is None
+    store._faust.handles.pop(0).close()
+    ((_, copy),) = LocalCopy.all_below(tmp_path)
+    assert (copy.reached, copy.marks, list(copy.items())) == (-1, {}, [])
+    copy.close()
 
 
 def test_memory_forgets_partitions_that_went_elsewhere():
@@ -153,7 +169,7 @@ store = RocksStore(FaustStore(Path(sys.argv[1])))
 store.write(0, [(b"restored", b"1")], 5, logged=False)
 if sys.argv[2] == "flushed":
     store.flush(0)
-store.write(0, [(b"checkpoint", b"2")], 6)
+store.write(0, [(b"checkpoint", b"2")], 6, marks={"source": "i1"})
 os.kill(os.getpid(), 9)
 """
 
