@@ -13,6 +13,7 @@ from streamjobs.core.live.stored import last_event
 from streamjobs.core.state import snapshot
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.worker.logs import totals
+from streamjobs.worker.pace import Pace
 from tests.core.streams import TOPIC, record, samples, settings
 from tests.worker.fakes import Crash, Worker
 
@@ -111,6 +112,30 @@ def test_a_takeover_with_a_corrected_learner_learns_no_record_that_is_a_letter(
     live = Live(job)
     advance(job, live, [one for one in records if one.offset != guilty])
     assert dict(broker.changelog[0]) == dict(live.snapshots())
+
+
+def test_with_the_letters_of_a_state_that_cannot_be_written_all_states_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the letters of a second such key, whose state was not due; else a takeover would send them again, or never."""
+    job, real = Job.from_settings(settings()), Pace.cut
+    core = Core(job, lambda job, read, _: Live(job, read_many=read), advance, last_event)
+    worker = Worker(core=core, replay="1h")
+    monkeypatch.setattr(Pace, "cut", lambda *of, **how: real(*of, **how) if how["whole"] else [BAD])
+
+    async def body() -> None:
+        held = (await worker.begin(0)).held[0]
+        worker.fetch(0, RECORDS[:BEFORE])
+        await worker.settle()
+        live = held.partition.live
+        for key in (BAD, b"p2"):
+            live.work["order"]["newest"][live.slot_of[key]] = float("nan")
+        assert await held.checkpoints.take()
+
+    asyncio.run(body())
+    broker = worker.broker
+    letters = [int(dict(one.headers)["streamjobs-error-offset"]) for one in broker.topics if one.topic == f"{TOPIC}.dlq"]
+    assert sorted(letters) == [one.offset for one in RECORDS[:BEFORE] if one.key in (BAD, b"p2")]
+    assert [key for key, _ in broker.changelog[0]] == [b"p0"]
+    assert broker.committed == broker.progress == {0: BEFORE}
 
 
 @pytest.mark.parametrize("replay", ["0s", "1h"])

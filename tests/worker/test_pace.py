@@ -313,7 +313,7 @@ def test_idle_states_are_removed_only_after_the_committed_offset_has_passed_them
         partition.pace.all = True
         await delivery.held[0].checkpoints.take()  # all are written, and R is 20
         partition.pace.all = False
-        worker.broker.committed[0] = partition.replay_from = 15  # as if that commit had been refused: k0 has applied 15
+        worker.broker.committed[0] = partition.replay_from = 16  # as if that commit had been refused: k1 has applied 16
         worker.fetch(0, stream(1, first=20, keys=1))
         await worker.settle()
         partition._expiry._pass_began = float("-inf")
