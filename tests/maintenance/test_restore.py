@@ -94,15 +94,41 @@ def test_the_clock_of_a_commit_stays_where_its_offset_stays(end: int, clock: str
     assert written == {0: (end, 130, clock)}
 
 
-def test_states_are_written_behind_what_the_changelog_has_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a local store ahead of it would go on behind them, with states that others have replaced."""
-    written: dict[int, list[Any]] = {}
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[Any]]:
+    """The changes that a restore writes, by partition."""
+    found: dict[int, list[Any]] = {}
 
     async def write(settings: Any, changes: Any, read_at: Any, commits: Any, origins: Any, piece_bytes: int) -> None:
-        written.update({number: list(of_partition) for number, of_partition in changes.items()})
+        found.update({number: list(of_partition) for number, of_partition in changes.items()})
 
     monkeypatch.setattr(changelog_edit, "_write", write)
     monkeypatch.setattr(changelog_edit, "require_no_workers", lambda settings: None)
+    return found
+
+
+def test_the_furthest_of_several_stores_counts_and_states_that_were_ended_since_stay_ended(
+    written: dict[int, list[Any]],
+) -> None:
+    copies = []
+    for end in (60, 120, 90):
+        copies.append(local(stored(JOB, samples(end, keys=4))))
+        copies[-1].marks = {"changelog": "former", "replay": str(end)}
+    situation = restore._Situation(Origin("imu", "", "now"), {0: 0}, {0: Commit(120, "changelog=former")}, {0: 0})
+    restored = restore._written_back(JOB, situation, {(0, b"p1"): None}, {0: copies}, False, False, ignored)
+    assert written == {0: [(key, data) for key, data in copies[1].items() if key != b"p1"]}
+    assert restored.done == {0: restore.Done(4, 120, 0, [])}
+
+
+def test_a_partition_is_settled_by_a_commit_with_this_changelog_that_has_what_was_written() -> None:
+    texts = ["changelog=now states=40", "changelog=now states=41", "changelog=former states=40", "", "changelog=now"]
+    commits = {number: Commit(120, text) for number, text in enumerate(texts)}
+    situation = restore._Situation(Origin("imu", "", "now"), dict.fromkeys(range(6), 40), commits, {})
+    assert (situation.settled, situation.unsettled) == ([0, 4], [1, 2, 3, 5])
+
+
+def test_states_are_written_behind_what_the_changelog_has_lost(written: dict[int, list[Any]]) -> None:
+    """Else a local store ahead of it would go on behind them, with states that others have replaced."""
     states = stored(JOB, samples(120, keys=4))
     commits, now = (
         {0: Commit(120, "changelog=now states=50"), 1: Commit(120, "changelog=now states=40")},
