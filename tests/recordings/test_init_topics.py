@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from streamjobs.commands.recordings.topic_sample import TopicSample
+from streamjobs.commands.recordings.topic_sample import TopicSample, shares
 from streamjobs.commands.recordings.trial import Sample, records_to_try
 from streamjobs.core.messages import Stored
 from streamjobs.job_files import job_of, read_table
@@ -35,6 +35,13 @@ def stations(rows: int) -> list[Stored]:
             stamp = (START + PAUSE * row + 60) * 1000
             found.append(Stored("air", n // BATCH % 2, n, stamp, None, json.dumps(value).encode()))
     return found
+
+
+@pytest.mark.parametrize(("key", "named"), [(b"\0\0\0\0\2\4p1", True), ("Süd 1".encode(), False)])
+def test_keys_that_are_bytes_are_named(key, named):
+    said = list(shares(TopicSample([{}], "avro", [Stored("air", 0, 0, START, key, b"")], 0)))
+    assert len(said) == 1 + named and "have a key" in said[0]
+    assert r"keys are bytes such as '\x00\x00\x00\x00\x02\x04p1'" in said[-1] or not named
 
 
 @pytest.fixture

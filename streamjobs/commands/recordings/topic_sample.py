@@ -137,6 +137,12 @@ def shares(sample: TopicSample) -> Iterator[str]:
     keys = list(filter(None, sample.owners or ()))
     if keys:
         yield f"{len(keys):,} of {many(len(sample.rows), 'record')} have a key, {len(set(keys)):,} different ones"
+        binary = [key for key in keys if not key.decode(errors="replace").isprintable()]
+        if 2 * len(binary) > len(keys):
+            yield (
+                f"keys are bytes such as {str(binary[0])[1:]:.60}: a number, or a text with a schema id. They are not "
+                "decoded, and outputs have these bytes; [source] key takes the key from a field of the value"
+            )
     else:
         yield "no record has a key: [source] key names a field of the value instead"
     if sample.strange:

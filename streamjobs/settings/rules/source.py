@@ -76,7 +76,8 @@ def format_contradictions(source: SourceSection, registry: RegistrySection | Non
         if registry is not None:
             yield (
                 "source.format",
-                f"format = '{source.format}' has no schemas; set 'avro' or 'protobuf', or remove [registry].",
+                f"format = '{source.format}' has no schemas; set 'avro' or 'protobuf', or remove [registry], also from the "
+                "environment (STREAMJOBS_REGISTRY__URL).",
             )
         return
     if source.time_unit == AUTO:
