@@ -195,10 +195,7 @@ class RocksStore:
                     f"local store of partition {partition}: damaged ({text}). "
                     "Start again: it is rebuilt from the changelog, which has everything."
                 ) from error
-            raise StoreError(
-                f"local store of partition {partition}: cannot be used ({text}). Nothing is lost, the changelog has "
-                "everything; check that the disk of [state] directory has space and can be written, then start again."
-            ) from error
+            raise StoreError(f"local store of partition {partition}: cannot be used {_remedy(text)}") from error
 
     def keep(self, partitions: Sequence[int]) -> None:
         """Faust closes the stores of revoked partitions."""
@@ -226,10 +223,7 @@ class SharedOptions(RocksDBOptions):  # type: ignore[misc]
                     "this machine a [state] directory of its own, or stop the other one."
                 ) from error
             if CORRUPT not in text:
-                raise StoreError(
-                    f"local store {path}: cannot be opened ({text}). Nothing is lost, the changelog has everything; check "
-                    "that the disk of [state] directory has space and can be written, then start again."
-                ) from error
+                raise StoreError(f"local store {path}: cannot be opened {_remedy(text)}") from error
             log.warning("local store damaged, rebuilding it from the changelog", store=path.name)
             shutil.rmtree(path)
             return rocksdict.Rdict(str(path), options=self.as_options())
@@ -297,3 +291,9 @@ class LocalCopy:
 
     def close(self) -> None:
         self._database.close()
+
+
+def _remedy(text: str) -> str:
+    files = "Too many open files" in text
+    todo = "raise its ulimit -n" if files else "check that the disk of [state] directory has space and can be written"
+    return f"({text}). Nothing is lost, the changelog has everything; {todo}, then start again."

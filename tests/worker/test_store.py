@@ -185,3 +185,12 @@ def test_restored_snapshots_outlive_a_crash_after_the_next_checkpoint_because_th
     store = RocksStore(FaustStore(tmp_path))
     assert (store.reached(0), store.get(0, b"checkpoint")) == (6, b"2")
     assert store.get(0, b"restored") == (b"1" if how == "flushed" else None)
+
+
+def test_too_few_open_files_are_said_with_what_to_do(tmp_path, monkeypatch):
+    def refuse(*_arguments, **_named):
+        raise OSError("IO error: While open a file for appending: 0.db/MANIFEST-000005: Too many open files")
+
+    monkeypatch.setattr("streamjobs.worker.store.rocksdict.Rdict", refuse)
+    with pytest.raises(StoreError, match=r"cannot be opened .*Too many open files.* raise its ulimit -n, then start again"):
+        SharedOptions().open(tmp_path / "0.db")
