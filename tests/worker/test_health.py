@@ -130,10 +130,13 @@ def test_records_that_come_after_a_quiet_hour_have_not_waited_for_an_hour():
         metrics.note_caught_up()
         ends[0] = 1
         metrics.note_caught_up()
-        return health.answer(now), metrics.uncommitted(), health.answer(time.monotonic() + STALLED + 1)
+        fresh = health.answer(now)
+        metrics.last_commit = time.time() + 3600  # the clock went back
+        return fresh, metrics.uncommitted(), health.answer(time.monotonic() + STALLED + 1)
 
     (status, fresh), uncommitted, (later, behind) = asyncio.run(body())
     assert (status, fresh["reason"], fresh["lag"]) == (200, "", {"0": 1, "1": 0}) and uncommitted < 60
+    assert behind["last_commit_age_seconds"] == 0
     assert fresh["last_commit_age_seconds"] >= 3600
     assert later == 503 and behind["reason"].startswith("records of partition 0 are waiting, and none of their offsets")
 

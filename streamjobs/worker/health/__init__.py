@@ -57,7 +57,7 @@ class Health:
             "reason": self.reason or stalled or starting,
             "partitions": sorted(int(number) for number in lags),
             "lag": lags,
-            "last_commit_age_seconds": round(time.time() - metrics.last_commit, 3) if metrics.last_commit else None,
+            "last_commit_age_seconds": max(0, round(time.time() - metrics.last_commit, 3)) if metrics.last_commit else None,
             "recovery_remaining_records": metrics.remaining,
             "keys_set_aside": metrics.keys_set_aside(),
         }

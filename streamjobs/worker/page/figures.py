@@ -220,7 +220,7 @@ class Figures:
                 "reasons": {reason: dead[reason] for reason in REASONS if dead.get(reason)},
                 "skipped": {reason: count for reason, count in skipped.items() if count},
                 "keys": sum(one.live.keys for one in metrics.partitions()),
-                "uptime": round(time.time() - metrics.started),
+                "uptime": max(0, round(time.time() - metrics.started)),  # clocks go back
                 "silent": round(time.monotonic() - self._health.last_answer) if self._health.last_answer else 0,
                 "recovery_seconds": metrics.recovery_seconds,
             },
