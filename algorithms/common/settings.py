@@ -70,11 +70,5 @@ def _word(option: Any) -> str:
         return ", ".join(repr(choice) for choice in typing.get_args(option))
     if typing.get_origin(option) is tuple:
         return "a list"
-    words = {
-        int: "an integer",
-        float: "a number",
-        bool: "true or false",
-        str: "a text",
-        type(None): "nothing",
-    }
+    words = {int: "an integer", float: "a number", bool: "true or false", str: "a text", type(None): "nothing"}
     return words.get(option, "a table" if option in (Kernel, Learner) else str(option))

@@ -30,16 +30,7 @@ from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array, Basis, Outputs, require
 from algorithms.common.workspace import Workspace
 from algorithms.drift.detector import Detector
-from algorithms.drift.report import (
-    FIRST_COLUMN,
-    OF_COLUMN,
-    SPREAD,
-    USUAL,
-    WIDE_COLUMNS,
-    name_columns,
-    report,
-    report_more,
-)
+from algorithms.drift.report import FIRST_COLUMN, OF_COLUMN, SPREAD, USUAL, WIDE_COLUMNS, name_columns, report, report_more
 
 SHARE, LEAST_EXCEEDANCES = 0.05, 15  # of the latest rows, above the level
 LEAST_SHAPE, MOST_SHAPE = 0.2, 0.5

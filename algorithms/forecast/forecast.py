@@ -209,19 +209,7 @@ def _loop(work, slots, X, skipped, learn, features, each, season, plan):
             wide = features.shape[1] // dim
             own = features[n, i * wide : (i + 1) * wide]
             parts = column, scores, value_part, step_part, near_part
-            _column(
-                x,
-                row + gap,
-                seen[key] + 1,
-                season,
-                parts,
-                plan,
-                rooms,
-                look,
-                own,
-                i,
-                each[n % len(each)],
-            )
+            _column(x, row + gap, seen[key] + 1, season, parts, plan, rooms, look, own, i, each[n % len(each)])
         if learns:
             clock[key] = row + gap + 1
             seen[key] += 1

@@ -75,13 +75,7 @@ def _apply(job: Job, live: Live, records: Sequence[Record], guard: Guard, left_o
 
 
 def _run(
-    job: Job,
-    live: Live,
-    records: Sequence[Record],
-    left_out: bool,
-    guard: Guard,
-    outputs: list[Output],
-    report: Report,
+    job: Job, live: Live, records: Sequence[Record], left_out: bool, guard: Guard, outputs: list[Output], report: Report
 ) -> list[tuple[int, RecordError]]:
     """The records through all stages, in parts that the live states have room for; gives those that cannot be used."""
     guard.part = "decode"

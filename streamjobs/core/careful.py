@@ -208,10 +208,7 @@ def put_back(live: Live, kept: Kept) -> None:
 
 
 def rewind(
-    live: Live,
-    records: Sequence[Record],
-    counts: tuple[int, int, int],
-    apply: Callable[[Sequence[Record], bool], object],
+    live: Live, records: Sequence[Record], counts: tuple[int, int, int], apply: Callable[[Sequence[Record], bool], object]
 ) -> None:
     """Restore the states that the records' keys had before them. counts: from before; apply: as it was then."""
     keys = None if live.pooled else {record.key for record in records}

@@ -75,21 +75,13 @@ class Job(NamedTuple):
     life: str = ""  # of the input topic, in the ids of outputs: see `topic_of_life`
 
     @classmethod
-    def from_settings(
-        cls,
-        settings: Settings,
-        population: bytes | None = None,
-        schema: Definition | None = None,
-    ) -> "Job":
+    def from_settings(cls, settings: Settings, population: bytes | None = None, schema: Definition | None = None) -> "Job":
         """Of settings made by hand. Raises as `from_composition` does, and ConfigError for what learners refuse."""
         return cls.from_composition(composition_of(settings), population, schema)
 
     @classmethod
     def from_composition(
-        cls,
-        composition: Composition,
-        population: bytes | None = None,
-        schema: Definition | None = None,
+        cls, composition: Composition, population: bytes | None = None, schema: Definition | None = None
     ) -> "Job":
         """population, schema: contents of the files of [population] and schema_file.
 

@@ -122,13 +122,7 @@ class Alarms(JobStage):
         return rows, times - np.minimum(since, otherwise)
 
     def _events(
-        self,
-        work: Any,
-        watch: int,
-        seen: "_Seen",
-        verdict: Array,
-        identify: Callable[[int, int], int],
-        events: list[Event],
+        self, work: Any, watch: int, seen: "_Seen", verdict: Array, identify: Callable[[int, int], int], events: list[Event]
     ) -> None:
         opened, details, times = work["opened"][:, watch], work["details"][:, watch], work["times"][:, watch]
         of_rows = verdict[seen.at]

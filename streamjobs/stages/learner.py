@@ -41,7 +41,7 @@ class LearnerStage(JobStage):
         return self.shared
 
     @property
-    def knows_normal(self) -> bool:
+    def knows_normal(self) -> bool:  # type: ignore[override]
         return self.watches
 
     @property
@@ -70,9 +70,6 @@ class LearnerStage(JobStage):
 
     def description(self) -> str:
         return describe(self.learner)
-
-    def inherit(self, state: State) -> State | None:
-        return None if self.watches else state
 
     def advance(self, work: Any, slots: Array, X: Array, Y: Array, learn: Array) -> Outputs:
         """Rows of many keys through the learner: X (n, dim), Y (n, targets), learn (n,) int8.

@@ -13,21 +13,11 @@ FALLBACK = "fallback"
 COUNTERS = "counters"  # before all others
 FILL, CLIP, ALARMS = "fill", "clip", "alarms"  # states are read whether or not they have them
 SENSORS = "sensors"
-BOUTS, STUCK, SILENT, GROUP, FORECASTS, PAUSES, REFUTED = (
-    "bouts",
-    "stuck",
-    "silent",
-    "group",
-    "forecasts",
-    "pauses",
-    "refuted",
-)  # behind all others, and read like FILL
+# Behind all others, and read like FILL.
+BOUTS, STUCK, SILENT, GROUP = "bouts", "stuck", "silent", "group"
+FORECASTS, PAUSES, REFUTED = "forecasts", "pauses", "refuted"
 REFERENCE, REFERENCE_SCALING = "reference", "drift_scaling"  # with [drift] reference
 SLOPES, RHYTHM = "drift_slopes", "drift_rhythm"  # with [drift] slopes, daily
 DRIFT_REFERENCE = "drift_reference"  # no stage: which reference of a population a detector's state stands on
-STORED = {
-    "class_counts": CLASS_COUNTS,
-    "reference_scaling": REFERENCE_SCALING,
-    "slopes": SLOPES,
-    "rhythm": RHYTHM,
-}  # fields of `Steps`
+# Fields of `Steps` that have other names.
+STORED = {"class_counts": CLASS_COUNTS, "reference_scaling": REFERENCE_SCALING, "slopes": SLOPES, "rhythm": RHYTHM}

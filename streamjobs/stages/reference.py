@@ -38,7 +38,8 @@ class Reference(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Reference"
-    times: ClassVar[tuple[str, ...]] = ("begun",)
+    knows_normal = True
+    times = ("begun",)
 
     rows: int = 0  # 0: as `seconds` say
     seconds: float = 0.0  # of event time
@@ -48,15 +49,8 @@ class Reference(JobStage):
         require(self, "rows", self.rows >= 0, "0 or more")
         require(self, "seconds", 0 <= self.seconds < np.inf, "0 or more")
 
-    @property
-    def knows_normal(self) -> bool:
-        return True
-
     def begin(self, shape: Shape, seed: int) -> ReferenceState:
         return ReferenceState(-np.inf, 0, FIRST_HALF)
-
-    def inherit(self, state: ReferenceState) -> None:
-        """What was normal for others is not the reference of a new key."""
 
     def warm_up(self, state: ReferenceState, shape: Shape) -> None:
         work = self.holding(state)

@@ -45,16 +45,13 @@ class JobStage(Stage, abstract=True):
     times: ClassVar[tuple[str, ...]] = ()  # state fields with event times, seconds since 1970
     label_codes: ClassVar[tuple[str, ...]] = ()  # state fields with labels: a class's column, NaN unknown
     class_columns: ClassVar[tuple[str, ...]] = ()  # state fields with integer columns of classes, -1 none
+    # The state has what drift detection treats as normal: 'drift relearn' lets it begin again, and no new key takes it over.
+    knows_normal: ClassVar[bool] = False
 
     @property
     def shared_state(self) -> State | None:
         """The state of all keys together, of a stage that stands still; None: each key has its own."""
         return None
-
-    @property
-    def knows_normal(self) -> bool:
-        """Whether the state contains what drift detection treats as normal: 'drift relearn' lets it begin again."""
-        return False
 
     @property
     def at_bound(self) -> Mapping[str, float]:
@@ -88,7 +85,7 @@ class JobStage(Stage, abstract=True):
 
     def inherit(self, state: State) -> State | None:
         """What a new key takes over from an exported state; None: it begins fresh."""
-        return None if self.signal else state
+        return None if self.signal or self.knows_normal else state
 
     def migrate(self, state: State, fresh: State, column: Sequence[int]) -> State:
         """The state under another population; column: the new column of each class, -1 for one that is not kept."""

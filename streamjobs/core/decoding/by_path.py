@@ -26,11 +26,7 @@ _LABELS = {type(None), str, int, float, bool, list}
 
 
 def path_parser(
-    source: SourceSection,
-    dim: int,
-    mirror: MirrorSection | None = None,
-    late: bool = False,
-    decode: Decode | None = None,
+    source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False, decode: Decode | None = None
 ) -> samples.Parse:
     """A function that parses one record's value; it raises Problem and nothing else. late: as for `formats.parser`.
 

@@ -41,11 +41,7 @@ ParseAll = Callable[[Sequence[Record]], samples.Singles | None]
 
 
 def parser(
-    source: SourceSection,
-    dim: int,
-    mirror: MirrorSection | None = None,
-    late: bool = False,
-    schemas: Schemas | None = None,
+    source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False, schemas: Schemas | None = None
 ) -> samples.Parse:
     """A function that parses one record's value; it raises Problem and nothing else.
 

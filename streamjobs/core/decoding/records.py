@@ -61,11 +61,7 @@ class Decoded(NamedTuple):
 
 
 def decoder(
-    source: SourceSection,
-    dim: int,
-    mirror: MirrorSection | None = None,
-    late: bool = False,
-    schemas: Schemas | None = None,
+    source: SourceSection, dim: int, mirror: MirrorSection | None = None, late: bool = False, schemas: Schemas | None = None
 ) -> Callable[[Sequence[Record]], Decoded]:
     """A function that decodes a batch of records as [source] describes them; no content of a record makes it raise.
 
@@ -352,8 +348,7 @@ def _check_limits(record: Record, source: SourceSection) -> None:
         raise Problem("too_large", f"expected a value of at most {source.max_bytes} bytes, got {len(value)}")
     if not _headers_fit(record.headers, source):
         raise Problem(
-            "headers",
-            f"expected at most {source.max_headers} headers of {source.max_header_bytes} bytes in all, got more",
+            "headers", f"expected at most {source.max_headers} headers of {source.max_header_bytes} bytes in all, got more"
         )
 
 

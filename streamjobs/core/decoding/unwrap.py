@@ -91,12 +91,7 @@ def _unpacked(value: bytes, most: int) -> bytes:
 
 
 def unwrapping(
-    source: SourceSection,
-    dim: int,
-    mirror: MirrorSection | None,
-    late: bool,
-    schemas: Schemas | None,
-    make: MakeParser,
+    source: SourceSection, dim: int, mirror: MirrorSection | None, late: bool, schemas: Schemas | None, make: MakeParser
 ) -> Parse:
     """A function that parses one record's value, as `formats.parser`. make: parser of plain values."""
     plain, opened = make(source.unwrapped, dim, mirror, late), opener(source)

@@ -195,10 +195,7 @@ class Silence:
         heapify(self._due)
 
     def meet_all(
-        self,
-        own: Mapping[str, JobStage],
-        scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]],
-        moment: str,
+        self, own: Mapping[str, JobStage], scan: Callable[[bytes | None, int], list[tuple[bytes, bytes]]], moment: str
     ) -> None:
         """Keys by their snapshots. Those of jobs without this stage, and damaged ones, are not known.
 

@@ -119,12 +119,7 @@ def _snappy_blocks(payload: memoryview) -> list[memoryview]:
 
 lz4_decode = _into_buffer(cramjam.lz4.decompress_into, "lz4")
 zstd_decode = _into_buffer(cramjam.zstd.decompress_into, "zstd")
-DECODERS = {
-    "gzip_decode": gzip_decode,
-    "snappy_decode": snappy_decode,
-    "lz4_decode": lz4_decode,
-    "zstd_decode": zstd_decode,
-}
+DECODERS = {"gzip_decode": gzip_decode, "snappy_decode": snappy_decode, "lz4_decode": lz4_decode, "zstd_decode": zstd_decode}
 
 
 def apply() -> None:

@@ -59,13 +59,10 @@ class Rhythm(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Rhythm"
+    knows_normal = True
 
     week: str = ""  # a letter for each day from Monday on, the same for days of the same kind; "": all are
     zone: tzinfo | None = None  # a state means the same with any, but for the hours by which it moves the days
-
-    @property
-    def knows_normal(self) -> bool:
-        return True
 
     def description(self) -> str:
         return f"{self.persisted_name}({self.week})"
@@ -75,9 +72,6 @@ class Rhythm(JobStage):
         rings = np.zeros((2, shape.width, bins, DAYS), np.float32)
         level, pairs = np.zeros(shape.width), np.zeros((2, shape.width, 2))
         return RhythmState(rings[0], rings[1], np.zeros(bins, np.int64), level, pairs[0], pairs[1], -np.inf, 0)
-
-    def inherit(self, state: RhythmState) -> None:
-        """The days of others are not those of a new key."""
 
     def warm_up(self, state: RhythmState, shape: Shape) -> None:
         work, n = self.holding(state), 1

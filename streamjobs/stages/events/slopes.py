@@ -51,19 +51,13 @@ class Slopes(JobStage):
 
     persisted_name: ClassVar[str] = "Slopes"
     times = ("newest",)
+    knows_normal = True
 
     columns: tuple[int, ...]
     spans: tuple[float, ...]  # seconds, of each
 
-    @property
-    def knows_normal(self) -> bool:
-        return True
-
     def begin(self, shape: Shape, seed: int) -> SlopesState:
         return SlopesState._make([*np.zeros((7, len(self.columns))), -np.inf])
-
-    def inherit(self, state: SlopesState) -> None:
-        """The levels of others are not those of a new key."""
 
     def warm_up(self, state: SlopesState, shape: Shape) -> None:
         work, n = self.holding(state), 1
