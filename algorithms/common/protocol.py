@@ -310,7 +310,14 @@ class Learner(Stage, abstract=True):
         raise NotImplementedError
 
     def advance(
-        self, work: Any, slots: Array, X: Array, Y: Array, out: Outputs, learn: Array | None = None, basis: Basis = NO_BASIS
+        self,
+        work: Any,
+        slots: Array,
+        X: Array,
+        Y: Array,
+        out: Outputs,
+        learn: Array | None = None,
+        basis: Basis = NO_BASIS,
     ) -> None:
         """Rows of many keys, in order, through the loop; `out` is filled in place. `learn` None: learn every row."""
         if learn is None:

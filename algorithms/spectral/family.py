@@ -176,7 +176,10 @@ class SpectralFilter(KernelLearner, abstract=True):
             raise ValueError(f"{name}: {waits} rows wait for the first map, which is made from {first}.")
         self._check_caches(own, m)
         if m == 0:
-            _check_waiting(own, name, waits, most)
+            novel = int((own["marks"][:waits] & NOVEL > 0).sum())
+            if (waits and not novel) or (most is not None and novel > most):
+                limit = f"{'1 or more' if most is None else f'1 to {most}'} of them novel"
+                raise ValueError(f"{name}: {waits} rows wait for the first map; expected {limit}, got {novel}.")
             return
         if own.rows("used") == 0:
             fields.used[slot, :m] = 0
@@ -248,14 +251,6 @@ class SpectralFilter(KernelLearner, abstract=True):
         slots = np.full(len(X), slot, np.int64)
         Y = np.ascontiguousarray(Y)
         rows_until(0, fields, slots, X, Y, learn, out, self.kernel.code, now)
-
-
-def _check_waiting(own: Slot, name: str, waits: int, most: int | None) -> None:
-    """Raise ValueError unless rows that wait hold some that will be the dictionary, and these find room."""
-    novel = int((own["marks"][:waits] & NOVEL > 0).sum())
-    if (waits and not novel) or (most is not None and novel > most):
-        limit = "1 or more" if most is None else f"1 to {most}"
-        raise ValueError(f"{name}: {waits} rows wait for the first map; expected {limit} of them novel, got {novel}.")
 
 
 @lru_cache(maxsize=1)

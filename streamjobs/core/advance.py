@@ -34,7 +34,6 @@ from streamjobs.stages.sensors import Sensors
 if TYPE_CHECKING:
     from streamjobs.core.sensor_alarms import Sent
     from streamjobs.stages.events.bouts import Bout
-    from streamjobs.stages.sensors.counters import Counters
 
 
 def advance(job: Job, live: Live, records: Sequence[Record]) -> Advanced:
@@ -99,7 +98,9 @@ def _run(
         guard.part = "stages"
         total = None
         if steps.counters is not None:
-            samples = _rates(live, steps.counters, samples, report)
+            X, known = steps.counters.advance(live.work[stage_names.COUNTERS], samples.slots, samples.times, samples.X)
+            _count(report, "reading", int((~known).sum()))
+            samples = picked(samples._replace(X=X), known)  # with rates in place of readings
         if steps.fill is not None:
             samples, total = _fill(job, live, steps.fill, samples, report)
         if steps.sensors is not None:
@@ -125,13 +126,6 @@ def _run(
     if live.aside.met:
         letters += live.aside.letters(records, np.unique(owner).tolist(), {index for index, _ in letters}, report)
     return letters
-
-
-def _rates(live: Live, counters: "Counters", rows: Rows, report: Report) -> Rows:
-    """The samples with rates in place of readings, where these are known."""
-    X, known = counters.advance(live.work[stage_names.COUNTERS], rows.slots, rows.times, rows.X)
-    _count(report, "reading", int((~known).sum()))
-    return picked(rows._replace(X=X), known)
 
 
 def _fill(job: Job, live: Live, fill: Fill, rows: Rows, report: Report) -> tuple[Rows, Array]:

@@ -125,7 +125,8 @@ def _without(job: Job, live: Live, record: Record, error: StageError, kept: Kept
     row, done = _next_row(job, live, record), "the key keeps its state from before the record"
     size = len(record.value or b"")
     report = Report(records=1, bytes=size)
-    if _holds_samples(job):
+    steps = job.steps
+    if any((steps.sensors, steps.windows, steps.waiting)) or steps.order.lateness > 0:  # rows may have earlier samples
         try:
             report = _guarded(apply, job, live, [record], left_out=True).report
             live.log.add([record], size, left_out=True)
@@ -151,12 +152,6 @@ def _next_row(job: Job, live: Live, record: Record) -> int:
     live.tick()
     slot = 0 if live.pooled else live.slot(record.key)
     return 0 if slot is None else int(live.work[CLASS_COUNTS]["rows"][slot])
-
-
-def _holds_samples(job: Job) -> bool:
-    """Whether a row may come of earlier records' samples."""
-    steps = job.steps
-    return any((steps.sensors, steps.windows, steps.waiting)) or steps.order.lateness > 0
 
 
 def _stage_of(job: Job, trace: TracebackType | None) -> str | None:

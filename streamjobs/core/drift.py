@@ -87,7 +87,9 @@ def _parts(job: Job, live: Live, seen: Seen) -> Iterator[slice]:
         slots, times = seen.slots[begin:], seen.rows.times[begin:]
         over = reference.over(live.work[REFERENCE], slots)
         if over[0] and limit.reached(*alarms.lasted(live.work[ALARMS], slots[:1], times[:1], times[:1]))[0]:
-            _relearn(job, live, int(slots[0]))
+            fresh = job.fresh(job.seed_of(live.key_of[int(slots[0])]))
+            for name, state in job.normal_of(fresh).items():  # as after 'drift relearn'
+                job.own[name].load(live.work[name], int(slots[0]), state)
         order = np.argsort(slots, kind="stable")
         own = slots[order]
         starts = np.flatnonzero(np.r_[True, own[1:] != own[:-1]])
@@ -102,13 +104,6 @@ def _parts(job: Job, live: Live, seen: Seen) -> Iterator[slice]:
         end = begin + (int(np.argmax(may)) if may.any() else n - begin)
         yield slice(begin, end)
         begin = end
-
-
-def _relearn(job: Job, live: Live, slot: int) -> None:
-    """What the key holds for normal begins again, as after 'drift relearn'."""
-    fresh = job.fresh(job.seed_of(live.key_of[slot]))
-    for name, state in job.normal_of(fresh).items():
-        job.own[name].load(live.work[name], slot, state)
 
 
 class _Standing(NamedTuple):
@@ -181,13 +176,16 @@ def _watched(
             young = young | (np.isfinite(taken).all(axis=1) & np.isnan(expected).all(axis=1))
         verdict = detector.advance(work, slots, np.ascontiguousarray(errors), nothing, learn).features
         if young.any():  # rows of the warm-up
-            for column in (STATISTIC, ALARM, OPEN, READY):
-                verdict[young, column] = 0.0
+            for name in (STATISTIC, ALARM, OPEN, READY):
+                verdict[young, name] = 0.0
             verdict[young, P_VALUE] = 1.0
-        if expected is not None:
-            _say_expected(verdict, taken, expected)
-        if rhythm is not None:
-            _in_units(verdict, rhythm)
+        for at, which, column in _named(verdict) if expected is not None or rhythm is not None else ():
+            if expected is not None:  # what was expected of the row and what came, in place of errors in deviations
+                verdict[which, at + USUAL] = expected[which, column]
+                verdict[which, at + SPREAD] = (taken[which, column] - expected[which, column]) / verdict[which, at + SHIFT]
+            if rhythm is not None:  # in the units of the columns, and no longer in deviations
+                verdict[which, at + USUAL] = rhythm[1, which, column] + verdict[which, at + USUAL] * rhythm[2, which, column]
+                verdict[which, at + SPREAD] *= rhythm[2, which, column]
         return Watched(unknown((n,)), verdict)
     return Watched(value, detector.advance(work, slots, value.reshape(n, 1).copy(), nothing, learn).features)
 
@@ -244,14 +242,6 @@ def _named(verdict: Array) -> Iterator[tuple[int, Array, Array]]:
         yield at, which, verdict[which, at + COLUMN].astype(np.int64)
 
 
-def _in_units(verdict: Array, rhythm: Array) -> None:
-    """What alarms say of columns in the units of these, and no longer in deviations."""
-    _, centres, units = rhythm
-    for at, which, column in _named(verdict):
-        verdict[which, at + USUAL] = centres[which, column] + verdict[which, at + USUAL] * units[which, column]
-        verdict[which, at + SPREAD] *= units[which, column]
-
-
 def _learn_of_detector(phases: Array, learn: Array, columns: bool) -> Array:
     """Which rows teach a detector its reference (LEARN), and which only go on (LEARN_EXTRACTOR); (n,) int8.
 
@@ -260,10 +250,3 @@ def _learn_of_detector(phases: Array, learn: Array, columns: bool) -> Array:
     of_first = LEARN if columns else PREDICT_ONLY
     taught = np.array([of_first, LEARN, LEARN_EXTRACTOR], np.int8)[phases]
     return np.where(learn & LEARN_EXTRACTOR > 0, taught, PREDICT_ONLY).astype(np.int8)
-
-
-def _say_expected(verdict: Array, rows: Array, expected: Array) -> None:
-    """Columns that alarms name get what was expected of the row and what came, in place of errors in deviations."""
-    for at, which, column in _named(verdict):
-        verdict[which, at + USUAL] = expected[which, column]
-        verdict[which, at + SPREAD] = (rows[which, column] - expected[which, column]) / verdict[which, at + SHIFT]

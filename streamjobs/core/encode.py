@@ -62,7 +62,10 @@ class Encoder:
         texts = list(map(self.live.text_of.__getitem__, rows.slots.tolist()))
         sinks: list[tuple[str, list[bytes]]] = []
         if "features" in self.job.sinks:
-            sinks.append(("features", self._features(texts, rows, made)))
+            of_rows = texts, rows.times.tolist(), made.seq.tolist(), repeat(self.job.model), made.out.features.tolist()
+            filled = () if made.filled is None else (made.filled.tolist(),)
+            values = encoded(Features, *of_rows, made.out.ls_error.tolist(), made.seen.tolist(), *filled)
+            sinks.append(("features", values))
         if "predictions" in self.job.sinks:
             predictions = encoded_predictions(self.job, self.live, self.records, texts, rows, made, report)
             sinks.append(("predictions", predictions))
@@ -75,8 +78,8 @@ class Encoder:
             headers = output_headers(sink, made.ids)
             outputs += map(_made, zip(repeat(sink), keys, values, stamps, headers, strict=False))
         if made.events or sent:
-            of_rows = alarms.encoded(self.job, self.live, self.records, rows, made.ids, made.events)
-            outputs += alarms.in_order(sent, rows, made.events, of_rows) if sent else of_rows
+            raised = alarms.encoded(self.job, self.live, self.records, rows, made.ids, made.events)
+            outputs += alarms.in_order(sent, rows, made.events, raised) if sent else raised
         if made.bouts:
             outputs += encoded_bouts(self.job, self.live, self.records, rows, made.ids, made.bouts)
         if made.forecasts is not None:
@@ -100,13 +103,6 @@ class Encoder:
             columns = alarms.shown_columns(self.job, verdict)
             shown.append(ShownAlarm(texts[row], float(rows.times[row]), *names, *figures, columns))
         return shown
-
-    def _features(self, texts: list[str], rows: Rows, made: Modelled) -> list[bytes]:
-        places = texts, rows.times.tolist(), made.seq.tolist(), repeat(self.job.model)
-        filled = () if made.filled is None else (made.filled.tolist(),)
-        return encoded(
-            Features, *places, made.out.features.tolist(), made.out.ls_error.tolist(), made.seen.tolist(), *filled
-        )
 
     def _drift(self, texts: list[str], rows: Rows, made: Modelled) -> list[bytes]:
         own, *controls = zip(self.job.watches, made.drift, strict=True)

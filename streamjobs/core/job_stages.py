@@ -102,6 +102,8 @@ def steps_of(composition: Composition, population: Population | None, targets: i
     """
     source, drift, sensors = composition.settings.source, composition.settings.drift, composition.sensors
     start = None if population is None else begin_head(population, composition.learner, targets, composition.boosts)
+    alarming, watched = sum(not watch.control for watch in composition.watches), len(composition.watches)
+    filters = composition.smoothing is not None and composition.smoothing.probabilities
     return Steps(
         counters=composition.counters,
         fill=composition.fill,
@@ -119,7 +121,7 @@ def steps_of(composition: Composition, population: Population | None, targets: i
         slopes=composition.slopes,
         rhythm=_rhythm(composition),
         watches=_watches(composition.watches, DIRECTIONS if composition.between is not None else 0),
-        alarms=_alarms(composition) if composition.watches and "alarms" in composition.sinks else None,
+        alarms=Alarms(watches=alarming, columns=composition.width) if watched and "alarms" in composition.sinks else None,
         smoothing=composition.smoothing and composition.smoothing.taught(population and population.transitions),
         fallback=Fallback() if composition.falls_back else None,
         class_counts=ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
@@ -129,7 +131,7 @@ def steps_of(composition: Composition, population: Population | None, targets: i
         group=composition.group,
         forecasts=composition.forecasts,
         pauses=_pauses(composition),
-        refuted=_refuted(composition),
+        refuted=Refuted() if filters and composition.waiting is not None else None,  # labels come later than their rows
     )
 
 
@@ -164,17 +166,6 @@ def _pauses(composition: Composition) -> "Pauses | None":
     from streamjobs.stages.events.pauses import Pauses
 
     return Pauses()
-
-
-def _refuted(composition: Composition) -> Refuted | None:
-    """Where labels come later than their rows, and what follows scores gives probabilities."""
-    filters = composition.smoothing is not None and composition.smoothing.probabilities
-    return Refuted() if filters and composition.waiting is not None else None
-
-
-def _alarms(composition: Composition) -> Alarms:
-    watches = sum(not watch.control for watch in composition.watches)
-    return Alarms(watches=watches, columns=composition.width)
 
 
 def _watches(watches: tuple[Watch, ...], before_row: int) -> tuple[WatchSteps, ...]:

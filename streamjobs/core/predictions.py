@@ -37,7 +37,11 @@ def encoded_predictions(
         report.label_delay = records[int(rows.owner[newest])].timestamp / 1000.0 - float(rows.times[newest])
     if choice is None:
         y_hats, ys = _numbers(made.out.prediction), _numbers(rows.L)
-        _count_regression(made, rows, report)
+        with np.errstate(over="ignore"):  # a prediction far out is not a measure either
+            squares = ((made.out.prediction - rows.L) ** 2).mean(axis=1)
+        apart = squares[np.isfinite(squares)]  # NaN: no label, or nothing said yet
+        report.measured += len(apart)
+        report.squared += float(apart.sum())
     else:
         names = _ClassNames(live, rows.slots.tolist())
         y_hats, ys = names.of(chosen), names.of(truth) if labelled else [None] * len(texts)
@@ -60,7 +64,13 @@ def encoded_predictions(
         columns |= {"predicted_value": y_hats, "true_value": ys}
     else:
         columns |= {"predicted_values": _whole_lists(y_hats), "true_values": _whole_lists(ys)}
-    return encoded_by_name(Prediction, columns | _optional(job, live, rows, made))
+    if made.filled is not None:
+        columns["filled"] = made.filled.tolist()
+    if choice is not None and choice.unknown is not None:
+        columns["unknown"] = choice.unknown.tolist()
+    if choice is not None and job.settings.sinks.scores:
+        columns |= _scores(job, live, rows.slots, made, choice)
+    return encoded_by_name(Prediction, columns)
 
 
 def bout_of(job: Job, key: str, names: Sequence[str], one: "stage.Bout") -> Bout:
@@ -85,14 +95,6 @@ def encoded_bouts(
     return outputs
 
 
-def _count_regression(made: Modelled, rows: Rows, report: Report) -> None:
-    with np.errstate(over="ignore"):  # a prediction far out is not a measure either
-        squares = ((made.out.prediction - rows.L) ** 2).mean(axis=1)
-    apart = squares[np.isfinite(squares)]  # NaN: no label, or nothing said yet
-    report.measured += len(apart)
-    report.squared += float(apart.sum())
-
-
 def _of_class(job: Job, names: "_ClassNames", made: Modelled, choice: Choice) -> dict[str, Column]:
     """What a classification says besides the class."""
     shares: Column = _NOTHING if made.share is None else made.share.tolist()
@@ -102,17 +104,6 @@ def _of_class(job: Job, names: "_ClassNames", made: Modelled, choice: Choice) ->
         score, smoothed = _of_column(made.out.prediction, choice.chosen), score
     labelled, known = names.labelled(choice.labelled), choice.known.tolist()
     return {"score": score, "smoothed": smoothed, "classes": known, "labelled": labelled, "head": heads, "share": shares}
-
-
-def _optional(job: Job, live: Live, rows: Rows, made: Modelled) -> dict[str, Column]:
-    """What is filled, unknown, and the scores, as far as the job asks for any of them."""
-    columns: dict[str, Column] = {} if made.filled is None else {"filled": made.filled.tolist()}
-    choice = made.choice
-    if choice is not None and choice.unknown is not None:
-        columns["unknown"] = choice.unknown.tolist()
-    if choice is not None and job.settings.sinks.scores:
-        columns |= _scores(job, live, rows.slots, made, choice)
-    return columns
 
 
 def _scores(job: Job, live: Live, slots: Array, made: Modelled, choice: Choice) -> dict[str, Column]:

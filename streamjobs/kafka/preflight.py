@@ -79,7 +79,9 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
     life = topic_id.life_of(one.metadata for one in of_input.values())
     unit, of_settings = _time_unit(settings, commits), _hash_of(settings, job)
     origin = origin._replace(partitions=laid_out_for, time_unit=unit, life=life, settings=of_settings)
-    origin = origin._replace(sections=topic_id.text_of_sections(job.sections), fields=_hash_of_columns(settings))
+    columns = settings.source.learned_columns  # by the names that the states know
+    fields = blake2b("\n".join(columns).encode(), digest_size=4).hexdigest() if columns else ""
+    origin = origin._replace(sections=topic_id.text_of_sections(job.sections), fields=fields)
     unsent, ends = topics.unsent_features(settings, job.sinks, counts), _ends(admin, settings, counts[source])
     left = sum(ends.values()) - sum(one.offset for one in of_input.values()) if of_input else -1
     return InputTopic(counts[source], ends, origin, pending, unsent, left, topics.limits(settings, job.sinks, admin))
@@ -90,12 +92,6 @@ def _hash_of(settings: Settings, job: JobLike) -> str:
     others = dict.fromkeys(("broker", "registry", "sinks", "state", "metrics"), True)
     text = settings.model_dump_json(exclude={**others, "source": {"linger"}}, exclude_defaults=True)
     return blake2b(job.fingerprint + text.encode(), digest_size=4).hexdigest()
-
-
-def _hash_of_columns(settings: Settings) -> str:
-    """By the names that the states know; "" where a job has none."""
-    names = settings.source.learned_columns
-    return blake2b("\n".join(names).encode(), digest_size=4).hexdigest() if names else ""
 
 
 def obstacles(settings: Settings, job: JobLike) -> list[str]:

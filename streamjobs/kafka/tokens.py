@@ -68,7 +68,11 @@ class Tokens:
         request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(both.encode()).decode()}")
         request.add_header("Accept", "application/json")
         try:
-            with _opener(self._broker.ca_file).open(request, timeout=timeouts.TOKEN) as answer:
+            context = ssl.create_default_context()
+            if self._broker.ca_file is not None:
+                context.load_verify_locations(self._broker.ca_file)  # in addition to this machine's
+            opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _NoRedirect)
+            with opener.open(request, timeout=timeouts.TOKEN) as answer:
                 fields = json.loads(answer.read(MAX_BYTES))
             token, life = fields["access_token"], float(fields.get("expires_in", DEFAULT_LIFE))
         except urllib.error.HTTPError as error:
@@ -91,13 +95,6 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *arguments: Any, **named: Any) -> None:
         return None
-
-
-def _opener(ca_file: str | None) -> urllib.request.OpenerDirector:
-    context = ssl.create_default_context()
-    if ca_file is not None:
-        context.load_verify_locations(ca_file)  # in addition to this machine's
-    return urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _NoRedirect)
 
 
 @functools.cache

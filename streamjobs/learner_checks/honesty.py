@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, PREDICT_ONLY, Array, Basis, Learner
+from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, PREDICT_ONLY, Basis, Learner
 from streamjobs.learner_checks.case import Case
 from streamjobs.learner_checks.states import copied, rows_of, same_outputs, same_state
 from streamjobs.learner_checks.streams import other_targets
@@ -65,9 +65,16 @@ def check_a_missing_target_teaches_nothing(case: Case) -> None:
 def check_rows_that_are_not_finite_teach_nothing(case: Case) -> None:
     """Such a row gives NaN and leaves the state as it is; the rows around it do not notice."""
     X, Y = case.stream(60)
+    places = np.arange(0, len(X), 4)  # a bad row after every fourth row, and one before all
+    bad_rows = np.tile(X[:1], (len(places), 1))
+    for n, row in enumerate(bad_rows):
+        row[n % len(row)] = (np.nan, np.inf, -np.inf)[n % 3]
+        if n % 5 == 0:
+            row[:] = np.nan
+    bad = np.insert(np.zeros(len(X), bool), places, True)
+    badX, badY = np.insert(X, places, bad_rows, axis=0), np.insert(Y, places, Y[:1], axis=0)
     for start in (case.init(), case.trained()):
         whole, whole_out = case.learner.run(start, X, Y)
-        badX, badY, bad = _with_bad_rows(X, Y)
         state, out = case.learner.run(start, badX, badY)
         for field in (*BEFORE_LEARNING, "loss"):
             assert np.isnan(getattr(out, field)[bad]).all(), f"{field} of a row that is not finite is not NaN"
@@ -152,15 +159,3 @@ def is_composite(learner: Learner) -> bool:
     return learner.headless is not learner or any(
         isinstance(getattr(learner, name, None), Learner) for name in getattr(learner, "__dataclass_fields__", ())
     )
-
-
-def _with_bad_rows(X: Array, Y: Array) -> tuple[Array, Array, Array]:
-    """A bad row after every fourth row, and one before all."""
-    places = np.arange(0, len(X), 4)
-    bad_rows = np.tile(X[:1], (len(places), 1))
-    for n, row in enumerate(bad_rows):
-        row[n % len(row)] = (np.nan, np.inf, -np.inf)[n % 3]
-        if n % 5 == 0:
-            row[:] = np.nan
-    bad = np.insert(np.zeros(len(X), bool), places, True)
-    return np.insert(X, places, bad_rows, axis=0), np.insert(Y, places, Y[:1], axis=0), bad

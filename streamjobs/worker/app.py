@@ -187,7 +187,11 @@ def build(
     table = app.Table("state", partitions=partitions, key_type=bytes, value_type=bytes, schema=raw)
     assert table.changelog_topic.get_topic_name() == app.changelog
     app.store = MemoryStore() if in_memory else RocksStore(table.data)
-    app.lookup = _lookup_of(settings, core, metrics)
+    app.lookup = None
+    if settings.registry is not None:
+        from streamjobs.schema_registry.lookup import lookup_of  # imports an HTTP client
+
+        app.lookup = lookup_of(settings, core.schemas, metrics.count_schema_request)
     app.delivery = Delivery(
         core,
         settings.state,
@@ -209,14 +213,6 @@ def build(
 
     _subscribe(app, source)
     return app
-
-
-def _lookup_of(settings: Settings, core: Core, metrics: Metrics) -> "Lookup | None":
-    if settings.registry is None:
-        return None  # no HTTP client to import
-    from streamjobs.schema_registry.lookup import lookup_of
-
-    return lookup_of(settings, core.schemas, metrics.count_schema_request)
 
 
 def _subscribe(app: WorkerApp, source: Any) -> None:

@@ -364,7 +364,10 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
                 return {}
             epoch = delivery.epoch
             fetched: dict[TP, Any] = await super()._getmany(active, min(timeout, WAIT))
-            self._update_fetched_to(active, fetched)
+            for tp in active:  # positions do not move until the next fetch
+                records, (_, before) = fetched.get(tp), self.fetched_to.get(tp.partition, (0, 0))
+                position = self.position_of(tp.partition)
+                self.fetched_to[tp.partition] = (position or 0, records[-1].offset + 1 if records else before)
             for tp, records in fetched.items():
                 if records:
                     await self._require_read_records(tp, records[0].offset)
@@ -389,13 +392,6 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             return self._delivery.fail(RecordsReplaced(topic_id.replaced_records(tp, end, expected)))
         if epoch >= 0:
             LeaderEpochs.safe[tp] = max(epoch, safe)
-
-    def _update_fetched_to(self, source: set[TP], fetched: Mapping[TP, Any]) -> None:
-        """Positions do not move until the next fetch."""
-        for tp in source:
-            records, (_, before) = fetched.get(tp), self.fetched_to.get(tp.partition, (0, 0))
-            position = self.position_of(tp.partition)
-            self.fetched_to[tp.partition] = (position or 0, records[-1].offset + 1 if records else before)
 
     async def _log_skipped(self, tp: TP, records: list[Any]) -> None:
         """Log records that retention deleted before they were fetched: aiokafka continues with what is left, silently."""

@@ -314,17 +314,13 @@ class Delivery:
             self.fail(DeliveryError(f"{cancelled} Start the worker again; it continues from the last checkpoint."))
             raise
         except FencedError as error:
-            self._mark_taken_over(partition, error)
+            partition.close()  # nothing more of it counts; the group, which has given it away, will revoke it here
+            if partition.number not in self.taken_over:
+                self.taken_over[partition.number] = TakenOver(time.monotonic(), error)
+                _log_taken_over(partition.number, error)
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be acknowledged after it
             if partition.number not in self.taken_over:  # else a checkpoint met what the takeover left half done
                 self.fail(error)
-
-    def _mark_taken_over(self, partition: Partition, error: FencedError) -> None:
-        """Apply and write nothing more of it. The group, which has given it to another worker, will revoke it here."""
-        partition.close()
-        if partition.number not in self.taken_over:
-            self.taken_over[partition.number] = TakenOver(time.monotonic(), error)
-            _log_taken_over(partition.number, error)
 
     async def revoke(self, why: str) -> None:
         """Stop applying, take a last checkpoint of each partition, release them all. Call `raise_barrier` first.

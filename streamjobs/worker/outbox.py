@@ -102,16 +102,13 @@ async def send_dead_letters(producer: Any, topic: str, partition: int, records: 
         if value is not None and len(value) > BATCH_BYTES:
             sent += await send_records(producer, topic, partition, records[begin:at])
             batch = producer.create_batch()
-            batch._builder = DefaultRecordBatchBuilder(2, ZSTD, _transactional(producer), -1, -1, 0, BATCH_BYTES)
+            manager = producer._txn_manager
+            transactional = manager is not None and manager.transactional_id is not None
+            batch._builder = DefaultRecordBatchBuilder(2, ZSTD, transactional, -1, -1, 0, BATCH_BYTES)
             batch._builder.append(0, timestamp, key=key, value=value, headers=headers)
             sent.append(await _send_batch(producer, topic, partition, batch, 1))
             begin = at + 1
     return sent + await send_records(producer, topic, partition, records[begin:])
-
-
-def _transactional(producer: Any) -> bool:
-    manager = producer._txn_manager
-    return manager is not None and manager.transactional_id is not None
 
 
 async def _send_batch(producer: Any, topic: str, partition: int, batch: Any, count: int) -> SentBatch:

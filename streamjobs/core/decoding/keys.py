@@ -58,14 +58,25 @@ def keyed(
         if not expected or partitions == 1:
             return lambda records: records
         return partial(_on_place, source, partitions, frozenset(map(str.encode, expected)))
-    key_of, place = key_reader(source, schemas), _placing(source, partitions)
+    key_of, choose = key_reader(source, schemas), PARTITIONERS[source.partitioner]
+
+    @lru_cache(maxsize=CACHED_KEYS)
+    def place(key: bytes) -> int:
+        return choose(key, partitions)
 
     def all_keyed(records: Sequence[Record]) -> Sequence[Record]:
         given = [key_of(record) for record in records]
         if partitions > 1:
             for record in given:
-                if record.key is not None and place(record.key) != record.partition:
-                    raise SetupError(_misplaced(source, record, record.key, partitions))
+                if record.key is not None and (there := place(record.key)) != record.partition:
+                    digest = blake2b(record.key, digest_size=8).hexdigest()  # the key itself may be personal
+                    raise SetupError(
+                        f"topic {record.topic}[{record.partition}] offset {record.offset}: its key in field {source.key!r} "
+                        f"(hash {digest}) belongs in partition {there} of {partitions} by {source.partitioner}, so keys "
+                        "come on several partitions, where several learners would learn it. Nothing was learned from this "
+                        "record. Set [source] rekeyed = true, run 'streamjobs rekey JOB' and start again; or name another "
+                        "[source] partitioner, where producers partition by this field."
+                    )
         return given
 
     return all_keyed
@@ -121,39 +132,7 @@ def key_reader(source: SourceSection, schemas: Schemas | None = None) -> Callabl
             key = read(record)
         except Problem as error:
             problem = error.reason, error.text
-        return Keyed(
-            record.topic,
-            record.partition,
-            record.offset,
-            record.timestamp,
-            key,
-            record.value,
-            record.headers,
-            record.key,
-            problem,
-            record,
-        )
+        place = record.topic, record.partition, record.offset, record.timestamp
+        return Keyed(*place, key, record.value, record.headers, record.key, problem, record)
 
     return key_of
-
-
-def _placing(source: SourceSection, partitions: int) -> Callable[[bytes], int]:
-    choose = PARTITIONERS[source.partitioner]
-
-    @lru_cache(maxsize=CACHED_KEYS)
-    def place(key: bytes) -> int:
-        return choose(key, partitions)
-
-    return place
-
-
-def _misplaced(source: SourceSection, record: Record, key: bytes, partitions: int) -> str:
-    """The key itself may be personal."""
-    digest, place = blake2b(key, digest_size=8).hexdigest(), place_of_key(source, key, partitions)
-    return (
-        f"topic {record.topic}[{record.partition}] offset {record.offset}: its key in field {source.key!r} (hash {digest}) "
-        f"belongs in partition {place} of {partitions} by {source.partitioner}, so keys come on several partitions, where "
-        "several learners would learn it. Nothing was learned from this record. Set [source] rekeyed = true, run "
-        "'streamjobs rekey JOB' and start again; or name another [source] partitioner, where producers partition by this "
-        "field."
-    )

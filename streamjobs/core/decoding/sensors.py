@@ -166,7 +166,16 @@ class _Reader:
         except Problem as problem:
             raise Problem(problem.reason, f"{problem.text} (sensor {sensor.name!r})") from None
         if isinstance(read, Frame):
-            self._add_frame(read, sensor, found)
+            assert read.times is not None
+            whole = ~np.isnan(read.X).any(axis=1)
+            if not whole.all():
+                self._leave_out(read.X[~whole], sensor, found)
+            X = np.full((len(read.X), self.dim), np.nan)
+            X[:, sensor.columns] = read.X
+            for row in np.flatnonzero(whole).tolist():
+                found.rows.append(X[row].tobytes())
+                found.times.append(float(read.times[row] * self.scale))
+                found.labels.append(read.labels[row])
             return
         assert not isinstance(read, LabelsAlone)
         numbers, time, label = read
@@ -176,18 +185,6 @@ class _Reader:
         found.rows.append(sensor.before + numbers + sensor.after)
         found.times.append(time)  # type: ignore[arg-type]
         found.labels.append(label)
-
-    def _add_frame(self, frame: Frame, sensor: _Sensor, found: Samples) -> None:
-        assert frame.times is not None
-        whole = ~np.isnan(frame.X).any(axis=1)
-        if not whole.all():
-            self._leave_out(frame.X[~whole], sensor, found)
-        X = np.full((len(frame.X), self.dim), np.nan)
-        X[:, sensor.columns] = frame.X
-        for row in np.flatnonzero(whole).tolist():
-            found.rows.append(X[row].tobytes())
-            found.times.append(float(frame.times[row] * self.scale))
-            found.labels.append(frame.labels[row])
 
     def _leave_out(self, X: Array, sensor: _Sensor, found: Samples) -> None:
         """Samples that lack a number."""

@@ -185,7 +185,9 @@ def event_of(value: bytes, headers: Headers, data_format: str) -> Event:
         )
     if not str(version).startswith("1."):
         raise Problem("malformed", "expected a CloudEvent of specversion 1.0, got another version")
-    _check_format(event.attributes.get(DATA_TYPE), data_format)
+    named = _format_in(str(event.attributes.get(DATA_TYPE) or ""))
+    if named is not None and named != data_format:
+        raise Problem("malformed", f"expected data in {data_format}, got a CloudEvent with {DATA_TYPE} {named}")
     return event
 
 
@@ -210,13 +212,6 @@ def _structured(value: bytes, content_type: str) -> Event:
     except UNDECODABLE:
         raise undecodable("json", value, "a CloudEvent as JSON") from None
     return Event(content, {name: text for name, text in attributes.items() if type(text) in (str, int, float, bool)})
-
-
-def _check_format(content_type: Any, data_format: str) -> None:
-    """Raises Problem where the event says that its data has another format."""
-    named = _format_in(str(content_type or ""))
-    if named is not None and named != data_format:
-        raise Problem("malformed", f"expected data in {data_format}, got a CloudEvent with {DATA_TYPE} {named}")
 
 
 @lru_cache(maxsize=256)

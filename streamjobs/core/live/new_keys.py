@@ -20,7 +20,10 @@ class NewKeys(NamedTuple):
     @classmethod
     def of(cls, job: Job, work: dict[str, Any]) -> "NewKeys | None":
         """None where a seed decides more than numbers of its own: such states are made one by one."""
-        first, second, third = (_slot_of(job, seed) for seed in SEEDS)
+        of_seeds = []
+        for states in map(job.init_from, SEEDS):
+            of_seeds.append({name: stage.holding(states[name]).arrays for name, stage in job.own.items()})
+        first, second, third = of_seeds
         arrays: dict[str, list[tuple[Array, bool]]] = {}
         for name in first:
             if isinstance(work[name], HeadRows):
@@ -49,11 +52,3 @@ def _exclusive_or(one: Array, others: list[Array]) -> bool:
     """Whether the arrays with the other seeds are the one with seed 0, exclusive-or the seed."""
     of_seeds = zip(SEEDS[1:], others, strict=True)
     return one.dtype == np.int64 and all(np.array_equal(other, one ^ seed) for seed, other in of_seeds)
-
-
-def _slot_of(job: Job, seed: int) -> dict[str, tuple[Array, ...]]:
-    states = job.init_from(seed)
-    arrays: dict[str, tuple[Array, ...]] = {}
-    for name, stage in job.own.items():
-        arrays[name] = tuple(stage.holding(states[name]).arrays)
-    return arrays

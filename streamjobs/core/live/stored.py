@@ -50,8 +50,9 @@ def decode_snapshot(job: Job, data: bytes, *, drift_anew: bool = False) -> Decod
             states[name] = snapshot.unflatten(like, held.arrays[at : at + count])
         at += count
     states = {name: states[name] for name in fresh}
-    if held.fingerprint != job.fingerprint:
-        states |= _fresh_detectors(job, snapshot.table_of(held.description), fresh)
+    written = job.described if held.fingerprint == job.fingerprint else snapshot.table_of(held.description)
+    if written.get(DRIFT_REFERENCE) != job.described.get(DRIFT_REFERENCE):  # of another population
+        states |= {watch.detector_stage: fresh[watch.detector_stage] for watch in job.watches}
     return _checked(job, held, states)
 
 
@@ -162,13 +163,6 @@ def _migrated(job: Job, held: Snapshot, written: Mapping[str, Any], fresh: dict[
             "population's head ('streamjobs state migrate JOB --population' shows what that means for how many)."
         )
     raise ForeignStateError(snapshot.difference(written, job.described))
-
-
-def _fresh_detectors(job: Job, written: Mapping[str, Any], fresh: dict[str, Any]) -> dict[str, Any]:
-    """Fresh states of the detectors, if a snapshot's were compared with the reference of another population."""
-    if written.get(DRIFT_REFERENCE) == job.described.get(DRIFT_REFERENCE):
-        return {}
-    return {watch.detector_stage: fresh[watch.detector_stage] for watch in job.watches}
 
 
 def _checked(job: Job, held: Snapshot, states: dict[str, Any]) -> Decoded:

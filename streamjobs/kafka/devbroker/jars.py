@@ -73,27 +73,23 @@ def fetch_jars(progress: Progress = quiet) -> Path:
         progress(f"Apache Kafka {KAFKA_VERSION}: copying its jars with Maven (43 MB, once) to {libs}")
         part = Path(tempfile.mkdtemp(prefix="libs-", dir=home()))
         try:
-            _copy_dependencies(part)
+            command = [
+                *("mvn", "-q", "-B", "-f", str(FILES / "pom.xml"), "dependency:copy-dependencies"),
+                *("-DincludeScope=runtime", f"-DoutputDirectory={part}", f"-Dkafka.version={KAFKA_VERSION}"),
+                *(f"-Dscala.version={SCALA_VERSION}", f"-Dlog4j.version={LOG4J_VERSION}"),
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode or not list(part.glob(f"kafka_*-{KAFKA_VERSION}.jar")):
+                output = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr.strip()[-300:])
+                raise SetupError(
+                    f"broker: Maven could not copy Apache Kafka {KAFKA_VERSION}: {output.strip()} "
+                    "Check the network or the mirror in ~/.m2/settings.xml, then run the command again."
+                )
             part.chmod(0o755)
             part.rename(libs)  # complete or missing: a failed download leaves nothing behind
         finally:
             shutil.rmtree(part, ignore_errors=True)
     return libs
-
-
-def _copy_dependencies(folder: Path) -> None:
-    command = [
-        *("mvn", "-q", "-B", "-f", str(FILES / "pom.xml"), "dependency:copy-dependencies", "-DincludeScope=runtime"),
-        *(f"-DoutputDirectory={folder}", f"-Dkafka.version={KAFKA_VERSION}"),
-        *(f"-Dscala.version={SCALA_VERSION}", f"-Dlog4j.version={LOG4J_VERSION}"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode or not list(folder.glob(f"kafka_*-{KAFKA_VERSION}.jar")):
-        output = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr.strip()[-300:])
-        raise SetupError(
-            f"broker: Maven could not copy Apache Kafka {KAFKA_VERSION}: {output.strip()} "
-            "Check the network or the mirror in ~/.m2/settings.xml, then run the command again."
-        )
 
 
 def archive() -> Path:

@@ -224,15 +224,10 @@ async def _begin_portion(self: Any, *arguments: Any, **named: Any) -> Mapping[An
     return records
 
 
-def _whole_chunk(self: Any, tp: Any, chunk: Chunk) -> Chunk:
-    """In place of a copy of each record."""
-    return chunk
-
-
 def apply() -> None:
     fetcher.MemoryRecords = FetchedBatches
     PartitionRecords._unpack_records = _unpack_whatever_comes
-    PartitionRecords._consumer_record = _whole_chunk
+    PartitionRecords._consumer_record = lambda self, tp, chunk: chunk  # in place of a copy of each record
     PartitionRecords.left = ()  # of the last chunk, beyond what was asked for
     FetchResult.getall = _getall
     Fetcher.fetched_records = _begin_portion

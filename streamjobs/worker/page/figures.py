@@ -241,7 +241,8 @@ def _raised(taken: Taken) -> Iterator[tuple[str, float]]:
 def _alarm(alarm: ShownAlarm) -> dict[str, Any]:
     """What the table of alarms shows; the one place that knows what an alarm is."""
     figures = {name: _short(getattr(alarm, name)) for name in ("value", "before", "after")}
-    times = {name: _short_time(getattr(alarm, name)) for name in ("time", "since", "end")}
+    of_alarm = {name: getattr(alarm, name) for name in ("time", "since", "end")}
+    times = {name: round(time, 2) if math.isfinite(time) else None for name, time in of_alarm.items()}
     columns = [[name, *map(_short, moved)] for name, *moved in alarm.columns]
     names = {name: getattr(alarm, name) for name in ("key", "id", "detector", "watch", "outcome")}
     names["key"] = shortened(alarm.key, MOST_KEY)
@@ -274,7 +275,3 @@ def _quantiles(values: Any) -> tuple[float, float]:
 def _short(value: float | None) -> float | None:
     """Four digits are enough for a picture; None for what JSON does not have."""
     return float(f"{value:.4g}") if value is not None and math.isfinite(value) else None
-
-
-def _short_time(value: float) -> float | None:
-    return round(value, 2) if math.isfinite(value) else None

@@ -7,8 +7,8 @@ types stay as they are for others in this process.
 
 import io
 import json
-from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import fastavro
@@ -146,30 +146,23 @@ def scaled(number: int, parts: int, unit: int) -> int | float:
     return number * (unit // parts) if unit >= parts else number / (parts // unit)
 
 
-def _time_reader(parts: int, unit: int) -> Callable[..., Any]:
-    return lambda number, *_: scaled(number, parts, unit)
-
-
-def _date_reader(unit: int) -> Callable[..., Any]:
-    return lambda days, *_: days * DAY * unit
-
-
-def _local_reader(parts: int) -> Callable[..., Any]:
-    return lambda number, *_: (_EPOCH + timedelta(microseconds=number * 1_000_000 // parts)).isoformat()
-
-
 def _decimal(data: Any, schema: Any, *_: Any) -> float:
     return float(int.from_bytes(data, signed=True) / 10 ** schema.get("scale", 0))
 
 
+def _local(parts: int, number: int, *_: Any) -> str:
+    return (_EPOCH + timedelta(microseconds=number * 1_000_000 // parts)).isoformat()
+
+
 def _register() -> None:
-    readers = fastavro.read.LOGICAL_READERS
-    for unit, per_second in TIME_UNITS.items():
-        for kind in ("int", "long"):
-            readers[f"{kind}-{_OURS}date-{unit}"] = _date_reader(int(per_second))
+    readers: dict[str, Any] = fastavro.read.LOGICAL_READERS
+    for kind in ("int", "long"):
+        for unit, per_second in TIME_UNITS.items():
+            readers[f"{kind}-{_OURS}date-{unit}"] = lambda days, *_, of_day=DAY * int(per_second): days * of_day
             for part, parts in _PARTS.items():
-                readers[f"{kind}-{_OURS}{part}-{unit}"] = _time_reader(parts, int(per_second))
-                readers[f"{kind}-{_OURS}local-{part}"] = _local_reader(parts)
+                to = parts, int(per_second)
+                readers[f"{kind}-{_OURS}{part}-{unit}"] = lambda number, *_, to=to: scaled(number, *to)
+        readers |= {f"{kind}-{_OURS}local-{part}": partial(_local, parts) for part, parts in _PARTS.items()}
     for kind in ("bytes", "fixed"):
         readers[f"{kind}-{_OURS}decimal"] = _decimal
 
