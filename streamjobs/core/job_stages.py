@@ -10,9 +10,8 @@ from streamjobs.settings.composition import Composition
 from streamjobs.settings.composition.watches import INNOVATIONS, Watch
 from streamjobs.settings.times import zone_of
 from streamjobs.stages.alarms import Alarms
-from streamjobs.stages.class_counts import ClassCounts
+from streamjobs.stages.class_counts import ClassCounts, Fallback
 from streamjobs.stages.clip_targets import ClipTargets
-from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.fill import Fill
 from streamjobs.stages.idle import Idle
 from streamjobs.stages.late_labels import LateLabels
@@ -29,10 +28,9 @@ from streamjobs.stages.windows import Windows
 if TYPE_CHECKING:
     from streamjobs.stages.events.bouts import Bouts
     from streamjobs.stages.events.forecasts import Forecasts
-    from streamjobs.stages.events.group import Grouped
     from streamjobs.stages.events.pauses import Pauses
     from streamjobs.stages.events.rhythm import Rhythm
-    from streamjobs.stages.events.silent import SilentKeys
+    from streamjobs.stages.events.silent import Grouped, SilentKeys
     from streamjobs.stages.events.slopes import Slopes
     from streamjobs.stages.events.stuck import StuckSensors
     from streamjobs.stages.sensors.counters import Counters

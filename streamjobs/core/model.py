@@ -10,8 +10,7 @@ from streamjobs.core import unlearned
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import LateLabel, Report
-from streamjobs.stages.class_counts import ClassCounts, targets_of
-from streamjobs.stages.fallback import Fallback
+from streamjobs.stages.class_counts import ClassCounts, Fallback, targets_of
 from streamjobs.stages.late_labels import LateLabels, Matched
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.names import CLASS_COUNTS, FALLBACK, LEARNER, MAP, REFUTED, SCALING, SMOOTHING, WAITING

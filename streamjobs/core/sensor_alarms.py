@@ -20,8 +20,7 @@ from streamjobs.core.live.silence import Change, Group, Silence, Turn
 from streamjobs.core.messages import MOST_SHOWN, Advanced, Output, Record, Report, ShownAlarm, place_of, topic_of_life
 from streamjobs.core.output_records import ID, Alarm, Moved, output_headers
 from streamjobs.stages.alarms import RECOVERED
-from streamjobs.stages.events.group import Alarmed
-from streamjobs.stages.events.silent import Heard
+from streamjobs.stages.events.silent import Alarmed, Heard
 from streamjobs.stages.events.stuck import Stuck
 from streamjobs.stages.names import GROUP, SILENT, STUCK
 from streamjobs.stages.rows import Rows

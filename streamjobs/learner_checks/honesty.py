@@ -3,9 +3,8 @@
 import numpy as np
 
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, PREDICT_ONLY, Basis, Learner
-from streamjobs.learner_checks.case import Case
+from streamjobs.learner_checks.case import Case, other_targets
 from streamjobs.learner_checks.states import copied, rows_of, same_outputs, same_state
-from streamjobs.learner_checks.streams import other_targets
 
 BEFORE_LEARNING = ("features", "prediction", "ls_error")
 

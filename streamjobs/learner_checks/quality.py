@@ -4,8 +4,7 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from algorithms.drift.report import watches_columns
-from streamjobs.learner_checks import streams
-from streamjobs.learner_checks.case import Case
+from streamjobs.learner_checks.case import Case, places
 
 NUDGE = 1e-12  # of the first rows, in units of x
 NUDGED_ROWS = 10
@@ -85,7 +84,7 @@ def _spans_what_it_has_seen(case: Case) -> None:
     The second is asked gently, because a subspace that heads learn on (okfeb's role "head") is meant to stand nearly
     still, and only of learners that store some of the new samples: a full dictionary may stand still altogether.
     """
-    X = np.concatenate([streams.places(300, case.dim, second, seed=33) for second in (False, True)])
+    X = np.concatenate([places(300, case.dim, second, seed=33) for second in (False, True)])
     _, out = case.learner.run(case.init(), X)
     seen, new, last = (float(np.nanmean(out.ls_error[rows])) for rows in (slice(200, 300), slice(300, 305), slice(500, 600)))
     assert seen <= 0.5 * new, f"LS error {seen:.3g} where it has been, {new:.3g} where it has never been"

@@ -3,9 +3,11 @@
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Iterator
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
@@ -15,15 +17,15 @@ from streamjobs.core.live.live import Live
 from streamjobs.core.live.live_stats import together
 from streamjobs.core.messages import LateLabel, Output, Record, Report
 from streamjobs.core.unlearned import Taken
-from streamjobs.errors import NothingLearned
+from streamjobs.errors import NothingLearned, SetupError
 from streamjobs.replay.controls import Controls
-from streamjobs.replay.state_file import StateFile
 from streamjobs.replay.warm_up import days_to_alarm, rows_to_alarm
 from streamjobs.schema_registry.lookup import ready_now
 
 BATCH = 1000  # records of a batch; any other number gives the same bits
 BATCH_BYTES = 64 << 20  # of values: a batch that has as many is full
 AT_ONCE = 100  # records that are read before their bytes are counted
+Key = tuple[str, int, bytes]  # topic, partition, key
 
 
 @dataclass(slots=True)
@@ -188,3 +190,49 @@ def _batch(records: Iterator[Record]) -> list[Record]:
         large = size * BATCH > BATCH_BYTES * len(batch)
         most = 0 if size >= BATCH_BYTES else min(1 if large else AT_ONCE, BATCH - len(batch))
     return batch
+
+
+class _Place(NamedTuple):
+    """Of a snapshot in the file."""
+
+    start: int
+    length: int
+    room: int  # bytes that it may grow to; a longer one goes to the end
+
+
+class StateFile:
+    """The newest snapshot of each key, in the order in which keys were first stored; in a temporary file, not in memory."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the next line
+        weakref.finalize(self, self._file.close)
+        self._places: dict[Key, _Place] = {}
+        self._end = 0
+
+    def read_many(self, topic: str, partition: int, keys: Sequence[bytes]) -> list[bytes | None]:
+        places = [self._places.get((topic, partition, key)) for key in keys]
+        return [None if place is None else self._read(place) for place in places]
+
+    def write(self, topic: str, partition: int, snapshots: Iterable[tuple[bytes, bytes]]) -> None:
+        """Raises SetupError if the file cannot grow."""
+        for key, data in snapshots:
+            old = self._places.get((topic, partition, key))
+            if old is None or len(data) > old.room:
+                old = _Place(self._end, 0, len(data))
+                self._end += len(data)
+            self._places[topic, partition, key] = old._replace(length=len(data))
+            try:
+                self._file.seek(old.start)
+                self._file.write(data)
+            except OSError as problem:
+                folder = tempfile.gettempdir()
+                expected = f"{self._end >> 20:,} MB so far; set TMPDIR to a folder with more room"
+                raise SetupError(f"{folder}: cannot take the states of the keys ({problem.strerror}), {expected}.") from None
+
+    def _read(self, place: _Place) -> bytes:
+        self._file.seek(place.start)
+        return self._file.read(place.length)
+
+    def __iter__(self) -> Iterator[tuple[Key, bytes]]:
+        for key, place in self._places.items():
+            yield key, self._read(place)

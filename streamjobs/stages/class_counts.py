@@ -1,4 +1,4 @@
-"""What a key keeps in addition to its learner: how many rows it had, and which classes have been labelled so far."""
+"""What a key keeps in addition to its learner: how many rows it had, and which classes were labelled so far and last."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -124,3 +124,45 @@ def _targets(codes, Y):
             for c in range(Y.shape[1]):
                 Y[n, c] = 0.0
             Y[n, int(codes[n])] = 1.0
+
+
+class FallbackState(NamedTuple):
+    latest: int  # column of the last class learned, -1 before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fallback(JobStage):
+    """Rows that nothing was chosen for get the last label.
+
+    >>> stage, nothing = Fallback(), np.full(3, -1)
+    >>> fresh = stage.begin(Shape(dim=1, width=1, label_width=1, targets=5), seed=0)
+    >>> work = stage.holding(fresh)
+    >>> stage.advance(work, np.zeros(3, np.int64), nothing, np.array([np.nan, 4.0, np.nan]), np.full(3, 3, np.int8))
+    >>> nothing
+    array([-1, -1,  4])
+    """
+
+    persisted_name: ClassVar[str] = "Fallback"
+    described = "nothing"
+    class_columns = ("latest",)
+
+    def begin(self, shape: Shape, seed: int) -> FallbackState:
+        return FallbackState(-1)
+
+    def warm_up(self, state: FallbackState, shape: Shape) -> None:
+        work = self.holding(state)
+        self.advance(work, np.zeros(1, np.int64), np.full(1, -1), unknown((1,)), np.full(1, LEARN, np.int8))
+
+    def advance(self, work: Workspace, slots: Array, chosen: Array, codes: Array, learn: Array) -> None:
+        """Fills -1 in `chosen (n,)`; `codes (n,)` are the true classes, NaN unknown."""
+        _fall_back(work["latest"], slots, chosen, codes, learn)
+
+
+@compiled
+def _fall_back(all_latest, slots, chosen, codes, learn):
+    for n in range(len(slots)):
+        key = slots[n]
+        if chosen[n] < 0:
+            chosen[n] = all_latest[key]
+        if learn[n] & LEARN_HEAD and np.isfinite(codes[n]):
+            all_latest[key] = int(codes[n])

@@ -21,8 +21,7 @@ from algorithms.common.linalg import missing, put
 from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, plain, require, unknown
 from algorithms.common.workspace import Slot
 from streamjobs.stages.event_time import CLOSE
-from streamjobs.stages.rows import Rows
-from streamjobs.stages.samples import plain_columns
+from streamjobs.stages.rows import Rows, plain_columns
 from streamjobs.stages.stage import JobStage, Shape
 
 REASONS = ("unlabelled", "waiting_full")

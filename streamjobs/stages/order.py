@@ -20,7 +20,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, at_most, insist, met
 from algorithms.common.protocol import LEARN, PREDICT_ONLY, Array, require, unknown
 from algorithms.common.workspace import Slot
-from streamjobs.stages.samples import plain_columns
+from streamjobs.stages.rows import plain_columns
 from streamjobs.stages.stage import JobStage, Shape
 
 APPLIED, HELD, LATE, DUPLICATE = 0, 1, 2, 3  # verdicts on an arriving sample

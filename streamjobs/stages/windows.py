@@ -30,7 +30,7 @@ from algorithms.common.demands import Demand
 from algorithms.common.protocol import LEARN, Array, reject, require, unknown
 from streamjobs.stages import statistics as features_of
 from streamjobs.stages.event_time import END_OF_TIME
-from streamjobs.stages.samples import joined, plain_columns
+from streamjobs.stages.rows import joined, plain_columns
 from streamjobs.stages.stage import UNDESCRIBED, JobStage, Shape
 
 REASONS = ("sparse", "gap", "crowded", "late")

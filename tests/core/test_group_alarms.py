@@ -11,7 +11,7 @@ from streamjobs.core.live.silence import Group
 from streamjobs.core.messages import Output, Stored
 from streamjobs.core.sensor_alarms import open_now
 from streamjobs.errors import ConfigError
-from streamjobs.stages.events.group import Grouped
+from streamjobs.stages.events.silent import Grouped
 from streamjobs.stages.events.stuck import LEAST
 from tests.core.alarm_jobs import DRIFT, GROUP, OUTAGE, Fleet, alarms, around, hall, job, rows_of, site
 from tests.core.streams import START

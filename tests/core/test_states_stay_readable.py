@@ -19,8 +19,7 @@ from streamjobs.core.live.forms import unwritable
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import load_snapshot
 from streamjobs.errors import ForeignStateError, SnapshotError
-from streamjobs.stages.class_counts import ClassCounts
-from streamjobs.stages.fallback import Fallback
+from streamjobs.stages.class_counts import ClassCounts, Fallback
 from tests.checks.examples import cases
 from tests.core.hostile import OneKey, hostile_records, streams
 from tests.core.streams import TOPIC, Worker, samples, settings

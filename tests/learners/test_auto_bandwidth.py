@@ -6,8 +6,7 @@ import pytest
 from algorithms import SettingError, learner_from
 from algorithms.alignment import aligned_bandwidth, kernel_alignment
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, PREDICT_ONLY
-from streamjobs.learner_checks.case import Case
-from streamjobs.learner_checks.streams import curve, easy
+from streamjobs.learner_checks.case import Case, curve, easy
 
 ROWS = 20
 AUTO = {"bandwidth": "auto", "bandwidth_rows": ROWS}

@@ -7,8 +7,8 @@ import pytest
 
 from algorithms import LEARNERS, Learner, SettingError, learner_from
 from algorithms.one_vs_rest import OneVsRest, OneVsRestWork
+from streamjobs.learner_checks.case import curve, easy
 from streamjobs.learner_checks.states import same_state
-from streamjobs.learner_checks.streams import curve, easy
 
 BINARY = {"pegasos": {}, "pa": {}, "logistic": {}, "knlms": {"loss": "hinge", "budget": 12}}
 

@@ -16,17 +16,15 @@ from streamjobs.core.state.untaught import SeenStage
 from streamjobs.replay.first_rows import Listening
 from streamjobs.replay.forecast_table import Listening as ForecastsListening
 from streamjobs.stages.alarms import Alarms
-from streamjobs.stages.class_counts import ClassCounts
+from streamjobs.stages.class_counts import ClassCounts, Fallback
 from streamjobs.stages.clip_targets import ClipTargets
 from streamjobs.stages.events.bouts import Bouts
 from streamjobs.stages.events.forecasts import Clock, Forecasts
-from streamjobs.stages.events.group import Grouped
 from streamjobs.stages.events.pauses import Pauses
 from streamjobs.stages.events.rhythm import Rhythm
-from streamjobs.stages.events.silent import SilentKeys
+from streamjobs.stages.events.silent import Grouped, SilentKeys
 from streamjobs.stages.events.slopes import Slopes
 from streamjobs.stages.events.stuck import StuckSensors, StuckWithoutRests
-from streamjobs.stages.fallback import Fallback
 from streamjobs.stages.fill import Fill
 from streamjobs.stages.idle import Idle
 from streamjobs.stages.late_labels import LateLabels

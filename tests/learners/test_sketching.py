@@ -9,13 +9,13 @@ from algorithms import learner_from
 from algorithms.common.kernels import Kernel
 from algorithms.sketching.sketch import drawn_landmarks, s_p, sketches
 from papers.batch.sketched import incremental_nystrom, relative_error, sketched_kernel
-from streamjobs.learner_checks import streams
+from streamjobs.learner_checks.case import easy
 from tests.reference import sketching as slow
 
 KERNEL = {"name": "gaussian", "bandwidth": 1.0}
 SIZES: dict[str, Any] = {"budget": 12, "rows": 15, "sketch_rows": 9, "landmarks": 6, "rank": 4, "sketch_blocks": 2}
 SKEGD = {**SIZES, "refresh_every": 3, "ridge": 0.01, "kernel": KERNEL}
-X, Y = streams.easy("classification", 80, 3, 1, "signs", 1)
+X, Y = easy("classification", 80, 3, 1, "signs", 1)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import tempfile
 import pytest
 
 from streamjobs.errors import SetupError
-from streamjobs.replay.state_file import StateFile
+from streamjobs.replay.engine import StateFile
 
 
 def test_the_newest_snapshot_of_each_key_is_read_back_whatever_its_length():

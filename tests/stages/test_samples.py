@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamjobs.stages.samples import TYPES, joined, plain_columns
+from streamjobs.stages.rows import TYPES, joined, plain_columns
 
 
 def test_columns_that_a_loop_can_take_are_not_copied() -> None:

@@ -36,8 +36,7 @@ from typing import Any, NamedTuple
 from streamjobs.core.messages import Record
 from streamjobs.core.state import held_stages, snapshot
 from streamjobs.errors import SnapshotError
-from streamjobs.stages.events.group import Alarmed, Grouped
-from streamjobs.stages.events.silent import Heard, SilentKeys
+from streamjobs.stages.events.silent import Alarmed, Grouped, Heard, SilentKeys
 from streamjobs.stages.names import GROUP, SILENT
 from streamjobs.stages.stage import JobStage, Shape
 

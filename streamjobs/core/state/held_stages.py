@@ -103,9 +103,8 @@ def behind_as_written(own: Mapping[str, JobStage], written: Mapping[str, Any]) -
 def _of_others(name: str, description: Any) -> JobStage:
     """A stage of BEHIND that this job has not, or not as a snapshot describes it."""
     from streamjobs.stages.events.bouts import Bouts  # few jobs have them
-    from streamjobs.stages.events.group import Grouped
     from streamjobs.stages.events.pauses import Pauses
-    from streamjobs.stages.events.silent import SilentKeys
+    from streamjobs.stages.events.silent import Grouped, SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors, StuckWithoutRests
     from streamjobs.stages.smoothing import Refuted
 

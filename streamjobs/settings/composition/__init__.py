@@ -41,8 +41,7 @@ from streamjobs.stages.windows import FULL, POPULATED, Windows
 if TYPE_CHECKING:
     from streamjobs.stages.events.bouts import Bouts
     from streamjobs.stages.events.forecasts import Forecasts
-    from streamjobs.stages.events.group import Grouped
-    from streamjobs.stages.events.silent import SilentKeys
+    from streamjobs.stages.events.silent import Grouped, SilentKeys
     from streamjobs.stages.events.slopes import Slopes
     from streamjobs.stages.events.stuck import StuckSensors
     from streamjobs.stages.sensors.counters import Counters
@@ -386,7 +385,7 @@ def _alarms(alarms: AlarmsSection | None) -> dict[str, Any]:
 
         silent = SilentKeys(after=alarms.silent)
     if alarms is not None and alarms.group is not None:
-        from streamjobs.stages.events.group import Grouped
+        from streamjobs.stages.events.silent import Grouped
 
         group = Grouped(share=alarms.group, within=alarms.group_within)
     return {"stuck": stuck, "silent": silent, "group": group}

@@ -1,4 +1,7 @@
-"""When a key was last heard of: three numbers from which follows, for all keys of a partition together, which are silent."""
+"""When a key was last heard of, and its newest alarm.
+
+From these numbers follows, for all keys of a partition together, which are silent, and which alarm as a group.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,3 +47,38 @@ class SilentKeys(JobStage):
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
         clock = work["clock"][slots]
         yield Demand("clock", "a number from 0", np.isfinite(clock) & (clock >= 0.0))
+
+
+class Alarmed(NamedTuple):
+    """The newest alarm of a key."""
+
+    clock: float  # of the partition then (`Heard`), seconds; -1: no alarm yet
+    start: float  # event time of the beginning of the group that it belongs to; 0: of none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouped(JobStage):
+    """Keys are a group when `share` of all, and 5 or more, alarm within so many seconds; see `core.live.silence`."""
+
+    persisted_name: ClassVar[str] = "Grouped"
+    described = "name"
+    signal = True
+    survives = True
+    times = ("start",)
+
+    share: float = 0.1
+    within: float = 600.0
+
+    def __post_init__(self) -> None:
+        require(self, "share", 0 < self.share <= 1, "above 0, at most 1")
+        require(self, "within", 0 < self.within < np.inf, "more than 0 seconds")
+
+    def begin(self, shape: Shape, seed: int) -> Alarmed:
+        return Alarmed(-1.0, 0.0)
+
+    def warm_up(self, state: Any, shape: Shape) -> None:
+        """Nothing compiles."""
+
+    def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
+        clock = work["clock"][slots]
+        yield Demand("clock", "a number from -1", np.isfinite(clock) & (clock >= -1.0))

@@ -24,7 +24,7 @@ from algorithms.common.demands import Demand, every, insist, met
 from algorithms.common.protocol import LEARN, Array, require, unknown
 from algorithms.common.workspace import Slot
 from streamjobs.stages.event_time import END_OF_TIME
-from streamjobs.stages.samples import joined, plain_columns
+from streamjobs.stages.rows import joined, plain_columns
 from streamjobs.stages.sensors import loops
 from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape
 
