@@ -191,7 +191,9 @@ def build(
     if settings.registry is not None:
         from streamjobs.schema_registry.lookup import lookup_of  # imports an HTTP client
 
-        app.lookup = lookup_of(settings, core.schemas, metrics.count_schema_request)
+        app.lookup = lookup_of(
+            settings, core.schemas, lambda outcome: metrics.count("schema_registry_requests_total", 1, outcome)
+        )
     app.delivery = Delivery(
         core,
         settings.state,

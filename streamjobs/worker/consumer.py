@@ -411,8 +411,8 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         """Log records that were deleted. Those before P have outputs, and the states of some keys lack them from now on."""
         again = max(min(end, self._progress.get(tp.partition, 0)) - begin, 0)
         if again:
-            self._delivery.metrics.count_replay_lost(again)
-        self._delivery.metrics.count_deleted(end - begin - again)
+            self._delivery.metrics.count("replay_lost_records_total", again)
+        self._delivery.metrics.count("records_deleted_total", end - begin - again)
         log_deleted(tp.topic, tp.partition, unlearned=again, unread=end - begin - again)
 
     def verify_event_path(self, now: float, tp: TP) -> None:

@@ -297,7 +297,7 @@ class Delivery:
         return Expiry(self.state.ttl, partial(self.store.scan, number), partial(self.core.last_event, self.core.job))
 
     def _count_expired(self, number: int, keys: int) -> None:
-        self.metrics.count_expired(keys)
+        self.metrics.count("keys_expired_total", keys)
         log.info("states of idle keys removed", partition=number, keys=keys)
 
     async def _commit_offset(self, number: int, offset: int, progress: int, moment: str) -> bool:

@@ -77,7 +77,7 @@ def run(
     logs.configure(debug=debug)
     try:
         core = make_core()
-        page = Page.of(settings, core, make_states(core.job)) if make_states is not None else None
+        page = Page(settings, core, make_states(core.job)) if make_states is not None else None
         _run(settings, core, page, once=once or drain, drain=drain)
     except Exception as error:  # noqa: BLE001 - the last line before the exit code
         return _failed(error, debug)

@@ -71,7 +71,7 @@ class Fleet:
         if self.core.forecast_plan is not None:
             self.health.metrics.expect_forecasts(*self.core.forecast_plan)
         self.stored: dict[bytes, bytes] = {}
-        page = Page.of(self.settings, self.core, States(self.core.job))  # type: ignore[arg-type]
+        page = Page(self.settings, self.core, States(self.core.job))  # type: ignore[arg-type]
         self._page, self._offset = page, 0
         self.server = Server(self.settings.metrics, self.health, page.serve(self.health))
         self._loop = asyncio.new_event_loop()

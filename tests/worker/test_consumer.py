@@ -152,7 +152,8 @@ def test_the_group_passes_records_that_were_deleted_before_states_had_them() -> 
         delivery = consumer.app.delivery
         delivery.origin, delivery.store = NO_ORIGIN, MemoryStore()
         unread = list[int]()
-        delivery.metrics = SimpleNamespace(count_replay_lost=lost.append, count_deleted=unread.append)
+        counts = {"replay_lost_records_total": lost, "records_deleted_total": unread}
+        delivery.metrics = SimpleNamespace(count=lambda name, records: counts[name].append(records))
         assert await Consumer._start_offsets(consumer) == {TP("in", 0): 50, TP("in", 1): 60, TP("in", 2): 50}
         assert thread.committed == {0: (50, 90), 2: (50, 0)} and lost == [10] and unread == [0]
         assert delivery.moments == {0: "", 1: "9.5,2.5", 2: ""}, "that of a deleted record does not count"

@@ -18,12 +18,13 @@ import pytest
 from streamjobs.core.messages import BatchRows, Letter, Report
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.settings.load import settings_from
+from streamjobs.worker import page as pages
 from streamjobs.worker.backpressure import Turns
 from streamjobs.worker.health import Health
 from streamjobs.worker.health.connection import MOST_CONNECTIONS
 from streamjobs.worker.health.server import Server
 from streamjobs.worker.metrics import Metrics
-from streamjobs.worker.page import Page, looks, web
+from streamjobs.worker.page import Page, web
 from streamjobs.worker.page.access import Access, is_loopback
 from streamjobs.worker.page.ask import Asker
 from streamjobs.worker.page.figures import Figures
@@ -42,9 +43,9 @@ def settings(token: str | None = None, **metrics: Any) -> Any:
 def served(monkeypatch: Any = None, token: str | None = None, **metrics: Any) -> Iterator[tuple[int, Metrics]]:
     """A page's port, without a job behind it."""
     if monkeypatch is not None:
-        monkeypatch.setattr(looks, "EVERY", 0.05)
+        monkeypatch.setattr(pages, "EVERY", 0.05)
     chosen = settings(token, **metrics)
-    page = Page.of(chosen, CORE, None)  # type: ignore[arg-type]
+    page = Page(chosen, CORE, None)  # type: ignore[arg-type]
     health = Health(Metrics("in", "okfeb"))
     server = Server(chosen.metrics, health, page.serve(health))
     try:
@@ -120,7 +121,7 @@ def test_elsewhere_there_is_no_page_without_a_token() -> None:
 
 def test_without_a_page_predictions_are_judged_too() -> None:
     chosen = settings_from({**JOB, "source": {**JOB["source"], "label": "y"}, "metrics": {"host": "0.0.0.0"}}, {})
-    page, health = Page.of(chosen, CORE, None), Health(Metrics("in", "okfeb"))  # type: ignore[arg-type]
+    page, health = Page(chosen, CORE, None), Health(Metrics("in", "okfeb"))  # type: ignore[arg-type]
     assert page.serve(health) is None and health.metrics.on_report is not None
     rows = BatchRows(["k"] * 4, np.arange(4.0), np.zeros(4), ["a", "b", "b", "a"], ["a", "a", "b", "b"])
     health.metrics.on_report(Report(rows=4, batches=[rows]))

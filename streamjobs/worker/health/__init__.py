@@ -11,7 +11,7 @@ STALLED = 60.0  # seconds behind without a commit, without an answer of a broker
 
 
 class Pages(Protocol):
-    """Serves more paths in the event loop of the server's thread; see `streamjobs.worker.page.looks`."""
+    """Serves more paths in the event loop of the server's thread; see `streamjobs.worker.page.Looks`."""
 
     def begin(self, loop: asyncio.AbstractEventLoop, port: int) -> None: ...
     def serves(self, path: str) -> bool: ...

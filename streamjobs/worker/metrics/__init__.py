@@ -160,8 +160,10 @@ class Metrics:
         since = self.lookup.waiting_since if self.lookup is not None else None
         return time.monotonic() - since if since is not None else 0.0
 
-    def count_schema_request(self, outcome: str) -> None:
-        self._collectors["schema_registry_requests_total"].labels(outcome).inc()
+    def count(self, name: str, number: int, *labels: str) -> None:
+        """Raise a counter, by its name in METRICS."""
+        collector = self._collectors[name]
+        (collector.labels(*labels) if labels else collector).inc(number)
 
     def partitions(self) -> list[Partition]:
         return list(self._partitions.values())
@@ -231,10 +233,6 @@ class Metrics:
             recorded = report.newest_event + report.newest_delay
             collectors["processing_delay_seconds"].observe(max(0.0, time.time() - recorded))
 
-    def count_expired(self, keys: int) -> None:
-        """Count keys with stored states that were removed because they were idle."""
-        self._collectors["keys_expired_total"].inc(keys)
-
     def count_outputs(self, topic: str, records: int) -> None:
         self._collectors["records_produced_total"].labels(topic).inc(records)
 
@@ -242,14 +240,6 @@ class Metrics:
         """Count records that were applied again, with outputs held back."""
         self._collectors["replayed_records_total"].inc(records)
         self._stages["advance"].observe(seconds)
-
-    def count_replay_lost(self, records: int) -> None:
-        """Count records that were deleted before they could be applied again."""
-        self._collectors["replay_lost_records_total"].inc(records)
-
-    def count_deleted(self, records: int) -> None:
-        """Count records that were deleted before they were read."""
-        self._collectors["records_deleted_total"].inc(records)
 
     def observe_step(self, stage: str, seconds: float) -> None:
         self._stages[stage].observe(seconds)

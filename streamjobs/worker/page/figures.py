@@ -4,13 +4,13 @@ import json
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from streamjobs import __version__
-from streamjobs.core.messages import BatchRows, Letter, ShownAlarm
+from streamjobs.core.messages import BatchRows, ShownAlarm
 from streamjobs.core.unlearned import Taken as Counts
 from streamjobs.errors import REASONS
 from streamjobs.settings.types import shortened
@@ -61,7 +61,8 @@ class Figures:
         self.number += 1
         self._fresh = set()
         self._read_states()
-        self.people.take(taken.batches, _raised(taken), self.number, dict.fromkeys(one.key for one in self._open))
+        raised = [(alarm.key, alarm.time) for alarm in taken.alarms if alarm.outcome is None]
+        self.people.take(taken.batches, raised, self.number, dict.fromkeys(one.key for one in self._open))
         self.scores.take(taken.batches, taken.late)
         if taken.batches:
             self._fresh.add("confusion")
@@ -71,7 +72,8 @@ class Figures:
         if self._health.metrics.taken.records - self._counts[-1].records >= JUDGED:
             self._counts.append(_copy(self._health.metrics.taken))
         for at, letter in taken.letters:
-            self._letters.appendleft(_letter(at or moment, letter))
+            shown = {"at": round(at or moment, 1), **letter._asdict(), "key": shortened(letter.key, MOST_KEY)}
+            self._letters.appendleft(shown)
             self._fresh.add("letters")
         self._points.append(self._point(moment, taken))
 
@@ -233,11 +235,6 @@ def _copy(counts: Counts) -> Counts:
     return Counts(counts.records, counts.redelivered, counts.samples, counts.rows, dead, skipped)
 
 
-def _raised(taken: Taken) -> Iterator[tuple[str, float]]:
-    """Key and event time of each alarm that was raised."""
-    return ((alarm.key, alarm.time) for alarm in taken.alarms if alarm.outcome is None)
-
-
 def _alarm(alarm: ShownAlarm) -> dict[str, Any]:
     """What the table of alarms shows; the one place that knows what an alarm is."""
     figures = {name: _short(getattr(alarm, name)) for name in ("value", "before", "after")}
@@ -247,10 +244,6 @@ def _alarm(alarm: ShownAlarm) -> dict[str, Any]:
     names = {name: getattr(alarm, name) for name in ("key", "id", "detector", "watch", "outcome")}
     names["key"] = shortened(alarm.key, MOST_KEY)
     return {**names, **times, **figures, "columns": columns}
-
-
-def _letter(at: float, letter: Letter) -> dict[str, Any]:
-    return {"at": round(at, 1), **letter._asdict(), "key": shortened(letter.key, MOST_KEY)}
 
 
 def _errors(batches: list[BatchRows]) -> Any:
