@@ -12,20 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import AFTER_PAUSE, LEARN, LEARN_EXTRACTOR, PREDICT_ONLY, Array, Outputs, unknown
-from algorithms.drift.report import (
-    ALARM,
-    COLUMN,
-    FIRST_COLUMN,
-    NAMED,
-    OF_COLUMN,
-    OPEN,
-    P_VALUE,
-    READY,
-    SHIFT,
-    SPREAD,
-    STATISTIC,
-    USUAL,
-)
+from algorithms.drift import report
 from streamjobs.core.alarms import events_of
 from streamjobs.core.job import Job
 from streamjobs.core.job_stages import WatchSteps
@@ -176,16 +163,17 @@ def _watched(
             young = young | (np.isfinite(taken).all(axis=1) & np.isnan(expected).all(axis=1))
         verdict = detector.advance(work, slots, np.ascontiguousarray(errors), nothing, learn).features
         if young.any():  # rows of the warm-up
-            for name in (STATISTIC, ALARM, OPEN, READY):
+            for name in (report.STATISTIC, report.ALARM, report.OPEN, report.READY):
                 verdict[young, name] = 0.0
-            verdict[young, P_VALUE] = 1.0
+            verdict[young, report.P_VALUE] = 1.0
         for at, which, column in _named(verdict) if expected is not None or rhythm is not None else ():
+            usual, spread, shift = at + report.USUAL, at + report.SPREAD, at + report.SHIFT
             if expected is not None:  # what was expected of the row and what came, in place of errors in deviations
-                verdict[which, at + USUAL] = expected[which, column]
-                verdict[which, at + SPREAD] = (taken[which, column] - expected[which, column]) / verdict[which, at + SHIFT]
+                verdict[which, usual] = expected[which, column]
+                verdict[which, spread] = (taken[which, column] - expected[which, column]) / verdict[which, shift]
             if rhythm is not None:  # in the units of the columns, and no longer in deviations
-                verdict[which, at + USUAL] = rhythm[1, which, column] + verdict[which, at + USUAL] * rhythm[2, which, column]
-                verdict[which, at + SPREAD] *= rhythm[2, which, column]
+                verdict[which, usual] = rhythm[1, which, column] + verdict[which, usual] * rhythm[2, which, column]
+                verdict[which, spread] *= rhythm[2, which, column]
         return Watched(unknown((n,)), verdict)
     return Watched(value, detector.advance(work, slots, value.reshape(n, 1).copy(), nothing, learn).features)
 
@@ -236,10 +224,11 @@ def _foreseen(job: Job, live: Live, steps: WatchSteps, seen: Seen, taken: Array,
 
 def _named(verdict: Array) -> Iterator[tuple[int, Array, Array]]:
     """Each place in the verdict for a column that an alarm names, the rows with such an alarm, and their columns."""
-    alarms = np.flatnonzero(verdict[:, ALARM] > 0)
-    for at in range(FIRST_COLUMN, FIRST_COLUMN + OF_COLUMN * NAMED, OF_COLUMN) if len(alarms) else ():
-        which = alarms[np.isfinite(verdict[alarms, at + COLUMN])]
-        yield at, which, verdict[which, at + COLUMN].astype(np.int64)
+    alarms = np.flatnonzero(verdict[:, report.ALARM] > 0)
+    end = report.FIRST_COLUMN + report.OF_COLUMN * report.NAMED if len(alarms) else 0
+    for at in range(report.FIRST_COLUMN, end, report.OF_COLUMN):
+        which = alarms[np.isfinite(verdict[alarms, at + report.COLUMN])]
+        yield at, which, verdict[which, at + report.COLUMN].astype(np.int64)
 
 
 def _learn_of_detector(phases: Array, learn: Array, columns: bool) -> Array:

@@ -15,20 +15,7 @@ import msgspec
 import numpy as np
 
 from algorithms.common.protocol import Array
-from algorithms.drift.report import (
-    AFTER,
-    ALARM,
-    BEFORE,
-    COLUMNS,
-    FIRST_COLUMN,
-    FIRST_SHIFT,
-    OF_COLUMN,
-    OPEN,
-    P_VALUE,
-    READY,
-    SINCE,
-    WIDE_COLUMNS,
-)
+from algorithms.drift import report as verdicts
 from streamjobs.core import alarms
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
@@ -97,9 +84,9 @@ class Encoder:
     def _alarms(self, texts: list[str], rows: Rows, watch: Watch, seen: Watched) -> list[ShownAlarm]:
         """The first alarms of a watch, for the worker's page."""
         names, shown = (type(watch.detector).name, watch.watch), []
-        for row in np.flatnonzero(seen.verdict[:, ALARM] > 0)[:MOST_SHOWN].tolist():
+        for row in np.flatnonzero(seen.verdict[:, verdicts.ALARM] > 0)[:MOST_SHOWN].tolist():
             verdict = seen.verdict[row]
-            figures = float(seen.value[row]), float(verdict[BEFORE]), float(verdict[AFTER])
+            figures = float(seen.value[row]), float(verdict[verdicts.BEFORE]), float(verdict[verdicts.AFTER])
             columns = alarms.shown_columns(self.job, verdict)
             shown.append(ShownAlarm(texts[row], float(rows.times[row]), *names, *figures, columns))
         return shown
@@ -118,9 +105,13 @@ class Encoder:
         judged = verdict[:, 0].tolist(), (verdict[:, 1] > 0).tolist(), verdict[:, 2].tolist(), verdict[:, 3].tolist()
         places = texts, rows.times.tolist(), made.seq.tolist()
         filled: Iterable[Any] = repeat(msgspec.UNSET) if made.filled is None else made.filled.tolist()
-        if verdict.shape[1] <= COLUMNS:
+        if verdict.shape[1] <= verdicts.COLUMNS:
             return encoded(Drift, *places, *names, own[1].value.tolist(), *judged, made.seen.tolist(), filled, beside)
-        more = (verdict[:, READY] == 0).tolist(), (verdict[:, OPEN] > 0).tolist(), map(_whole, verdict[:, SINCE].tolist())
+        more = (
+            (verdict[:, verdicts.READY] == 0).tolist(),
+            (verdict[:, verdicts.OPEN] > 0).tolist(),
+            map(_whole, verdict[:, verdicts.SINCE].tolist()),
+        )
         moved = map(self._moved, verdict)
         return encoded(
             Drift, *places, *names, own[1].value.tolist(), *judged, made.seen.tolist(), filled, beside, *more, moved
@@ -128,10 +119,14 @@ class Encoder:
 
     def _moved(self, verdict: Array) -> dict[str, float]:
         """Names of the columns that an alarm names, by how far they moved."""
-        if verdict.size < WIDE_COLUMNS or not verdict[ALARM] > 0:
+        if verdict.size < verdicts.WIDE_COLUMNS or not verdict[verdicts.ALARM] > 0:
             return _NO_COLUMNS
         names = self.job.composition.watched
-        named = zip(verdict[FIRST_COLUMN::OF_COLUMN].tolist(), verdict[FIRST_SHIFT::OF_COLUMN].tolist(), strict=True)
+        named = zip(
+            verdict[verdicts.FIRST_COLUMN :: verdicts.OF_COLUMN].tolist(),
+            verdict[verdicts.FIRST_SHIFT :: verdicts.OF_COLUMN].tolist(),
+            strict=True,
+        )
         return {names[int(column)]: shift for column, shift in named if math.isfinite(column)}
 
     def _measure(self, rows: Rows, made: Modelled, report: Report) -> Array:
@@ -159,7 +154,7 @@ class Encoder:
             alarms = int(at.sum())
             if not watch.control:
                 report.drift_events += alarms
-                if seen.verdict.shape[1] > COLUMNS:
+                if seen.verdict.shape[1] > verdicts.COLUMNS:
                     self._calibrate(watch.watch, number, rows.slots, seen.verdict, report)
                 report.watch_events[watch.watch] = report.watch_events.get(watch.watch, 0) + alarms
                 if alarms:
@@ -169,13 +164,13 @@ class Encoder:
 
     def _calibrate(self, watch: str, number: int, slots: Array, verdict: Array, report: Report) -> None:
         """Count the p-values of rows without an open alarm, and remember which keys warm up."""
-        p = verdict[verdict[:, OPEN] == 0, P_VALUE]
+        p = verdict[verdict[:, verdicts.OPEN] == 0, verdicts.P_VALUE]
         counts = report.p_values.setdefault(watch, [0, 0])
         counts[0] += int((p < 1.0).sum())  # 1: no block was judged
         counts[1] += int((p < SMALL_P).sum())
         latest, bit = self.live.latest, 1 << number
         latest.detectors |= bit
-        known, warming = latest.warming[slots], verdict[:, READY] == 0
+        known, warming = latest.warming[slots], verdict[:, verdicts.READY] == 0
         report.ready += len(warming) - int(np.count_nonzero(warming))
         latest.warming[slots] = np.where(warming, known | bit, known & (255 - bit))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import faust
@@ -191,9 +192,7 @@ def build(
     if settings.registry is not None:
         from streamjobs.schema_registry.lookup import lookup_of  # imports an HTTP client
 
-        app.lookup = lookup_of(
-            settings, core.schemas, lambda outcome: metrics.count("schema_registry_requests_total", 1, outcome)
-        )
+        app.lookup = lookup_of(settings, core.schemas, partial(metrics.count, "schema_registry_requests_total", 1))
     app.delivery = Delivery(
         core,
         settings.state,

@@ -4,28 +4,28 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from aiokafka.errors import (
-    GroupAuthorizationFailedError,
-    IllegalOperation,
-    InvalidProducerEpoch,
-    InvalidProducerIdMapping,
-    KafkaError,
-    ProducerClosed,
-    ProducerFenced,
-    TopicAuthorizationFailedError,
-    UnknownProducerId,
-)
+from aiokafka import errors
+from aiokafka.errors import KafkaError
 
 from streamjobs.errors import StreamjobsError
 
 # Errors of a transactional producer after another one with its id was opened, or its transaction was open for too long.
-FENCED = (ProducerFenced, InvalidProducerEpoch, UnknownProducerId, IllegalOperation, ProducerClosed)
+FENCED = (
+    errors.ProducerFenced,
+    errors.InvalidProducerEpoch,
+    errors.UnknownProducerId,
+    errors.IllegalOperation,
+    errors.ProducerClosed,
+)
 
 EXPIRED = (
     "the broker has forgotten this worker's transactional id: transactional.id.expiration.ms (7 days by default) is below "
     "2 hours, or the worker was frozen for longer. Nothing is lost: a start continues from the last checkpoint."
 )
-REFUSED = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)  # while reading; see `Watchdog.cause_of`
+REFUSED = (
+    errors.TopicAuthorizationFailedError,
+    errors.GroupAuthorizationFailedError,
+)  # while reading; see `Watchdog.cause_of`
 
 
 class DeliveryError(StreamjobsError):
@@ -80,10 +80,10 @@ def is_passing(error: BaseException) -> bool:
 def has_expired(error: BaseException, producer: Any = None) -> bool:
     """Whether the broker has forgotten the transactional id of an idle producer. producer: the one that raised it."""
     sender = getattr(producer, "_sender", None)
-    task = sender.sender_task if sender is not None and isinstance(error, IllegalOperation) else None
+    task = sender.sender_task if sender is not None and isinstance(error, errors.IllegalOperation) else None
     if task is not None and task.done() and not task.cancelled():  # it failed before
         error = task.exception() or error
-    return isinstance(error.__cause__ or error, InvalidProducerIdMapping)
+    return isinstance(error.__cause__ or error, errors.InvalidProducerIdMapping)
 
 
 def with_place(error: BaseException) -> str:

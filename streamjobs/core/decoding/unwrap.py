@@ -11,17 +11,9 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from streamjobs.core.decoding import loading
 from streamjobs.core.decoding.by_path import path_parser
 from streamjobs.core.decoding.gunzip import GzipError, GzipTooLarge, gunzip
-from streamjobs.core.decoding.loading import (
-    Decode,
-    Message,
-    Paths,
-    decoder_of_fields,
-    decoder_of_paths,
-    undecodable,
-    without_nan,
-)
 from streamjobs.core.decoding.samples import UNDECODABLE, Frame, LabelsAlone, Parse, Problem, Sample
 from streamjobs.core.decoding.sensors import sensor_fields, sensor_parser
 from streamjobs.core.decoding.with_schema.schemas import Schemas
@@ -74,7 +66,7 @@ def opener(source: SourceSection) -> Callable[[bytes, Headers], Event]:
         try:
             return event_of(value, headers, data_format)
         except Problem:
-            if not nan_is_null or (changed := without_nan(value)) == value:
+            if not nan_is_null or (changed := loading.without_nan(value)) == value:
                 raise
         return event_of(changed, headers, data_format)
 
@@ -95,7 +87,7 @@ def unwrapping(
 ) -> Parse:
     """A function that parses one record's value, as `formats.parser`. make: parser of plain values."""
     plain, opened = make(source.unwrapped, dim, mirror, late), opener(source)
-    paths = Paths.of(source, mirror)
+    paths = loading.Paths.of(source, mirror)
     decode = _decoder(source, paths, opened, schemas)
     if source.sensors is not None and (source.has_schema or source.envelope != "none"):
         parse_wrapped = sensor_parser(source, dim, late, decode)
@@ -119,19 +111,19 @@ def unwrapping(
 
 
 def _decoder(
-    source: SourceSection, paths: Paths, opened: Callable[[bytes, Headers], Event], schemas: Schemas | None
-) -> Decode:
+    source: SourceSection, paths: loading.Paths, opened: Callable[[bytes, Headers], Event], schemas: Schemas | None
+) -> loading.Decode:
     """Decodes values in record order to messages, with the attributes of their events."""
     if schemas is not None:
-        decode: Decode = schemas.message
+        decode: loading.Decode = schemas.message
     elif source.sensors is not None:
-        decode = decoder_of_fields(source.format, sensor_fields(source), source.may_miss)
+        decode = loading.decoder_of_fields(source.format, sensor_fields(source), source.may_miss)
     else:
-        decode = decoder_of_paths(source, paths)
+        decode = loading.decoder_of_paths(source, paths)
     if source.envelope == "none" and source.compression == "none":
         return decode
 
-    def decode_wrapped(value: bytes, headers: Headers) -> Message:
+    def decode_wrapped(value: bytes, headers: Headers) -> loading.Message:
         data, attributes = opened(value, headers)
         message = decode(data, headers)
         if attributes:
@@ -145,7 +137,7 @@ def make_schemas(source: SourceSection, mirror: MirrorSection | None, fixed: Def
     """What decodes the values of a format with schemas; None for other formats. Raises ConfigError."""
     if not source.has_schema:
         return None
-    tops = {path.top for path in Paths.of(source, mirror).all} | set(sensor_fields(source))
+    tops = {path.top for path in loading.Paths.of(source, mirror).all} | set(sensor_fields(source))
     if source.key is not None:
         tops.add((event_path if source.envelope == "cloudevents" else path_of)(source.key).top)
     return Schemas(source, tops, fixed)
@@ -210,7 +202,7 @@ def _structured(value: bytes, content_type: str) -> Event:
         content = bytes(data) if data is not None else binascii.a2b_base64(_decode_text(coded or b""), strict_mode=True)
         attributes = {name: _decode_any(text) for name, text in members.items()}
     except UNDECODABLE:
-        raise undecodable("json", value, "a CloudEvent as JSON") from None
+        raise loading.undecodable("json", value, "a CloudEvent as JSON") from None
     return Event(content, {name: text for name, text in attributes.items() if type(text) in (str, int, float, bool)})
 
 

@@ -5,17 +5,11 @@ import ssl
 import time
 from typing import Any
 
+from aiokafka import errors
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
 from aiokafka.consumer.fetcher import Fetcher
-from aiokafka.errors import (
-    KafkaError,
-    NodeNotReadyError,
-    RequestTimedOutError,
-    SaslAuthenticationFailed,
-    UnknownTopicOrPartitionError,
-)
 from aiokafka.producer.sender import AddPartitionsToTxnHandler
 from aiokafka.protocol.produce import ProduceRequest
 
@@ -53,13 +47,13 @@ class UnknownTopic:
 
 
 def _note_unknown_topic(self: Any, metadata: Any) -> None:
-    if any(topic[0] == UnknownTopicOrPartitionError.errno for topic in metadata.topics):
+    if any(topic[0] == errors.UnknownTopicOrPartitionError.errno for topic in metadata.topics):
         UnknownTopic.at = time.monotonic()
     _update_metadata(self, metadata)
 
 
 def _note_unknown_partition(self: Any, answer: Any) -> Any:
-    if any(code == UnknownTopicOrPartitionError.errno for _, partitions in answer.errors for _, code in partitions):
+    if any(code == errors.UnknownTopicOrPartitionError.errno for _, partitions in answer.errors for _, code in partitions):
         UnknownTopic.at = time.monotonic()
     return _added_partitions(self, answer)
 
@@ -87,12 +81,12 @@ async def _retriable_lookup(self: Any, kind: Any, key: str) -> Any:
     breaks during the lookup ends a producer permanently.
     """
     if not self.cluster.brokers():
-        raise NodeNotReadyError("the broker's metadata names no node yet")
+        raise errors.NodeNotReadyError("the broker's metadata names no node yet")
     try:
         return await _coordinator_lookup(self, kind, key)
-    except KafkaError as error:
+    except errors.KafkaError as error:
         if error.retriable:
-            raise NodeNotReadyError(f"no node knows the coordinator of {key!r} yet: {error}") from error
+            raise errors.NodeNotReadyError(f"no node knows the coordinator of {key!r} yet: {error}") from error
         raise
 
 
@@ -108,7 +102,7 @@ async def _send_on_own_connection(self: Any, node_id: int, request: Any, *, grou
     """
     while True:
         if not await self.ready(node_id, group=group):
-            raise NodeNotReadyError(f"no connection to node {node_id}")
+            raise errors.NodeNotReadyError(f"no connection to node {node_id}")
         connection = self._conns[node_id, group]
         rest = getattr(connection, "throttled_until", 0.0) - time.monotonic()
         if rest <= 0:
@@ -119,7 +113,7 @@ async def _send_on_own_connection(self: Any, node_id: int, request: Any, *, grou
         answer = await connection.send(request, expect_response=expect_response)
     except TimeoutError as error:
         connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
-        raise RequestTimedOutError() from error
+        raise errors.RequestTimedOutError() from error
     if expect_response:
         LastAnswer.at = time.monotonic()
         if (wait := getattr(answer, "throttle_time_ms", 0)) > 0:
@@ -144,10 +138,12 @@ async def _connect_with_current_password(self: Any) -> Any:
         self._sasl_plain_password = self._sasl_plain_password.read()
     try:
         made = await _connect(self)
-    except (ssl.SSLError, KafkaError, ValueError, KeyError) as error:
-        if not isinstance(error, (ssl.SSLError, KafkaError)):  # a server that does not prove who it is
-            error = SaslAuthenticationFailed(f"the server's answer makes no sense ({type(error).__name__})")
-        refused = isinstance(error, (ssl.SSLError, SaslAuthenticationFailed)) or isinstance(error.__cause__, ssl.SSLError)
+    except (ssl.SSLError, errors.KafkaError, ValueError, KeyError) as error:
+        if not isinstance(error, (ssl.SSLError, errors.KafkaError)):  # a server that does not prove who it is
+            error = errors.SaslAuthenticationFailed(f"the server's answer makes no sense ({type(error).__name__})")
+        refused = isinstance(error, (ssl.SSLError, errors.SaslAuthenticationFailed)) or isinstance(
+            error.__cause__, ssl.SSLError
+        )
         if refused:
             Refusals.since = Refusals.since or time.monotonic()
             Refusals.server, Refusals.error = f"{self._host}:{self._port}", error
@@ -160,7 +156,7 @@ async def _connect_with_current_password(self: Any) -> Any:
 async def _oauth_step_with_refusal(self: Any, payload: bytes | None) -> Any:
     """Raise on a refused token: the broker answers with a text and no error code, which aiokafka treats as success."""
     if self._token_sent and payload:
-        raise SaslAuthenticationFailed(payload.decode(errors="replace")[:200])
+        raise errors.SaslAuthenticationFailed(payload.decode(errors="replace")[:200])
     return await _oauth_step(self, payload)
 
 
