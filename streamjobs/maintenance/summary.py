@@ -9,8 +9,7 @@ import numpy as np
 
 from streamjobs.core.alarms import open_now
 from streamjobs.core.job import Job
-from streamjobs.core.live.stored import load_snapshot
-from streamjobs.core.live.stored_samples import stored_samples
+from streamjobs.core.live.stored import load_snapshot, stored_samples
 from streamjobs.core.messages import ShownAlarm
 from streamjobs.core.partitioners import PARTITIONERS
 from streamjobs.core.state import snapshot

@@ -12,7 +12,7 @@ import numpy as np
 from algorithms.common.kernels import Kernel, gram
 from algorithms.common.protocol import Array, State
 from streamjobs.core.job import Job
-from streamjobs.core.live.stored_samples import StoredSamples, stored_samples
+from streamjobs.core.live.stored import StoredSamples, stored_samples
 from streamjobs.errors import ConfigError
 from streamjobs.replay.first_rows import KeyRows
 from streamjobs.stages.names import SCALING

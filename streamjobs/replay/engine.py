@@ -2,12 +2,16 @@
 
 import functools
 import itertools
+import math
 import operator
 import tempfile
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
@@ -16,9 +20,8 @@ from streamjobs.core.live.forms import unwritable
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.live_stats import together
 from streamjobs.core.messages import LateLabel, Output, Record, Report
-from streamjobs.core.unlearned import Taken
+from streamjobs.core.unlearned import Known, Taken
 from streamjobs.errors import NothingLearned, SetupError
-from streamjobs.replay.controls import Controls
 from streamjobs.replay.warm_up import days_to_alarm, rows_to_alarm
 from streamjobs.schema_registry.lookup import ready_now
 
@@ -236,3 +239,46 @@ class StateFile:
     def __iter__(self) -> Iterator[tuple[Key, bytes]]:
         for key, place in self._places.items():
             yield key, self._read(place)
+
+
+class Controls:
+    """Errors of predictions without a model over a replay, to compare the errors of the model with.
+
+    Of a class: the last label of the key, and its most frequent label so far. Of numbers: the last label (persistence).
+    A label is known when the model learns it: once a row [labels] delay later was predicted. Rows before that are not
+    judged. Labels that come in records of their own ([labels] wait) are not compared here, but by `scoring`.
+    """
+
+    def __init__(self, task: str, delay: float) -> None:
+        """delay: seconds of event time until a label is known."""
+        self.regression, self.delay = task == "regression", delay
+        self.judged = self.last_wrong = self.majority_wrong = 0
+        self.squared = 0.0
+        self._keys: dict[str, Known] = defaultdict(Known)
+
+    def add(self, report: Report) -> None:
+        for batch in report.batches:
+            for key, time, label in zip(batch.keys, batch.times.tolist(), batch.labels or (), strict=False):
+                if label is not None and not (self.regression and not np.all(np.isfinite(label))):
+                    self._judge(self._keys[key], label)
+                    self._keys[key].add(time, label)
+                if key in self._keys:
+                    self._keys[key].learn(time - self.delay)
+
+    def _judge(self, key: Known, label: Any) -> None:
+        if key.last is None:
+            return
+        self.judged += 1
+        if self.regression:
+            self.squared += float(np.mean((np.asarray(label) - np.asarray(key.last)) ** 2))
+        else:
+            self.last_wrong += label != key.last
+            self.majority_wrong += label != key.most
+
+    def summary(self) -> dict[str, Any] | None:
+        """Ready for JSON; None where nothing was judged."""
+        if not self.judged:
+            return None
+        if self.regression:
+            return {"judged": self.judged, "rmse_last_label": math.sqrt(self.squared / self.judged)}
+        return {"judged": self.judged, "wrong_last_label": self.last_wrong, "wrong_majority": self.majority_wrong}

@@ -96,7 +96,7 @@ def known_bytes(job: Job, keys: int = 10_000) -> int:
     from streamjobs.core.live.silence import Silence
 
     tracemalloc.start()
-    silence = Silence.of(job.steps.silent, job.steps.group)
+    silence = Silence(job.steps.silent, job.steps.group)
     for number in range(keys):
         key = b"key-%d" % number
         silence.hear(key, START)

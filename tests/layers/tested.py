@@ -16,7 +16,6 @@ TESTED = {
     "streamjobs.core": "tests/core/test_advance.py",
     "streamjobs.core.decoding": "tests/core/test_records.py",
     "streamjobs.core.live": "tests/core/test_columns.py",
-    "streamjobs.core.live.stored_samples": "tests/notebook/test_prototypes.py",
     "streamjobs.core.predictions": "tests/outputs/test_schema.py",
     "streamjobs.demo": "tests/commands/test_on_a_broker.py",
     "streamjobs.kafka.time_unit": "tests/brokers/test_rekey.py",

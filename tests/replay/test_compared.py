@@ -10,7 +10,7 @@ import pytest
 
 from streamjobs.core.messages import BatchRows, Report
 from streamjobs.job_files import job_of
-from streamjobs.replay.controls import Controls
+from streamjobs.replay.engine import Controls
 from streamjobs.replay.warm_up import rows_to_alarm
 from tests.commands.jobs import command
 from tests.parts import CHECKOUT

@@ -19,8 +19,7 @@ from streamjobs.core.live.aside import Aside, Verdict
 from streamjobs.core.live.forms import codec_of, unwritable
 from streamjobs.core.live.live_stats import LiveStats, stats_of, worst_slots
 from streamjobs.core.live.log import Log, Model
-from streamjobs.core.live.new_keys import NewKeys
-from streamjobs.core.live.slots import FIRST_SLOTS, Slots, shared
+from streamjobs.core.live.slots import FIRST_SLOTS, NewKeys, Slots, shared
 from streamjobs.core.live.stored import Decoded, decode_snapshot
 from streamjobs.core.messages import Advanced, ShownAlarm
 from streamjobs.core.state import snapshot
@@ -76,7 +75,7 @@ def _silence(job: Job) -> "Silence":
     from streamjobs.core.live.silence import Silence  # few jobs have it
 
     assert job.steps.silent is not None
-    return Silence.of(job.steps.silent, job.steps.group)
+    return Silence(job.steps.silent, job.steps.group)
 
 
 class Live(Slots):

@@ -141,15 +141,11 @@ class Change(NamedTuple):
 
 
 class Silence:
-    """after: seconds; group: of keys that alarm together, where the job asks."""
+    """group: of keys that alarm together, where the job asks."""
 
-    @classmethod
-    def of(cls, silent: SilentKeys, group: Grouped | None) -> "Silence":
-        return cls(silent.after, None if group is None else Group(group.share, group.within))
-
-    def __init__(self, after: float, group: Group | None = None) -> None:
-        self.group = group
-        self.after, self.time, self.clock = after, float("-inf"), 0.0
+    def __init__(self, silent: SilentKeys, group: Grouped | None) -> None:
+        self.group = None if group is None else Group(group.share, group.within)
+        self.after, self.time, self.clock = silent.after, float("-inf"), 0.0
         self.until = float("-inf")  # keys that were last heard of at this clock or before are silent
         self._reported: list[float] = []  # of the commit, see `reported`
         self.heard: dict[bytes, Heard] = {}

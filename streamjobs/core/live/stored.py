@@ -3,23 +3,25 @@
 What is read is checked against the job's stages: a checksum finds damage, but not values that no stage could have left.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from algorithms.common.protocol import State
 from streamjobs.core.job import Job
 from streamjobs.core.state import held_stages, migration, snapshot
 from streamjobs.core.state.snapshot import Offsets, Snapshot
 from streamjobs.errors import ForeignStateError, SnapshotError
 from streamjobs.stages.fill import FillState
-from streamjobs.stages.names import ALARMS, COUNTERS, DRIFT_REFERENCE, FILL, ORDER, REFERENCE, SENSORS
+from streamjobs.stages.names import ALARMS, COUNTERS, DRIFT_REFERENCE, FILL, LEARNER, MAP, ORDER, REFERENCE, SENSORS
 from streamjobs.stages.order import OrderState
 from streamjobs.stages.reference import OVER
 from streamjobs.stages.sensors import SensorsState
 from streamjobs.stages.stage import refuse
 
 Decoded = tuple[dict[str, Any], list[str], Offsets]  # states by stage, class names, applied offsets
+SAMPLES = ("prototypes", "samples", "landmarks", "support", "dictionary")  # of states, the first that is there
 
 
 def decode_snapshot(job: Job, data: bytes, *, drift_anew: bool = False) -> Decoded:
@@ -190,3 +192,38 @@ def _validate(job: Job, states: dict[str, Any], names: list[str]) -> None:
     if classifies and (len(names) > job.targets or len(set(names)) < len(names)):
         refuse("names", f"at most {job.targets} different classes", f"{len(names)}")
     job.check(states, len(names) if classifies else None)
+
+
+class StoredSamples(NamedTuple):
+    """Samples that a key's learner keeps: where they are in its state."""
+
+    part: str  # stage, and part of its learner, such as "learner.extractor"
+    learner: Any
+    state: Any
+    field: str  # of the state
+    width: float  # the stored samples are divided by it
+
+
+def stored_samples(job: Job, states: Mapping[str, State]) -> list[StoredSamples]:
+    """One entry for each part of the learner, or of its map, that stores samples."""
+    held = list(_within(LEARNER, job.learner, states[LEARNER], 1.0))
+    if not held and job.steps.map is not None:
+        held = list(_within(MAP, job.steps.map.learner, job.shared.get(MAP) or states[MAP], 1.0))
+    return held
+
+
+def _within(part: str, learner: Any, state: Any, width: float) -> Iterator[StoredSamples]:
+    chosen = getattr(getattr(state, "choice", None), "bandwidth", None)
+    if chosen is not None:  # a learner with a width chosen from the first rows
+        if chosen:
+            yield from _within(f"{part}.learner", learner.learner, state.learner, float(chosen))
+        return
+    for field in SAMPLES:
+        if hasattr(state, field) and hasattr(learner, "kernel"):
+            if len(getattr(state, field)):
+                yield StoredSamples(part, learner, state, field, width)
+            return
+    for name, inner in zip(state._fields, state, strict=True):
+        if hasattr(inner, "_fields"):
+            own = getattr(learner, name, None) or getattr(learner, "learner", None)
+            yield from _within(f"{part}.{name}", own, inner, width)
