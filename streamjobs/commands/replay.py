@@ -79,11 +79,10 @@ def replay(
     since the previous line. Ends with code 1 if there were records, but nothing was learned.
     """
     from streamjobs.replay.engine import Replay
-    from streamjobs.replay.expect import from_files, from_topics
+    from streamjobs.replay.lines import Writer, from_files, from_topics
     from streamjobs.replay.progress import Progress
     from streamjobs.replay.scoring import Scored
     from streamjobs.replay.summary import Figures
-    from streamjobs.replay.writing import Writer
 
     if export is not None and not pool:
         raise ConfigError("--export needs --pool: without it, every key has its own model.")

@@ -18,10 +18,10 @@ from streamjobs.recordings.files import records_of, records_of_rows
 from streamjobs.recordings.tables import How
 from streamjobs.replay.engine import Replay
 from streamjobs.replay.first_rows import learner_rows
+from streamjobs.replay.lines import line_of
 from streamjobs.replay.scoring import Scored
 from streamjobs.replay.summary import Figures
 from streamjobs.replay.warm_up import cannot_alarm_yet
-from streamjobs.replay.writing import line_of
 from streamjobs.settings.composition import Composition, composition_of
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.sections import SINKS, Settings

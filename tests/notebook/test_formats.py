@@ -16,7 +16,7 @@ from streamjobs.core.messages import Output, Stored
 from streamjobs.job_files import core_from, job_from
 from streamjobs.recordings.files import records_of
 from streamjobs.replay.engine import Replay
-from streamjobs.replay.writing import line_of
+from streamjobs.replay.lines import line_of
 from streamjobs.settings.load import composition_from
 from tests.core import written_formats
 from tests.core.values import ID

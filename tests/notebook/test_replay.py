@@ -19,7 +19,7 @@ from streamjobs.errors import ConfigError
 from streamjobs.job_files import core_from, read_job
 from streamjobs.notebook.job import Replayed, ReplayWarning
 from streamjobs.recordings.files import records_of
-from streamjobs.replay.writing import line_of
+from streamjobs.replay.lines import line_of
 from tests.commands.jobs import JOB, as_csv, as_parquet, command, job_file, jsonl, rows
 
 FORMATS = ("json", "raw")

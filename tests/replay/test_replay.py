@@ -17,8 +17,7 @@ from streamjobs.kafka import reader
 from streamjobs.notebook.tables import of_topics
 from streamjobs.recordings.files import records_of
 from streamjobs.replay import engine
-from streamjobs.replay.expect import Expected, from_topics
-from streamjobs.replay.writing import line_of
+from streamjobs.replay.lines import Expected, from_topics, line_of
 from streamjobs.settings.broker import BrokerSection
 from tests.commands.jobs import JOB, as_csv, as_npz, as_parquet, command, job_file, jsonl, rows
 

@@ -1,5 +1,6 @@
-"""Compares outputs with recorded ones: every number of every key's outputs must be equal, in the key's order.
+"""Outputs as JSON lines, a file per sink: {"key", "id", "timestamp", "value"}, and for dead letters the error.
 
+They are written, or compared with recorded ones: every number of every key's outputs must be equal, in the key's order.
 Keys may be interleaved differently, as a worker's partitions are. What names the place of a record in its topic may differ:
 the `id` of an output, and that of an alarm, as long as both records of the alarm have the same.
 """
@@ -7,15 +8,67 @@ the `id` of an output, and that of an alarm, as long as both records of the alar
 import json
 import re
 from collections import defaultdict
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+import msgspec
 
 from streamjobs.core.messages import Output
-from streamjobs.errors import ConfigError, MismatchError
-from streamjobs.replay.writing import line_of
+from streamjobs.errors import ConfigError, MismatchError, StreamjobsError, unwritable
 from streamjobs.settings.broker import BrokerSection
 
+_encode = msgspec.json.Encoder().encode
 Recorded = dict[str, dict[str | None, list[Any]]]  # sink -> key -> values in order
+
+
+def line_of(output: Output) -> bytes:
+    """An output as one line. A JSON value keeps the bytes that a worker sends."""
+    headers = dict(output.headers)
+    key = None if output.key is None else output.key.decode("utf-8", "backslashreplace")
+    line: dict[str, Any] = {"key": key, "id": headers["streamjobs-id"].decode(), "timestamp": output.timestamp}
+    if output.sink == "dlq":
+        line["reason"] = headers["streamjobs-error-reason"].decode()
+        line["message"] = headers["streamjobs-error-message"].decode()
+        line["value"] = None if output.value is None else output.value.decode("utf-8", "backslashreplace")
+    else:
+        line["value"] = msgspec.Raw(output.value or b"null")
+    return _encode(line)
+
+
+class Writer(ExitStack):
+    """Writes files `<folder>/<sink>.jsonl`, one for every sink of the job; with folder None it writes nothing."""
+
+    def __init__(self, folder: Path | None, sinks: list[str]) -> None:
+        super().__init__()
+        self.folder = folder
+        self.files: dict[str, BinaryIO] = {}
+        if folder is None:
+            return
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for sink in sinks:
+                self.files[sink] = self.enter_context((folder / f"{sink}.jsonl").open("wb"))
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def take(self, output: Output) -> None:
+        file = self.files.get(output.sink)
+        if file is not None:
+            line = line_of(output) + b"\n"
+            try:
+                file.write(line)
+            except OSError as error:
+                raise self._unwritable(error) from None
+
+    def __exit__(self, *details: Any) -> bool | None:
+        try:
+            return super().__exit__(*details)  # writes what is buffered
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> StreamjobsError:
+        return unwritable(f"--output-dir {self.folder}", error)
 
 
 class Expected:
@@ -42,8 +95,7 @@ class Expected:
             self.problem = f"{where}: expected {len(recorded)} outputs at most, as in {self.origin}."
             return
         expected = self._as_here(output.sink, recorded[index], got["value"])
-        difference = _difference(expected, got["value"])
-        if difference is not None:
+        if (difference := _difference(expected, got["value"])) is not None:
             self.problem = f"{where}: {difference}."
         else:
             self.compared += 1
@@ -56,15 +108,11 @@ class Expected:
 
     def finish(self) -> int:
         """The number of outputs compared; raises MismatchError with the first difference."""
-        if self.problem is None:
-            for sink, keys in self.recorded.items():
-                for key, recorded in keys.items():
-                    if self.taken[sink, key] < len(recorded):
-                        got = self.taken[sink, key]
-                        self.problem = (
-                            f"{sink} of key {key!r}: expected {len(recorded)} outputs, as in {self.origin}, got {got}."
-                        )
-                        break
+        for sink, keys in self.recorded.items():
+            for key, recorded in keys.items():
+                wanted = f"{len(recorded)} outputs, as in {self.origin}"
+                if self.problem is None and (got := self.taken[sink, key]) < len(recorded):
+                    self.problem = f"{sink} of key {key!r}: expected {wanted}, got {got}."
         if self.problem is not None:
             raise MismatchError(f"mismatch: {self.problem}")
         return self.compared
