@@ -100,6 +100,13 @@ class Case:
         self.learner.advance(work, keys, np.array(X, float), np.array(Y, float), out, flags, basis)
         return out
 
+    def ran(
+        self, work: Workspace, slot: int, like: Any, X: Array, Y: Array, learn: Any = None, basis: Basis = NO_BASIS
+    ) -> tuple[Any, Outputs]:
+        """The rows through the learner for the key in a slot, as `Learner.run`. like: a state of the learner."""
+        out = self.advance(work, slot, X, Y, learn, basis)
+        return self.learner.save(work, slot, like), out
+
     @property
     def _columns(self) -> int:
         return self.learner.targets(self.init())

@@ -4,7 +4,7 @@ import numpy as np
 
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, PREDICT_ONLY, Basis, Learner
 from streamjobs.learner_checks.case import Case, other_targets
-from streamjobs.learner_checks.states import copied, rows_of, same_outputs, same_state
+from streamjobs.learner_checks.states import copied, rows_of, same_outputs, same_run, same_state
 
 BEFORE_LEARNING = ("features", "prediction", "ls_error")
 
@@ -55,8 +55,7 @@ def check_a_missing_target_teaches_nothing(case: Case) -> None:
     partly[:, -1:] = np.nan
     same_state(case.learner.run(state, X, partly)[0], case.learner.run(state, X)[0], "with one of the targets missing")
     work = case.workspace([state], extra=len(X))
-    case.advance(work, 0, X, np.full(Y.shape, np.nan), LEARN_HEAD)
-    after = case.learner.save(work, 0, state)
+    after, _ = case.ran(work, 0, state, X, np.full(Y.shape, np.nan), LEARN_HEAD)
     if Y.shape[1]:
         assert (case.learner.predict(after, X) == case.learner.predict(state, X)).all(), "learned without targets"
 
@@ -73,26 +72,23 @@ def check_rows_that_are_not_finite_teach_nothing(case: Case) -> None:
     bad = np.insert(np.zeros(len(X), bool), places, True)
     badX, badY = np.insert(X, places, bad_rows, axis=0), np.insert(Y, places, Y[:1], axis=0)
     for start in (case.init(), case.trained()):
-        whole, whole_out = case.learner.run(start, X, Y)
         state, out = case.learner.run(start, badX, badY)
         for field in (*BEFORE_LEARNING, "loss"):
             assert np.isnan(getattr(out, field)[bad]).all(), f"{field} of a row that is not finite is not NaN"
         assert not out.admitted[bad].any() and not out.evicted[bad].any(), "a row that is not finite was stored"
-        same_outputs(rows_of(out, ~bad), whole_out, "with rows between that are not finite")
-        same_state(state, whole, "with rows between that are not finite")
+        same_run((state, rows_of(out, ~bad)), case.learner.run(start, X, Y), "with rows between that are not finite")
 
 
 def check_predicting_leaves_the_state_alone(case: Case) -> None:
     X, Y = case.stream()
     for state in (case.init(), case.trained(15), case.trained()):
         work = case.workspace([state], extra=2 * len(X))
-        frozen = case.advance(work, 0, X, Y, PREDICT_ONLY)
-        same_state(case.learner.save(work, 0, state), state, "after predicting only")
-        learned, out = case.learner.run(state, X, Y)
-        same_outputs(rows_of(frozen, slice(0, 1)), rows_of(out, slice(0, 1)), "predicting only", BEFORE_LEARNING)
+        kept, frozen = case.ran(work, 0, state, X, Y, PREDICT_ONLY)
+        same_state(kept, state, "after predicting only")
+        learned = case.learner.run(state, X, Y)
+        same_outputs(rows_of(frozen, slice(0, 1)), rows_of(learned[1], slice(0, 1)), "predicting only", BEFORE_LEARNING)
         assert not frozen.admitted.any() and not frozen.evicted.any(), "a row was stored while predicting only"
-        same_outputs(case.advance(work, 0, X, Y), out, "learning after predicting only")
-        same_state(case.learner.save(work, 0, state), learned, "learning after predicting only")
+        same_run(case.ran(work, 0, state, X, Y), learned, "learning after predicting only")
 
 
 def check_transform_and_predict_take_each_row_alone(case: Case) -> None:
@@ -111,10 +107,9 @@ def check_rows_not_to_be_learned_are_as_if_absent(case: Case) -> None:
     learn = np.where(np.random.default_rng(3).random(len(X)) < 0.5, LEARN, PREDICT_ONLY)
     for start in (case.init(), case.trained()):
         work = case.workspace([start], extra=len(X))
-        out = case.advance(work, 0, X, Y, learn)
-        alone, alone_out = case.learner.run(start, X[learn > 0], Y[learn > 0])
-        same_outputs(rows_of(out, learn > 0), alone_out, "with rows between that only predict")
-        same_state(case.learner.save(work, 0, start), alone, "with rows between that only predict")
+        state, out = case.ran(work, 0, start, X, Y, learn)
+        alone = case.learner.run(start, X[learn > 0], Y[learn > 0])
+        same_run((state, rows_of(out, learn > 0)), alone, "with rows between that only predict")
 
 
 def check_each_learns_only_what_its_bit_allows(case: Case) -> None:
@@ -126,8 +121,7 @@ def check_each_learns_only_what_its_bit_allows(case: Case) -> None:
     after = {}
     for bit in (LEARN_EXTRACTOR, LEARN_HEAD, LEARN):
         work = case.workspace([state], extra=len(X))
-        case.advance(work, 0, X, Y, bit)
-        after[bit] = case.learner.save(work, 0, state)
+        after[bit], _ = case.ran(work, 0, state, X, Y, bit)
     if is_composite(case.learner):
         same = case.learner.transform(after[LEARN_HEAD], X).tobytes() == case.learner.transform(state, X).tobytes()
         assert same, "the extractor learned where only the head may"
@@ -144,10 +138,8 @@ def check_a_listener_to_the_basis_changes_nothing(case: Case) -> None:
     width = case.learner.width_for(case.dim) or case.dim
     basis = Basis(np.zeros(len(X), np.int8), np.zeros((len(X), width, width)))
     work = case.workspace([start], extra=len(X))
-    out = case.advance(work, 0, X, Y, basis=basis)
-    whole, whole_out = case.learner.run(start, X, Y)
-    same_outputs(out, whole_out, "with a listener to the basis")
-    same_state(case.learner.save(work, 0, start), whole, "with a listener to the basis")
+    heard = case.ran(work, 0, start, X, Y, basis=basis)
+    same_run(heard, case.learner.run(start, X, Y), "with a listener to the basis")
     if case.kind == "features":
         assert case.learner.moves or not basis.moved.any(), "moves is False, yet its basis moved"
         assert np.isfinite(basis.transfer[basis.moved != 0]).all(), "a change of basis is not finite"

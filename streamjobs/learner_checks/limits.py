@@ -12,7 +12,7 @@ from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array, Learner, SettingError, Stage
 from streamjobs.core.state.snapshot import state_fields
 from streamjobs.learner_checks.case import Case
-from streamjobs.learner_checks.states import nbytes, rebuilt, same_outputs, same_state
+from streamjobs.learner_checks.states import nbytes, rebuilt, same_run, same_state
 
 UNBOUNDED = (Kernel(name="polynomial", degree=3), Kernel(name="polynomial", degree=7, scale=0.01), Kernel(name="linear"))
 KINDS = ("features", "regression", "classification", "drift")
@@ -134,15 +134,13 @@ def check_a_state_built_by_hand_works(case: Case) -> None:
 
     made = rebuilt(trained, otherwise)
     by_hand = case.init(99)._replace(**dict(zip(made._fields, made, strict=True)))
-    whole, whole_out = case.learner.run(trained, X, Y)
-    state, out = case.learner.run(by_hand, X, Y)
-    same_outputs(out, whole_out, "from a state built by hand")
-    same_state(state, whole, "from a state built by hand")
+    whole = case.learner.run(trained, X, Y)
+    same_run(case.learner.run(by_hand, X, Y), whole, "from a state built by hand")
     stored = {name: getattr(trained, name) for name in case.learner.stored if name in trained._fields}
     if stored:  # the counters of a fresh state next to the samples of an old one
         _, out = case.learner.run(case.init()._replace(**stored), X, Y)
         for field in ("prediction", "features"):
-            expected, got = (np.isfinite(getattr(o, field)[0]).tolist() for o in (whole_out, out))
+            expected, got = (np.isfinite(getattr(o, field)[0]).tolist() for o in (whole[1], out))
             assert got == expected, f"stored samples in a fresh state give no {field}"
 
 

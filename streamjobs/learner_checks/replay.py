@@ -6,7 +6,7 @@ import numpy as np
 
 from algorithms.common.protocol import Array
 from streamjobs.learner_checks.case import Case
-from streamjobs.learner_checks.states import copied, joined, rows_of, same_outputs, same_state, through_bytes
+from streamjobs.learner_checks.states import copied, joined, rows_of, same_run, same_state, through_bytes
 
 
 def check_same_bits_twice(case: Case) -> None:
@@ -14,36 +14,32 @@ def check_same_bits_twice(case: Case) -> None:
     X, Y = case.stream()
     before = _global_random_state()
     same_state(case.init(5), case.init(5), "two starts with one seed")
-    first, first_out = case.learner.run(case.init(), X, Y)
+    first = case.learner.run(case.init(), X, Y)
     case.trained(seed=8)
-    second, second_out = case.learner.run(case.init(), X, Y)
-    same_outputs(first_out, second_out, "the same stream again")
-    same_state(first, second, "the same stream again")
+    same_run(first, case.learner.run(case.init(), X, Y), "the same stream again")
     assert _global_random_state() == before, "the global random state was used"
 
 
 def check_any_split_gives_the_same_bits(case: Case) -> None:
     X, Y = case.stream()
-    whole, whole_out = case.learner.run(case.init(), X, Y)
+    whole = case.learner.run(case.init(), X, Y)
     random = np.random.default_rng(0)
     for cuts in (range(1, len(X)), np.sort(random.integers(0, len(X), 9)), (0, 0, 1, len(X))):
         state, outs = case.init(), []
         for rows in np.split(np.arange(len(X)), cuts):
             state, out = case.learner.run(state, X[rows], Y[rows])
             outs.append(out)
-        same_outputs(joined(outs), whole_out, f"in {len(outs)} pieces")
-        same_state(state, whole, f"in {len(outs)} pieces")
+        same_run((state, joined(outs)), whole, f"in {len(outs)} pieces")
 
 
 def check_snapshot_at_every_event_changes_nothing(case: Case) -> None:
     X, Y = case.stream()
-    whole, whole_out = case.learner.run(case.init(), X, Y)
+    whole = case.learner.run(case.init(), X, Y)
     like, state, outs = case.init(), case.init(), []
     for n in range(len(X)):
         state, out = case.learner.run(through_bytes(state, like), X[n : n + 1], Y[n : n + 1])
         outs.append(out)
-    same_outputs(joined(outs), whole_out, "stored and restored before every row")
-    same_state(state, whole, "stored and restored before every row")
+    same_run((state, joined(outs)), whole, "stored and restored before every row")
 
 
 def check_any_mix_of_keys_equals_each_key_alone(case: Case) -> None:
@@ -55,9 +51,8 @@ def check_any_mix_of_keys_equals_each_key_alone(case: Case) -> None:
         out = joined([case.advance(work, slots[rows], X[rows], Y[rows]) for rows in pieces])
         for key, start in enumerate(starts):
             mine = slots == key
-            alone, alone_out = case.learner.run(start, X[mine], Y[mine])
-            same_outputs(rows_of(out, mine), alone_out, f"key {key} among others")
-            same_state(case.learner.save(work, key, start), alone, f"key {key} among others")
+            among = case.learner.save(work, key, start), rows_of(out, mine)
+            same_run(among, case.learner.run(start, X[mine], Y[mine]), f"key {key} among others")
 
 
 def check_keys_do_not_touch_each_other(case: Case) -> None:
@@ -77,15 +72,14 @@ def check_keys_do_not_touch_each_other(case: Case) -> None:
 def check_growing_the_workspace_keeps_the_bits(case: Case) -> None:
     X, Y = case.stream()
     starts, half = _starts(case), len(X) // 2
-    whole, whole_out = case.learner.run(starts[1], X, Y)
+    whole = case.learner.run(starts[1], X, Y)
     work = case.workspace(starts[:2], extra=len(X))
     out = case.advance(work, 1, X[:half], Y[:half])
     work.grow(7)
     assert work.slots == 7, f"grow(7) left {work.slots} slots"
     case.learner.load(work, 6, starts[2])
-    out = joined([out, case.advance(work, 1, X[half:], Y[half:])])
-    same_outputs(out, whole_out, "after growing halfway")
-    same_state(case.learner.save(work, 1, starts[1]), whole, "after growing halfway")
+    state, rest = case.ran(work, 1, starts[1], X[half:], Y[half:])
+    same_run((state, joined([out, rest])), whole, "after growing halfway")
     same_state(case.learner.save(work, 0, starts[0]), starts[0], "an idle key after growing")
     same_state(case.learner.save(work, 6, starts[2]), starts[2], "a key in a new slot")
 
@@ -99,9 +93,7 @@ def check_load_and_save_are_exact_also_in_a_used_slot(case: Case) -> None:
         kept = copied(state)
         case.learner.load(work, 0, state)
         same_state(case.learner.save(work, 0, state), kept, "loaded and saved")
-        whole, whole_out = case.learner.run(kept, X, Y)
-        same_outputs(case.advance(work, 0, X, Y), whole_out, "in a used slot")
-        same_state(case.learner.save(work, 0, state), whole, "in a used slot")
+        same_run(case.ran(work, 0, state, X, Y), case.learner.run(kept, X, Y), "in a used slot")
 
 
 def _global_random_state() -> str:

@@ -56,6 +56,12 @@ def same_outputs(a: Outputs, b: Outputs, when: str, fields: tuple[str, ...] = Ou
             raise AssertionError(f"{when}: {field} of row {row} differs: {left[row]!r} and {right[row]!r}")
 
 
+def same_run(a: tuple[Any, Outputs], b: tuple[Any, Outputs], when: str) -> None:
+    """Fail unless both runs gave the same outputs and left the same state."""
+    same_outputs(a[1], b[1], when)
+    same_state(a[0], b[0], when)
+
+
 def rows_of(out: Outputs, rows: Any) -> Outputs:
     return Outputs(*(array[rows] for array in out))
 
