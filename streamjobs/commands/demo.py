@@ -60,14 +60,14 @@ def start(
 
     It runs until 'broker stop' and keeps its data.
     """
-    from streamjobs.kafka.devbroker import detached
+    from streamjobs.kafka.devbroker.broker import start_detached
 
-    say(detached.start(port, progress=note))
+    say(start_detached(port, progress=note))
 
 
 def stop() -> None:
     """Stop the development broker; its data stays."""
-    from streamjobs.kafka.devbroker import detached
+    from streamjobs.kafka.devbroker.broker import stop_detached
 
-    url = detached.stop()
+    url = stop_detached()
     say(f"stopped {url}" if url else "no broker was running")

@@ -15,8 +15,8 @@ from streamjobs.core.job import Job
 from streamjobs.core.messages import Output
 from streamjobs.errors import SetupError
 from streamjobs.kafka import preflight, topics
-from streamjobs.kafka.devbroker import detached, jars
-from streamjobs.kafka.devbroker.broker import Broker, free_port, prepare
+from streamjobs.kafka.devbroker import jars
+from streamjobs.kafka.devbroker.broker import Broker, free_port, prepare, start_detached, stop_detached
 from streamjobs.kafka.reader import topic_records
 from streamjobs.settings.load import settings_from
 from streamjobs.worker.backpressure import Backpressure
@@ -132,22 +132,22 @@ def test_a_detached_broker_outlives_its_starter_and_keeps_its_data(
     monkeypatch.setenv("STREAMJOBS_CACHE", str(own.parent))
     jars.archive().symlink_to(usual)  # to make one would take two thirds of this test
     port = free_port()
-    script = f"from streamjobs.kafka.devbroker import detached; print(detached.start({port}))"
+    script = f"from streamjobs.kafka.devbroker.broker import start_detached; print(start_detached({port}))"
     try:
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=90)
         url = f"kafka://127.0.0.1:{port}"
-        assert done.stdout.strip() == url == detached.start()  # it runs already
+        assert done.stdout.strip() == url == start_detached()  # it runs already
         job = Job.from_settings(_settings(url))
         topics.create(job.settings, job_sinks=job.sinks)
         with pytest.raises(SetupError, match=f"already running at 127.0.0.1:{port}; stop it .* STREAMJOBS_CACHE"):
-            detached.start(free_port())
+            start_detached(free_port())
         assert stat.S_IMODE((own / "node").stat().st_mode) == 0o700
-        assert detached.stop() == url
-        assert detached.stop() is None
-        assert detached.start(port) == url
+        assert stop_detached() == url
+        assert stop_detached() is None
+        assert start_detached(port) == url
         assert preflight.obstacles(job.settings, job) == []
     finally:
-        detached.stop()
+        stop_detached()
 
 
 def _settings(url: str):
