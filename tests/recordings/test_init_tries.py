@@ -79,13 +79,16 @@ def test_what_can_alarm_is_tried_though_columns_still_learn(tmp_path, printed):
 
 
 def test_windows_of_a_sample_that_is_short_for_columns_are_tried_with_more_watches(tmp_path, printed):
-    """Columns alone learn from 1,129 windows, with single rows from 532: of 900 windows a fault in the last 150 is found."""
+    """Columns alone learn from 1,129 windows, with single rows from 532: of 900 windows a fault in the last 150 is found.
+
+    Its charts learn from 300 windows, as they were tried.
+    """
     noise = np.random.default_rng(4).normal(size=(9000, 2)) * np.where(np.arange(9000) < 7500, 1.0, 3.0)[:, None]
     made = [{"machine": "m", "ts": 1.7e9 + i / 10, "a": a, "b": b} for i, (a, b) in enumerate(noise.round(3).tolist())]
     found = printed(jsonl(tmp_path / "a.jsonl", made))
-    assert tomllib.loads(found.text)["drift"]["watch"] == ["columns", "rows"]
+    drift = tomllib.loads(found.text)["drift"]
+    assert drift["watch"] == ["columns", "rows"] and not {"learn", "each", "cycle"} & set(drift)
     assert found.says('watch = ["columns", "rows"] raised 2 alarms in 1 of 1 key')
-    assert found.says("before row 729 of a key, 12m")  # of windows, of which one begins each second
 
 
 def test_an_interrupted_trial_leaves_a_job_file_and_names_it(tmp_path, printed, monkeypatch):

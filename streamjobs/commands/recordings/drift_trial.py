@@ -127,12 +127,11 @@ def _samples_to_alarm(job: Job) -> tuple[int, int]:
 
 def _of_list(drift: DriftSection, watch: str | Sequence[str], guessed: Guess) -> dict[str, Any]:
     """Settings that [drift] has with some watches only. drift: of the file; without its `daily`, a day is a cycle."""
-    learn = None if isinstance(watch, str) else drift.learn
     return {
-        "learn": learn,
+        "learn": None if isinstance(watch, str) else drift.learn,
         "cycle": cycle_of(guessed, watch) if drift.daily else None,
         "each": drift.each and not isinstance(watch, str) and "columns" in watch,
-        "counts": drift.counts and not isinstance(watch, str),
+        "counts": bool(guessed.counts) and not isinstance(watch, str),
         "slopes": None if watch == "ls_error" else drift.slopes,
     }
 

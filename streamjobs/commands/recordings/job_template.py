@@ -109,7 +109,7 @@ OF_ROWS = """\
 
 [drift]
 {tried}watch = {watch}  # columns | innovations | rows | ls_error | loss: numbers, their forecast errors, model errors
-{daily}{learn}{cycle}{detector}false_alarms = "1 per {between} rows"  # most alarms of an unchanged key{many}{per_time}
+{daily}{learn}{detector}false_alarms = "1 per {between} rows"  # most alarms of an unchanged key{many}{per_time}
 {reference}; absent: a change that lasts becomes normal{after}"""
 REFERENCE = '# reference = "first 2h"  # these rows are always normal, such as for a machine'
 OF_RUNS = """\
@@ -172,8 +172,9 @@ def job_file_text(
     taken = trial.tried[-1] if trial is not None and trial.tried else None
     daily = _rhythm(written) != "" and not isinstance(watch, str) and 0.0 < (guessed.pause or 0.0) * OF_DAY <= DAY
     alone = _alone(guessed) if written.alone and watch != "columns" else USUAL_LIMIT
-    each = EACH if 1 < dim <= MOST_EACH and not isinstance(watch, str) else ""  # as what is tried has it
+    listed = not isinstance(watch, str)  # only then what is tried has each, learn and cycle
     watch, daily = (watch, daily) if taken is None else (taken.watch, taken.daily)
+    listed = listed and not isinstance(watch, str)
     taught = guessed if survey.teaches(guessed) and not written.own else None
     people = "" if taught is None else of_population(taught)
     return TEMPLATE.format(
@@ -216,10 +217,9 @@ def job_file_text(
             watch=json.dumps(watch),
             daily=_rhythm(written, daily)
             + ("" if runs else _slopes(guessed, watch))
-            + (each if not isinstance(watch, str) and "columns" in watch else "")
+            + (EACH if listed and 1 < dim <= MOST_EACH and "columns" in watch else "")
             + (COUNTS if guessed.counts and not isinstance(watch, str) else ""),
-            learn="" if isinstance(watch, str) else "{}  # {}\n".format(*learning(guessed, written)),
-            cycle=OF_CYCLE.format(day) if written.daily and not daily and (day := result.cycle_of(guessed, watch)) else "",
+            learn=_learning(guessed, written, watch, daily) if listed else "",
             detector=SHORT.format(learn=max(LEAST_LEARN, short // LEARN_FROM), rows=short)
             if short and watch == "columns"
             else "",
@@ -241,6 +241,12 @@ def _slopes(guessed: Guess, watch: str | Sequence[str]) -> str:
     if not guessed.slopes or watch == "ls_error":
         return ""
     return SLOPES.format(", ".join(f"{quoted(name)} = {quoted(span)}" for name, span in guessed.slopes.items()))
+
+
+def _learning(guessed: Guess, written: Written, watch: str | Sequence[str], daily: bool) -> str:
+    """The lines of [drift] for what a list of watches learns."""
+    day = result.cycle_of(guessed, watch) if written.daily and not daily else None
+    return "{}  # {}\n".format(*learning(guessed, written)) + (OF_CYCLE.format(day) if day else "")
 
 
 def learning(guessed: Guess, written: Written) -> tuple[str, str]:
