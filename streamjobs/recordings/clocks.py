@@ -12,6 +12,7 @@ from streamjobs.settings.types import UNIT_NAMES, many, printable
 FROM, TO = 946_684_800.0, 4_102_444_800.0  # the years 2000 to 2099; a time in between counts from 1970
 LEAST_FALLS, OFTEN = 5, 0.01  # rows that are earlier than the row of their key before them, least and of all
 NEWEST_FIRST = 0.9  # of all steps from a row to the next of its key: the rows come newest first
+NEWEST = "the newest row comes first"
 NO_ORDER = 0.9  # of rows that are earlier than one before them: no time that samples wait would put them in order
 LATE_SHARE = 0.05  # of the rows, at most, that are not newer than the row of their key before them without a word
 LATENESS, SORTED = "[source] lateness", "if the file is sorted"
@@ -105,8 +106,8 @@ def in_order(
 
 def newest_first(late: int, rows: int) -> str:
     return (
-        f"the newest row comes first, and {late:,} of {many(rows, 'row')} would be late: reverse the rows below the header, "
-        "such as with 'tac', before 'streamjobs replay' and 'produce'"
+        f"{NEWEST}, and {late:,} of {many(rows, 'row')} would be late: reverse the rows below the header, such as with "
+        "'tac', before 'streamjobs replay' and 'produce'"
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamjobs.recordings.arrays import Array
-from streamjobs.recordings.clocks import LATE_SHARE, LATENESS, NEWEST_FIRST, SORTED, newest_first, unsorted
+from streamjobs.recordings.clocks import LATE_SHARE, LATENESS, NEWEST, NEWEST_FIRST, SORTED, newest_first, unsorted
 from streamjobs.recordings.codes import codes_of
 from streamjobs.recordings.columns import absent, plain_name
 from streamjobs.recordings.files import SECONDS, named, recordings_of, rows_of
@@ -89,8 +89,8 @@ def profiled(path: Path, guessed: Guess, how: How = HOW, count: Count = iter) ->
     much = 0 < LATE_SHARE * found.gaps.rows < found.back and not one_by_one
     much = much and not any(LATENESS in one for one in guessed.remarks)
     if much and found.falls >= NEWEST_FIRST * found.steps:
-        newest = newest_first(found.back, found.gaps.rows)
-        guessed.remarks.extend([newest] if newest not in guessed.remarks else [])
+        said = newest_first(found.back, found.gaps.rows)
+        guessed = guessed._replace(remarks=[*(one for one in guessed.remarks if NEWEST not in one), said])
     elif much:
         put_back = found.falls <= found.keys and "time_zone" in guessed.choose and 0.9 * HOUR < found.fall <= HOUR
         said = unsorted(found.back, found.gaps.rows, guessed.time or "")

@@ -189,6 +189,13 @@ def test_rows_with_the_newest_first_are_to_be_reversed(tmp_path, printed):
     assert not found.says("lateness")
 
 
+def test_rows_of_a_long_file_with_the_newest_first_are_counted_once(tmp_path, printed):
+    """The first 2,000 rows had a remark of their own beside that of all."""
+    made = [{"machine": "m", "ts": 1.7e9 - 60.0 * i, "a": i % 7 / 3} for i in range(2500)]
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
+    assert found.says("the newest row comes first, and 2,499 of 2,500 rows") and not found.says("1,999 of 2,000")
+
+
 def test_dates_with_the_newest_first_are_to_be_reversed(tmp_path, printed):
     made = sheet(tmp_path, "%Y-%m-%dT%H:%M:%SZ").read_text().splitlines(keepends=True)
     (tmp_path / "turned.csv").write_text("".join([made[0], *made[:0:-1]]))
