@@ -110,6 +110,7 @@ class WorkerApp(faust.App):  # type: ignore[misc]
         self.delivery.stopping = True
         self.delivery.raise_barrier()
         await self.delivery.revoke("stop")
+        self.delivery.released.set()
         if self.lookup is not None:
             await self.lookup.close()
         await super().on_stop()

@@ -93,6 +93,7 @@ class Delivery:
         self.dropped = 0  # batches of an older epoch
         self.failed: BaseException | None = None
         self.failing = asyncio.Event()
+        self.released = asyncio.Event()  # the last checkpoints are taken, because the worker stops
         self.taken_over: dict[int, TakenOver] = {}
         self._changelogs: dict[int, ChangelogLike] = {}
         self.prepared: frozenset[int] = frozenset()  # fenced, and their stores restored

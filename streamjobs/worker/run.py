@@ -17,6 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http import HTTPStatus
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ log = structlog.get_logger("streamjobs")
 
 STOP_WITHIN = 30.0  # seconds for the last checkpoint and leaving the group
 FAIL_WITHIN = 10.0  # seconds for leaving the group after a failure: no checkpoint is taken any more
+CLOSE_WITHIN = 10.0  # seconds from the last checkpoint until the group is left and all connections are closed
 GIVE_UP = 10.0  # seconds more, then the process ends hard: everything acknowledged is stored
 NO_NEW_RECORD = (
     "group {0.job.name} has already passed all {1:,} offsets of topic {0.source.topic}; "
@@ -215,7 +217,7 @@ class _Worker:
         self.settings, self.core, self.metrics, self.health, self.page = settings, core, metrics, health, page
         self.stop_requested, self.signalled = asyncio.Event(), False
         self.unlearned = logs.Unlearned(metrics.taken, time.monotonic())
-        self.code = 0
+        self.code = 1  # if stopping hangs
         self.last_resort: threading.Timer | None = None  # ends the process when stopping hangs
 
     async def run(self, source: Any, ends: dict[int, int] | None) -> None:
@@ -300,12 +302,26 @@ class _Worker:
             await asyncio.sleep(CHECK_EVERY)
 
     async def _stop(self, app: Any, failed: BaseException | None) -> None:
-        """Stop the app, then raise what it failed on, before or while stopping; TimeoutAtStop when that takes too long."""
-        within = STOP_WITHIN if failed is None else FAIL_WITHIN
+        """Stop the app, then raise what it failed on, before or while stopping; TimeoutAtStop when that takes too long.
+
+        After the last checkpoint nothing can be lost. If a library then does not end, the worker ends without it.
+        """
+        delivery, within = app.delivery, STOP_WITHIN if failed is None else FAIL_WITHIN
         self.end_within(within + GIVE_UP)
-        stopping = asyncio.ensure_future(app.stop())
-        if not (await asyncio.wait({stopping}, timeout=within))[0]:
-            app.delivery.fail(  # before its tasks are cancelled
+        stopping, released = asyncio.ensure_future(app.stop()), asyncio.ensure_future(delivery.released.wait())
+        until = time.monotonic() + within
+        await asyncio.wait({stopping, released}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+        safe = released.done() and (failed or delivery.failed) is None
+        await asyncio.wait({stopping}, timeout=CLOSE_WITHIN if safe else max(0.0, until - time.monotonic()))
+        released.cancel()
+        if not stopping.done() and safe and delivery.failed is None:
+            log.warning(
+                "a library did not end", seconds=CLOSE_WITHIN, reason="the last checkpoint is safe", at=_waiting_at(app)
+            )
+            self._end_without_it()
+            return
+        if not stopping.done():
+            delivery.fail(  # before its tasks are cancelled
                 TimeoutAtStop(
                     f"the last checkpoint did not finish within {within:.0f} s; check that the brokers are up. What is not "
                     "acknowledged is read again at the next start."
@@ -314,8 +330,15 @@ class _Worker:
             stopping.cancel()
         with suppress(asyncio.CancelledError):
             await stopping
-        if failed := failed or app.delivery.failed:
+        if failed := failed or delivery.failed:
             raise failed
+
+    def _end_without_it(self) -> None:
+        """Let the process end with code 0 in a second, whatever still runs."""
+        if self.last_resort is not None:
+            self.last_resort.cancel()
+        self.last_resort, self.code = None, 0
+        self.end_within(1.0)
 
     def end_within(self, seconds: float) -> None:
         """If the process hangs, end it hard, unless an earlier call does; what is acknowledged is stored."""
@@ -327,7 +350,7 @@ class _Worker:
     def _give_up(self) -> None:
         if self.health.reason:  # normally printed by `run`, which is not reached
             print(f"streamjobs: {self.health.reason}", file=sys.stderr, flush=True)
-        os._exit(self.code or 1)
+        os._exit(self.code)
 
     def _on_signal(self, loop: asyncio.AbstractEventLoop) -> None:
         """Called between two steps of the main thread, also while the loop stands still and the thread waits for a lock."""
@@ -341,3 +364,18 @@ class _Worker:
 def _pass_on(monitoring: "asyncio.Task[None]", delivery: Any) -> None:
     if not monitoring.cancelled() and (error := monitoring.exception()) is not None:
         delivery.fail(error)
+
+
+def _waiting_at(app: Any) -> list[str]:
+    """Where the tasks of the main thread and of the consumer's wait."""
+    loops = [asyncio.get_running_loop()]
+    if app._consumer is not None:
+        loops.append(app._consumer._thread.thread_loop)
+    places = set()
+    for task in chain(*map(asyncio.all_tasks, loops)):
+        inner: Any = task.get_coro()
+        while hasattr(getattr(inner, "cr_await", None), "cr_frame"):
+            inner = inner.cr_await
+        if (frame := getattr(inner, "cr_frame", None)) is not None:
+            places.add(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_qualname}")
+    return sorted(places)

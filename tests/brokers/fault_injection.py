@@ -6,6 +6,7 @@ crash-after-removal  SIGKILL after the Nth step of a checkpoint from the one tha
 stands            its event loop waits for a lock for ever after the outputs of the Nth checkpoint.
 holds             the same in a library that does not release the interpreter's lock, so that no other thread runs.
 stops-in-rebalance  gets SIGTERM when it is assigned partitions, and goes on with that when its consumer is closed.
+never-closes      its consumer's fetcher never ends, as when it is cancelled while a rebalance cancels what it waits for.
 commits-first     commits an offset before its states are stored, and dies in between.
 forgets-offsets   a restored key does not know which records it has applied.
 forgets-parked    states that left for want of room before they were stored are not stored.
@@ -50,6 +51,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from aiokafka.consumer.fetcher import Fetcher
 
 from streamjobs.core.live.aside import Aside
 from streamjobs.core.live.live import Live
@@ -138,6 +140,14 @@ def stops_in_rebalance(_: int) -> None:
             raise
 
     consumer.Consumer.on_partitions_assigned = assigned  # type: ignore[method-assign]
+
+
+def never_closes(_: int) -> None:
+    async def close(self: Any) -> None:
+        os.write(2, b"injected wait without end\n")
+        await asyncio.get_running_loop().create_future()
+
+    Fetcher.close = close
 
 
 def crashes_after_removal(count: int) -> None:
@@ -401,6 +411,7 @@ FAULTS: dict[str, Injection] = {
     "stands": stands,
     "holds": holds,
     "stops-in-rebalance": stops_in_rebalance,
+    "never-closes": never_closes,
     "commits-first": commits_first,
     "forgets-offsets": forgets_offsets,
     "forgets-parked": forgets_parked,

@@ -298,6 +298,19 @@ def test_a_worker_asked_to_stop_while_it_is_assigned_partitions_ends_with_code_0
     assert wait_for_exit(Worker(job, program=program("stops-in-rebalance"))) == (0, [])
 
 
+def test_a_worker_with_a_consumer_that_never_closes_ends_with_code_0_after_its_last_checkpoint(make_job: MakeJob) -> None:
+    """aiokafka's fetcher may lose its cancellation during a rebalance; nothing of the job waits for it."""
+    job = make_job("never-closes", source={"dim": 3})
+    job.produce([Sent(b"k", b'{"f0": 1, "f1": 2, "f2": 3}', 0, 1_700_000_000_000)])
+    worker = Worker(job, program=program("never-closes"))
+    job.wait_until_done([worker])
+    assert worker.stop() == 0
+    assert "injected wait without end" in worker.text()
+    (warned,) = worker.events("a library did not end")
+    assert any("fault_injection.py" in place for place in warned["at"])
+    assert worker.events("stopped") and job.committed() == job.ends()
+
+
 def standing(make_job: MakeJob, fork_server: ForkServer, fault: str) -> Worker:
     job = make_job(f"signal-{fault}", source={"dim": 3})
     job.produce([Sent(b"k", b'{"f0": 1, "f1": 2, "f2": 3}', 0, 1_700_000_000_000)])
