@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 import structlog
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, KafkaTimeoutError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
@@ -50,6 +50,10 @@ BARRIER_POLL = 0.02  # seconds between two looks at the barrier
 OTHER_INPUT = (
     "job {0}: another worker of this name reads topic {1}, and this one reads {2}; both would write one changelog. "
     "Nothing is lost. Give each job its own [job] name."
+)
+NO_LEADER = (
+    "topic {0}: cannot read its offsets ({1}); 'streamjobs check JOB --online' names a partition without a leader. Nothing "
+    "is lost: a restart continues from the last checkpoint."
 )
 
 
@@ -196,12 +200,16 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         if not self.flow_active:
             return  # recovery seeks when it is done
         delivery = self._delivery
-        delivery.raise_barrier()
+        if not delivery.barrier:  # a new epoch at each attempt would be progress to the watchdog
+            delivery.raise_barrier()
         async with self._fetching:
             try:
                 starts = await self._start_offsets()
             except SetupError as error:
                 delivery.fail(error)
+                return
+            except KafkaTimeoutError as error:
+                delivery.fail(DeliveryError(NO_LEADER.format(self.app.source, error)))
                 return
             try:
                 if starts:

@@ -108,7 +108,8 @@ class Watchdog:
                 return
             raise DeliveryError(
                 f"the worker has had no partitions for {waited:.0f} s: the broker answers, but joining the group, fencing "
-                "or recovery is stuck. Start the worker again; it continues from the last checkpoint."
+                "or recovery is stuck, such as on a partition without a leader ('streamjobs check JOB --online' names it). "
+                "Start the worker again; it continues from the last checkpoint."
             )
 
     def _check_frozen(self, now: float) -> None:

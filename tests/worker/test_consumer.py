@@ -2,14 +2,14 @@
 
 import asyncio
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import structlog
 from aiokafka.consumer.subscription_state import SubscriptionState
-from aiokafka.errors import CommitFailedError, IllegalStateError
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaTimeoutError, LeaderNotAvailableError
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
@@ -21,7 +21,7 @@ from streamjobs.kafka.topic_id import Origin, epoch_of, progress_of, states_of
 from streamjobs.worker.changelog import NO_ORIGIN
 from streamjobs.worker.checkpoint import FormerSections
 from streamjobs.worker.consumer import Consumer, ConsumerThread
-from streamjobs.worker.failures import RecordsReplaced
+from streamjobs.worker.failures import DeliveryError, RecordsReplaced, failure_line
 from streamjobs.worker.recovery import SCANNED, learned_up_to
 from streamjobs.worker.store import MemoryStore
 
@@ -32,7 +32,7 @@ class Delivery:
     """What the consumer asks of `streamjobs.worker.delivery.Delivery`."""
 
     def __init__(self) -> None:
-        self.barrier, self.failed = False, None
+        self.barrier, self.failed, self.epoch = False, None, 0
         self.started: list[dict[int, int]] = []
         self.former: dict[int, str] = {}
         self.moments: dict[int, str] = {}
@@ -41,7 +41,7 @@ class Delivery:
         return 30
 
     def raise_barrier(self) -> None:
-        self.barrier = True
+        self.barrier, self.epoch = True, self.epoch + 1
 
     def lower_barrier(self) -> None:
         self.barrier = False
@@ -94,6 +94,38 @@ def test_a_partition_that_is_taken_away_while_the_input_begins_waits_for_the_nex
         assert delivery.started == [{0: 7, 2: 7}] and not delivery.barrier
 
     asyncio.run(taken_away())
+
+
+def not_begun(error: Exception) -> Delivery:
+    """After three attempts to begin the input that end with an error."""
+
+    async def _start_offsets() -> dict[TP, int]:
+        raise error
+
+    async def refused() -> Delivery:
+        consumer = Rebalancing()
+        consumer._start_offsets = _start_offsets  # type: ignore[method-assign]
+        for _ in range(3):
+            with suppress(LeaderNotAvailableError):
+                await consumer.perform_seek()
+        delivery: Delivery = consumer.app.delivery
+        return delivery
+
+    return asyncio.run(refused())
+
+
+def test_an_input_that_never_begins_is_no_progress_to_the_watchdog() -> None:
+    delivery = not_begun(LeaderNotAvailableError())
+    assert delivery.barrier and delivery.epoch == 1 and delivery.failed is None
+
+
+def test_an_input_with_a_partition_without_a_leader_names_the_command_that_names_it() -> None:
+    failed = not_begun(KafkaTimeoutError("Failed to get offsets by times in 30000 ms")).failed
+    assert isinstance(failed, DeliveryError) and failure_line(failed) == (
+        "topic in: cannot read its offsets (KafkaTimeoutError: Failed to get offsets by times in 30000 ms); 'streamjobs "
+        "check JOB --online' names a partition without a leader. Nothing is lost: a restart continues from the last "
+        "checkpoint."
+    )
 
 
 def test_the_end_of_a_partition_that_was_taken_away_is_unknown() -> None:
