@@ -91,4 +91,6 @@ def test_a_saved_state_of_a_former_input_skips_no_record_of_the_recreated_one(jo
     for present, offsets in ((None, {}), (entry_of(job, stored(job, RECORDS[:9])), at(7))):
         data = restored_snapshot(job, saved, KEY, present, foreign={0: 20})
         assert without_offsets(data) == without_offsets(half[KEY]) and snapshot.decode(data).offsets == offsets
-    assert restored_snapshot(job, saved, KEY, None, foreign={0: HALF}) == half[KEY]
+    (offset,) = snapshot.decode(half[KEY]).offsets.values()
+    assert restored_snapshot(job, saved, KEY, None, foreign={0: offset + 1}) == half[KEY]
+    assert snapshot.decode(restored_snapshot(job, saved, KEY, None, foreign={0: offset})).offsets == {}

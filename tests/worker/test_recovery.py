@@ -1,14 +1,21 @@
 """Where recovery begins, and what it tells of the keys it has written."""
 
 import asyncio
+from contextlib import nullcontext
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from aiokafka.errors import KafkaConnectionError
+from faust.types import TP
 
 from streamjobs.errors import SetupError
+from streamjobs.kafka.topic_id import MISSING, Origin
+from streamjobs.kafka.topics import NO_LIMITS
+from streamjobs.worker import recovery
+from streamjobs.worker.app import WorkerApp
 from streamjobs.worker.recovery import ChangelogRecovery, WrittenKeys, _Keys, _unread
 from streamjobs.worker.store import MemoryStore
 
@@ -67,6 +74,57 @@ def test_how_long_ago_each_partition_had_all_tombstones() -> None:
     todo = _unread("log", dict.fromkeys(range(5), (0, 9)), store, "id", 5000.0, 2000.0)
     assert [chunk.age for _, chunk in todo.values()] == [2000.0, 0.0, -np.inf, 1000.0, 0.0]  # 1 is cleared, 4 is empty
     assert [begin for begin, _ in todo.values()] == [6, 0, 6, 6, 0]
+
+
+@pytest.mark.parametrize(
+    ("mark", "committed", "asked", "left", "refused"),
+    [
+        ("now", "", "now", 7, ""),
+        ("former", "now", "now", None, ""),  # its states are in the present one too
+        ("former", "former", "now", 7, "recreated since"),
+        ("", "now", "now", None, ""),  # of an older release
+        ("", "", "now", 7, ""),  # the same, and it may have the only copy
+        ("now", "now", "another", 7, "recreated since"),
+        ("now", "now", MISSING, 7, ""),  # as a node that is behind may say
+    ],
+)
+def test_a_store_of_another_changelog_is_an_old_copy_only_where_the_group_has_committed_with_this_one(
+    mark: str, committed: str, asked: str, left: int | None, refused: str
+) -> None:
+    async def committed_changelogs(partitions: Any) -> dict[int, str]:
+        return {number: committed for number in partitions}
+
+    store, delivery = MemoryStore(), SimpleNamespace(origin=Origin("in", "id", "now"))
+    store.write(0, [(b"k", b"state")], 7, marks={"changelog": mark or None})
+    consumer = SimpleNamespace(committed_changelogs=committed_changelogs)
+    app: Any = SimpleNamespace(delivery=delivery, changelog="log", store=store, consumer=consumer)
+    with pytest.raises(SetupError, match=refused) if refused else nullcontext():
+        asyncio.run(WorkerApp._require_same_changelog(app, {0}, asked))
+    assert store.reached(0) == left
+
+
+def test_a_changelog_is_known_up_to_where_it_was_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its producer refuses a broker that puts states below, and commits say how far the changelog went."""
+    tp, changelog, calls = TP("log", 0), SimpleNamespace(end=0), list[Any]()
+
+    async def answer(*arguments: Any) -> Any:
+        return {tp: 31} if arguments[0] == tp else {0: changelog}
+
+    async def restore(client: Any, topic: str, bounds: Any, *_: Any) -> None:
+        calls.append((topic, bounds, changelog.end))
+
+    monkeypatch.setattr(recovery, "restore", restore)
+    monkeypatch.setattr("streamjobs.worker.app.present_ids", lambda broker, names: dict.fromkeys(names, "now"))
+    delivery = SimpleNamespace(fence=answer, origin=Origin("in", "id", "now"), limits=NO_LIMITS, failed=None)
+    delivery.mark_restored = lambda *restored: calls.append(restored)
+    store = MemoryStore()
+    store.write(0, [], 7, marks={"changelog": "now", "life": "5f0c81d2"})
+    consumer = SimpleNamespace(highwaters=answer, earliest_offsets=answer)
+    app: Any = SimpleNamespace(delivery=delivery, changelog="log", store=store, consumer=consumer)
+    app.broker_section, app.client, app.metrics = None, {}, None
+    app._require_same_changelog = partial(WorkerApp._require_same_changelog, app)
+    assert asyncio.run(WorkerApp.fence_and_restore(app, {0}))
+    assert calls == [("log", {0: (31, 31)}, 31), ({0: changelog}, "5f0c81d2")]
 
 
 def test_deleted_records_of_the_changelog_are_refused_only_where_the_store_lacks_them() -> None:
