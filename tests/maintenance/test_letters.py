@@ -45,6 +45,7 @@ def test_a_letter_says_what_it_was_and_gives_the_record_back():
     assert back[:6] == ("imu", 2, -1, BROKEN.timestamp, b"p1", b"{broken")
     assert back.headers == (*HEADERS, ("streamjobs-attempt", b"2"), ("streamjobs-redriven", b"imu.dlq-2-5"))
     assert letter_ids([back]) == {letter_id(TOPIC, found.place)}
+    assert redriven(found._replace(moved=3), TOPIC) == back._replace(partition=3)  # the input has more partitions now
     unstamped = parse_letter(lying(failed(BROKEN), 5)._replace(timestamp=-1))  # its topic refused the record's timestamp
     assert unstamped is not None and redriven(unstamped, TOPIC) == back
 

@@ -8,7 +8,13 @@ from streamjobs.core.live.stored import decode_snapshot, starting_from
 from streamjobs.core.state import snapshot
 from streamjobs.errors import SnapshotError
 from streamjobs.maintenance.copies import Entry
-from streamjobs.maintenance.renew import exported_model, reset_snapshot, restored_snapshot, snapshot_from_model
+from streamjobs.maintenance.renew import (
+    exported_model,
+    relearned_snapshot,
+    reset_snapshot,
+    restored_snapshot,
+    snapshot_from_model,
+)
 from tests.core.people import job_of_people
 from tests.core.streams import Worker, samples, settings, values
 from tests.maintenance.copying import at, copy_of, stored
@@ -56,6 +62,13 @@ def test_a_state_of_other_settings_can_be_reset_and_a_damaged_one_is_ended(job, 
     states, _, offsets = decode_snapshot(other, reset_snapshot(other, entry))
     assert states["books"].rows == 0 and offsets == snapshot.decode(entry.data).offsets
     assert reset_snapshot(other, entry._replace(data=entry.data[:-9])) is None
+
+
+def test_a_relearned_key_keeps_its_offsets_and_its_model(job, half):
+    given = relearned_snapshot(job, entry_of(job, half))
+    assert snapshot.decode(given).offsets == snapshot.decode(half[KEY]).offsets != {} and given != half[KEY]
+    now, before = (snapshot.flatten(decode_snapshot(job, one)[0]["learner"]) for one in (given, half[KEY]))
+    assert [array.tobytes() for array in now] == [array.tobytes() for array in before]
 
 
 def test_an_exported_model_is_the_one_live_states_export(job, half):
