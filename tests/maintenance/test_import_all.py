@@ -110,7 +110,9 @@ def test_of_two_states_of_a_key_for_one_partition_the_later_one_is_taken_and_rep
     copy.entries[older.partition, b"0"] = older
     placed = place_all(JOB, copy, nothing(2), 2, "crc32")
     assert placed.older == ["0"] and placed.states == 300
-    assert snapshot.decode(held(placed)[crc32(b"0", 2), b"0"]).arrays[0] == snapshot.decode(states[key]).arrays[0]
+    taken, later = held(placed)[crc32(b"0", 2), b"0"], states[key]
+    same = [snapshot.encode(snapshot.decode(one)._replace(offsets={})) for one in (taken, later, older.data)]
+    assert same[0] == same[1] != same[2]
 
 
 def test_a_key_with_a_state_in_another_partition_is_reported(states: dict[bytes, bytes]) -> None:

@@ -6,6 +6,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
 from streamjobs.core.state.held_stages import starting_over
+from streamjobs.maintenance import readable
 from streamjobs.maintenance.readable import unreadable
 from tests.core.streams import samples, settings
 from tests.maintenance.copying import stored
@@ -33,6 +34,16 @@ def test_a_section_that_the_states_have_otherwise_or_alone_is_named(sections: di
     assert unreadable(job, [])[2] == b""
     live = Live(job, store.get)  # as a worker, which logs this before its first batch
     assert live.meet(lambda after, most: [] if after else list(store.items())[:most]) == over
+
+
+@pytest.mark.parametrize("at_once", [1, 500])
+def test_the_newest_state_of_a_key_alone_counts(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readable, "AT_ONCE", at_once)
+    job = Job.from_settings(settings())
+    good = stored(job, samples(60))[b"p1"]
+    for states, bad in (((good[:-1], good), []), ((good, good[:-1]), [(0, b"p1")])):
+        records = [Stored("changelog", 0, offset, 0, b"p1", state) for offset, state in enumerate(states)]
+        assert list(unreadable(job, records)[0]) == bad
 
 
 def test_a_removed_section_leaves_the_state_of_a_key_with_its_next_write() -> None:
