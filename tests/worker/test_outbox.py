@@ -156,6 +156,7 @@ def test_a_dead_connection_is_given_up_long_before_what_it_carried(tmp_path):
         return build(settings, core_from(composition_of(settings)), Metrics(), 1)
 
     for producer in asyncio.run(body()):
+        assert producer._sender._acks == -1 and producer._txn_manager is not None, "all replicas, and no repeats"
         assert producer._request_timeout_ms == timeouts.REQUEST_MS <= 20_000
         assert producer._message_accumulator._batch_ttl == BATCH_TTL > 5 * timeouts.REQUEST_MS / 1000
 
