@@ -115,6 +115,13 @@ def refuse(what: str, expected: str, got: str) -> None:
     raise SnapshotError(f"snapshot field {what}: expected {expected}, got {got}; the stored state contradicts itself.")
 
 
+def check_numbers(whose: str, named: Mapping[str, Array], *shapes: tuple[int, ...]) -> None:
+    """Raises ValueError where learned arrays are not of finite numbers, in these shapes."""
+    for (name, array), shape in zip(named.items(), shapes, strict=True):
+        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ValueError(f"expected finite numbers {shape} as {name} of {whose}, got {array.dtype} {array.shape}")
+
+
 def describe(stage: Stage) -> str:
     """A stage as people write it: its name and the settings that are not their defaults.
 

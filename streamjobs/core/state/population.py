@@ -36,10 +36,10 @@ from streamjobs.core.state.snapshot import array_header, flatten
 from streamjobs.errors import ConfigError
 from streamjobs.settings.composition import Composition
 from streamjobs.stages.population.reference import DIRECTIONS, PopulationReference
-from streamjobs.stages.population.reject import MEASURES, OF_HEAD, Measures, Rejection
+from streamjobs.stages.population.reject import MEASURES, OF_HEAD, Rejection
 from streamjobs.stages.population.units import Norms, norms_of
 from streamjobs.stages.smoothing import Transitions
-from streamjobs.stages.stage import MOST_COUNTED
+from streamjobs.stages.stage import MOST_COUNTED, check_numbers
 
 if TYPE_CHECKING:
     from streamjobs.stages.population.directions import Directions
@@ -271,7 +271,9 @@ def checked(population: Population) -> Population:
         if part == "head" and INPUT in population.facts:
             width += population.width
         if part == "head" and population.directions is not None:
-            width = _check_directions(population.directions, width)
+            of, width = width, population.directions.offset.size
+            check_numbers("directions", population.directions._asdict(), (of, width), (width,))
+            population.directions.rows(np.zeros((1, of)))  # compiles the loop
             if population.joint and not (0 < population.joint < width - 1 and state.seen > 0):
                 raise ValueError(f"expected covariances of fewer directions than {width - 1}, got {population.joint!r:.200}")
         if learner.dim(state) != width:
@@ -285,24 +287,12 @@ def checked(population: Population) -> Population:
     return population
 
 
-def _check_directions(directions: "Directions", width: int) -> int:
-    """How many there are; raises ValueError for what `fit` cannot have learned."""
-    count = directions.offset.size
-    for name, array, shape in zip(directions._fields, directions, ((width, count), (count,)), strict=True):
-        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-            raise ValueError(f"expected finite numbers {shape} as {name} of directions, got {array.dtype} {array.shape}")
-    directions.rows(np.zeros((1, width)))  # compiles the loop
-    return count
-
-
 def _check_reference(reference: PopulationReference, width: int) -> None:
     """Raises ValueError for what `fit` cannot have learned."""
     if not 1 <= reference.rows_between < np.inf:
         raise ValueError(f"expected rows between false alarms, 1 or more, got {reference.rows_between!r:.200}")
-    shapes = (width,), (width,), (width, DIRECTIONS)
-    for name, array, shape in zip(reference._fields[1:], reference[1:], shapes, strict=True):
-        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-            raise ValueError(f"expected finite numbers {shape} as {name} of drift, got {array.dtype} {array.shape}")
+    arrays = {"mean": reference.mean, "spread": reference.spread, "projection": reference.projection}
+    check_numbers("drift", arrays, (width,), (width,), (width, DIRECTIONS))
     if not (reference.spread > 0).all():
         raise ValueError("expected a spread above 0 of drift")
     reference.rows(np.zeros((1, width)))  # compiles the loop
@@ -315,10 +305,8 @@ def _check_reject(reject: Rejection, classes: int, width: int) -> None:
         raise ValueError(f"expected a share up to 0.5 and a threshold above {least:g}, got {reject[:2]!r:.200}")
     if reject.measures is None:
         return
-    shapes = (classes, classes), (classes, classes), ((width + 1) * (width + 2) // 2,), (len(MEASURES), classes)
-    for name, array, shape in zip(Measures._fields, reject.measures, shapes, strict=True):
-        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-            raise ValueError(f"expected finite numbers {shape} as {name} of reject, got {array.dtype} {array.shape}")
+    square, packed = (classes, classes), ((width + 1) * (width + 2) // 2,)
+    check_numbers("reject", reject.measures._asdict(), square, square, packed, (len(MEASURES), classes))
     if not (reject.measures.usual > 0).all():
         raise ValueError("expected usual measures above 0")
     reject.unknown(np.zeros((1, classes)), np.zeros(1, np.int64), np.zeros((1, width)))  # compiles the loop

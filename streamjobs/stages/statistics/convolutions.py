@@ -21,6 +21,7 @@ from algorithms.common import eigen
 from algorithms.common.compiled import compiled_in_place
 from algorithms.common.protocol import Array, plain
 from algorithms.common.randomness import uniform
+from streamjobs.stages.stage import check_numbers
 from streamjobs.stages.statistics import CONVOLVED
 
 TAPS, HEAVY = 9, 3  # samples that a convolution weighs, and those of weight 2; the others have -1
@@ -115,11 +116,9 @@ def checked(arrays: list[Array], samples: int, dim: int) -> Convolutions:
             f"expected convolutions of {least} to {most} samples, got {len(arrays)} arrays of {samples} x {dim}"
         )
     size = PER_SET * len(plan_of(samples, dim).dilation)
-    shapes: list[tuple[int, ...]] = [(channels(dim),)] * 2 + [(size, BIASES), (size * BIASES,)]
-    shapes.append((size * BIASES, arrays[-1].shape[-1]))
-    for name, array, shape in zip(Convolutions._fields, arrays, shapes, strict=True):
-        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-            raise ValueError(f"expected finite numbers {shape} as {name} of convolutions, got {array.dtype} {array.shape}")
+    scale, wide = (channels(dim),), size * BIASES
+    shapes = scale, scale, (size, BIASES), (wide,), (wide, arrays[-1].shape[-1])
+    check_numbers("convolutions", dict(zip(Convolutions._fields, arrays, strict=True)), *shapes)
     learned = Convolutions(*map(np.ascontiguousarray, arrays))
     if not (learned.spread > 0).all():
         raise ValueError("expected a spread above 0 of convolutions")
