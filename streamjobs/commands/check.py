@@ -104,7 +104,7 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
     from streamjobs.maintenance.changelog_edit import deleted_states
     from streamjobs.maintenance.readable import first_records, sentence, unreadable
     from streamjobs.maintenance.scan import changelog_records, require_present_input
-    from streamjobs.replay.newest_records import look
+    from streamjobs.replay.first_rows import newest_records
 
     if problems := leaderless(job.settings, job) or obstacles(job.settings, job):
         raise SetupError("\n".join(problems))
@@ -116,7 +116,7 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
     advice += [sentence(found)] if found else []
     advice += [text] if state and (text := starting_over(job.stages, state)) else []
     online = "the broker answers; every topic exists and fits; every right is granted"
-    return {"online": online, "newest": look(job), "states_read": read, "keys_unreadable": len(found)}
+    return {"online": online, "newest": newest_records(job), "states_read": read, "keys_unreadable": len(found)}
 
 
 def _predicted(job: "Job", keys: int) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """The rows of recordings as a learner gets them, the first ones or a key's: decoded, filled, put in windows, scaled."""
 
 import json
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import groupby
 from operator import itemgetter
+from statistics import median
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,11 +21,13 @@ from streamjobs.core.unlearned import apart, outside
 from streamjobs.errors import RecordError
 from streamjobs.replay.engine import Replay
 from streamjobs.replay.warm_up import days_to_alarm
+from streamjobs.schema_registry.lookup import ready_now
 from streamjobs.settings.composition import derived, fewest_of
 from streamjobs.settings.sections import LearnerSection, ScalingSection, Settings, SinksSection
 from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.names import MAP
 
+NEWEST = 100  # records of an input that are looked at
 _SINK, _DAY = "features", 86_400_000  # milliseconds
 
 
@@ -171,3 +175,36 @@ def learner_rows(job: Job, records: Iterable[Record]) -> KeyRows:
 
 def _listening(stage: LearnerStage) -> Listening:
     return Listening(**{one.name: getattr(stage, one.name) for one in fields(stage) if one.init})
+
+
+def newest_records(job: Job) -> dict[str, Any]:
+    """What the newest records of a job's input are to the job: keys, samples, times, and the group's place.
+
+    Reads without a group. Raises SetupError where the topic cannot be read.
+    """
+    from streamjobs.kafka.preflight import passed
+    from streamjobs.kafka.reader import newest
+
+    source = job.settings.source
+    found = list(newest(job.settings.broker, source.topic, NEWEST, time.monotonic(), max_bytes=source.max_bytes))[-NEWEST:]
+    records = job.keyed(ready_now(job.settings, job.schemas, found))
+    decoded = decoded_with_labels(job, records)
+    ahead = [decoded.times[n] - records[owner].timestamp / 1000.0 for n, owner in enumerate(decoded.owner)]
+    by_group, ends = passed(job.settings)
+    keys_of: dict[int, set[bytes]] = {}
+    for record in records:
+        if record.key is not None:
+            keys_of.setdefault(record.partition, set()).add(record.key)
+    return {
+        "records": len(records),
+        "with_key": sum(record.key is not None for record in records),
+        "keys": len({record.key for record in records} - {None}),
+        "alone": sum(len(keys) == 1 for keys in keys_of.values()),  # keys without another in their partition
+        "usable": len(records) - len(decoded.errors),
+        "dead_letters": Counter(error.reason for _, error in decoded.errors),
+        "first_error": str(decoded.errors[0][1]) if decoded.errors else None,
+        "times": [float(min(decoded.times)), float(max(decoded.times))] if len(decoded.times) else None,
+        "ahead": median(ahead) if ahead and source.time is not None else None,  # seconds, of the records' timestamps
+        "passed": by_group,  # offsets of the input that the group has passed
+        "ends": ends,
+    }

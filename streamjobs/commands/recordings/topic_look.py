@@ -11,7 +11,7 @@ FAR = 86_400.0  # seconds between event times and timestamps that are named
 
 
 def lines(job: Job, found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """A word and a sentence each. found: of `newest_records.look`."""
+    """A word and a sentence each. found: of `newest_records`."""
     if not found["records"]:
         yield "records", "the input topic is empty"
     else:
