@@ -16,7 +16,6 @@ from typer.main import get_command
 
 from streamjobs.commands import (
     check,
-    compare,
     demo,
     describe,
     dlq,
@@ -31,7 +30,7 @@ from streamjobs.commands import (
 )
 from streamjobs.commands import run as worker
 from streamjobs.commands.recordings import produce
-from streamjobs.commands.workbench import check_learner, export, relearn, settings
+from streamjobs.commands.workbench import export, settings
 from streamjobs.errors import StreamjobsError
 from streamjobs.process import INTERRUPTED, collect_rarely, use_one_thread
 
@@ -42,7 +41,7 @@ COMMANDS: Commands = {
     "check": (check.check, "job.toml --sample records.jsonl --key person"),
     "size": (check.size, "job.toml --keys 50000 --rate 1/s"),
     "schema": (settings.schema, "job.toml --sink predictions --format avro"),
-    "check-learner": (check_learner.check_learner, "mypackage.nearest:Nearest --set budget=20"),
+    "check-learner": (describe.check_learner, "mypackage.nearest:Nearest --set budget=20"),
     "describe": (describe.describe, "okfeb --set rank=10"),
     "rekey": (topics.rekey, "job.toml"),
     "produce": (produce.produce, "job.toml records.jsonl --key person"),
@@ -51,7 +50,7 @@ COMMANDS: Commands = {
     "replay": (replay.replay, "job.toml --input records.jsonl --key person --output-dir out"),
     "plot": (export.plot, "drift job.toml --from out --output drift.svg"),
     "tune": (tune.tune, "job.toml --input records.jsonl --key person"),
-    "compare": (compare.compare, "job.toml --learners job,rls,krls --input records.jsonl --key person --delay 20s"),
+    "compare": (tune.compare, "job.toml --learners job,rls,krls --input records.jsonl --key person --delay 20s"),
     "export": (export.export, "job.toml predictions --output predictions.csv"),
     "version": (settings.version_command, "--json"),
 }
@@ -62,7 +61,7 @@ TOPICS: Commands = {
 }
 DRIFT: Commands = {
     "tune": (tune.drift_tune, "job.toml --input records.jsonl --key machine --quiet-until 2026-11-21T12:00"),
-    "relearn": (relearn.relearn, "job.toml pump-7 pump-9"),
+    "relearn": (state.relearn, "job.toml pump-7 pump-9"),
 }
 STATE: Commands = {
     "list": (state_read.list_command, "job.toml --limit 20"),

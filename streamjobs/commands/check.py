@@ -102,7 +102,7 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
     from streamjobs.core.state.held_stages import starting_over
     from streamjobs.kafka.preflight import doubtful_topics, expiring_certificates, leaderless, obstacles
     from streamjobs.maintenance.changelog_edit import deleted_states
-    from streamjobs.maintenance.readable import first_records, sentence, unreadable
+    from streamjobs.maintenance.compare import first_records, sentence, unreadable
     from streamjobs.maintenance.scan import changelog_records, require_present_input
     from streamjobs.replay.first_rows import newest_records
 
@@ -348,8 +348,7 @@ def size(
     needs = [need(known, measured, Load(count, each, state.cache, every, state.replay)) for count in counts]
     if as_json:
         asked = needs[counts.index(keys)]._asdict()
-        show({"job": str(job_file), **asked, "table": [one._asdict() for one in needs], "cost": measured._asdict()})
-        return
+        return show({"job": str(job_file), **asked, "table": [one._asdict() for one in needs], "cost": measured._asdict()})
     say(
         f"{job_file}: {job.model}, {rate} of each key; a state has at most {readable(job.state_bytes)}, "
         f"{readable(measured.slot_bytes)} in memory"

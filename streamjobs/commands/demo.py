@@ -41,8 +41,7 @@ def demo(
         from streamjobs.demo.feed import feed as send
 
         note(f"sending the demo's recordings to {feed}, until it is stopped ...")
-        say(f"{send(feed, seconds):,} records sent")
-        return
+        return say(f"{send(feed, seconds):,} records sent")
     from streamjobs.demo.show import run, run_crowd
 
     if people is not None:

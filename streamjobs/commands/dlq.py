@@ -59,18 +59,15 @@ def _require_known(letters: "list[Letter]", reasons: list[str] | None) -> None:
 
 
 def _print_table(letters: "list[Letter]") -> None:
-    columns = ("offset", "reason", "attempt", "record", "time", "key", "message")
-    table(columns, [_row(letter) for letter in letters], left=("offset", "reason", "record", "time", "key", "message"))
-
-
-def _row(letter: "Letter") -> tuple[Any, ...]:
     from streamjobs.maintenance.copies import printable
 
-    short = letter.message if len(letter.message) <= MOST_MESSAGE else letter.message[: MOST_MESSAGE - 3] + "..."
-    source = f"{letter.source[0]}[{letter.source[1]}] {letter.source[2]}"
-    key = "-" if letter.key is None else printable(letter.key)
-    time = moment(letter.timestamp)
-    return letter.name, letter.reason, letter.attempt, source, time, key, printable(short.encode())
+    rows = []
+    for one in letters:
+        short = one.message if len(one.message) <= MOST_MESSAGE else one.message[: MOST_MESSAGE - 3] + "..."
+        source, key = "{}[{}] {}".format(*one.source), "-" if one.key is None else printable(one.key)
+        rows.append((one.name, one.reason, one.attempt, source, moment(one.timestamp), key, printable(short.encode())))
+    columns = ("offset", "reason", "attempt", "record", "time", "key", "message")
+    table(columns, rows, left=("offset", "reason", "record", "time", "key", "message"))
 
 
 def _about(letter: "Letter") -> dict[str, Any]:
@@ -111,8 +108,7 @@ def show_command(
         "value": None if value is None else printable(value[:MOST_VALUE]),
     }
     if as_json:
-        show(about)
-        return
+        return show(about)
     source = letter.source
     say(
         f"{letter.name}: {letter.reason} at stage {letter.stage}, attempt {letter.attempt}, detected by streamjobs "
@@ -221,8 +217,7 @@ def redrive(
     if as_json:
         listed = [_about(one) for one in sending]
         counts = {"sent": 0 if dry_run else len(sending), "would_send": len(sending), "sent_before": skipped}
-        show({**counts, "older": len(older), "letters": listed})
-        return
+        return show({**counts, "older": len(older), "letters": listed})
     if dry_run and sending:
         _print_table(sending[:MOST_LISTED])
         if len(sending) > MOST_LISTED:

@@ -41,12 +41,10 @@ def export(
     if every:
         states = read_copy(job, copy)
         size = write_private(output, encode(states), "--output")
-        say(f"{many(len(states.entries), 'state')} in {output} ({readable(size)}); --copy and 'state diff' read it")
-        return
+        return say(f"{many(len(states.entries), 'state')} in {output} ({readable(size)}); --copy and 'state diff' read it")
     if pool:
         size = write_private(output, [_pooled(job)], "--output")
-        say(f"model of all keys in {output} ({readable(size)}); use it as [state] start_from")
-        return
+        return say(f"model of all keys in {output} ({readable(size)}); use it as [state] start_from")
     assert key is not None
     entry = _one(entries_of(read_copy(job, copy, key), key), key, partition)
     size = write_private(output, [exported_model(job, entry)], "--output")
@@ -88,7 +86,7 @@ def reset(
     No worker may run. --all resets states written with other settings too. A damaged state loses its offset.
     """
     from streamjobs.maintenance import changelog_edit
-    from streamjobs.maintenance.readable import require_own_states
+    from streamjobs.maintenance.compare import require_own_states
     from streamjobs.maintenance.renew import reset_snapshot
 
     if (key is not None) == every:
@@ -203,7 +201,7 @@ def import_command(
     another partition than in the copy has no applied offset there, and learns all records of its key in this partition.
     """
     from streamjobs.maintenance import changelog_edit
-    from streamjobs.maintenance.readable import require_own_states
+    from streamjobs.maintenance.compare import require_own_states
     from streamjobs.maintenance.renew import restored_snapshot, snapshot_from_model
 
     if every == (key is not None):
@@ -263,7 +261,7 @@ def restore_key(job_file: Path, key: str, copy: Path | None, directories: list[P
 def _import_all(job_file: Path, file: Path, partitioner: str | None) -> None:
     from streamjobs.kafka import preflight
     from streamjobs.maintenance import changelog_edit
-    from streamjobs.maintenance.import_all import place_all
+    from streamjobs.maintenance.renew import place_all
 
     job, copy = job_of(job_file), load_copy(file)
     read_at = changelog_edit.begin(job.settings)
@@ -361,10 +359,10 @@ def forget_offsets(job_file: JobFile) -> None:
 
 def _forget_lost(settings: "Settings", states: "list[Entry]", read_at: "Mapping[int, int]", present: "Origin") -> None:
     """Continue behind the records that the input still has, where the broker has lost later ones that were read."""
-    from streamjobs.maintenance import changelog_edit, lost
+    from streamjobs.maintenance import changelog_edit, renew
 
     source, commits = settings.source.topic, changelog_edit.commits(settings, read_at)
-    first = lost.first_lost(settings, commits)
+    first = renew.first_lost(settings, commits)
     if not first:
         raise ConfigError(
             f"topic {source}: is the topic that these states have learned from, and has the records that they have read; "
@@ -372,11 +370,11 @@ def _forget_lost(settings: "Settings", states: "list[Entry]", read_at: "Mapping[
         )
     changes: Changes = {number: [] for number in commits}
     for entry in states:
-        if entry.partition in first and (data := lost.without_lost(entry, first[entry.partition])) is not None:
+        if entry.partition in first and (data := renew.without_lost(entry, first[entry.partition])) is not None:
             changes[entry.partition].append((entry.key, data))
     changed = sum(map(len, changes.values()))
     origin = present.with_new_life(f" {sorted(first.items())}")
-    former = commits | {number: lost.commit_before(end, commits[number]) for number, end in first.items()}
+    former = commits | {number: renew.commit_before(end, commits[number]) for number, end in first.items()}
     changelog_edit.write_life(settings, changes, read_at, origin, commits, former)
     where = ", ".join(f"{source}[{number}] from offset {end}" for number, end in sorted(first.items()))
     say(f"the job goes on with {where}; {changed:,} states had learned lost records, and keep what these taught")

@@ -167,8 +167,7 @@ def _print_lines(lines: "list[Summary]", keys: int, size: int, limit: int, as_js
     """The first lines, and a last one about all keys and their bytes."""
     listed = lines[:limit] if limit else lines
     if as_json:
-        show({"keys": keys, "bytes": size, "states": [one._asdict() for one in listed]})
-        return
+        return show({"keys": keys, "bytes": size, "states": [one._asdict() for one in listed]})
     if listed:
         table(COLUMNS, [_row(line) for line in listed], left=("key",))
     for line in listed:
@@ -192,8 +191,7 @@ def show_command(job_file: JobFile, key: Key, copy: CopyFile = None, as_json: As
     entries = entries_of(read_copy(job, copy, key), key)
     keys = [details(job, entry) for entry in entries]
     if as_json:
-        show(keys)
-        return
+        return show(keys)
     for one in keys:
         _print_details(job, one)
 
@@ -260,12 +258,10 @@ def diff(
             kind: [(printable(name), number) for number, name in places] for kind, places in differing(before, after).items()
         }
         if as_json:
-            show(keys)
-            return
+            return show(keys)
         if rows := [(kind, name, number) for kind in ("new", "gone", "changed") for name, number in keys[kind]]:
             table(("what", "key", "partition"), rows, left=("what", "key"))
-        say(", ".join(f"{len(places):,} {kind}" for kind, places in keys.items()))
-        return
+        return say(", ".join(f"{len(places):,} {kind}" for kind, places in keys.items()))
     fields = _fields(job, before, after, key)
     if as_json:
         show({partition: [one._asdict() for one in changes] for partition, changes in fields.items()})

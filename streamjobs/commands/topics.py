@@ -73,11 +73,7 @@ def create(
     job = job_of(job_file)
     rights = _rights(job, principal) if acl or grant else None
     new = created(
-        job.settings,
-        partitions=partitions,
-        replication=replication,
-        job_sinks=job.sinks,
-        state_bytes=job.state_bytes,
+        job.settings, partitions=partitions, replication=replication, job_sinks=job.sinks, state_bytes=job.state_bytes
     )
     of_rekey = {job.sinks["dlq"]} if job.settings.source.rekeyed else set[str]()  # which 'rekey' has created
     before = {*job.sinks.values()} - {one.name for one in new} - of_rekey
@@ -123,8 +119,7 @@ def grow(
         growing.grow(job.settings, todo)
     if as_json:
         listed = [one._asdict() for one in todo.topics]
-        show({"grown": [] if dry_run else listed, "would_grow": listed, "states_laid_out_for": todo.before})
-        return
+        return show({"grown": [] if dry_run else listed, "would_grow": listed, "states_laid_out_for": todo.before})
     if not todo.topics:
         say(f"every topic has the input's {todo.partitions} partitions")
     elif not dry_run:
@@ -200,8 +195,7 @@ def _rights(job: "Job", principal: str | None) -> "list[Right]":
 def _show(plans: "list[Any]", rights: "list[Right] | None", job: "Job", as_json: bool) -> None:
     if as_json:
         topics: Any = [one._asdict() for one in plans]
-        show(topics if rights is None else {"topics": topics, "rights": [one._asdict() for one in rights]})
-        return
+        return show(topics if rights is None else {"topics": topics, "rights": [one._asdict() for one in rights]})
     width = max((len(one.name) for one in plans), default=0)
     for one in plans:
         settings = "  ".join(f"{name}={value}" for name, value in one.config.items())

@@ -14,12 +14,10 @@ import numpy as np
 from algorithms.common.blas import ONE_THREAD
 from algorithms.common.protocol import Array
 from algorithms.heads.gated_rls import GatedRls
-from streamjobs.fit import directions as directions_of
-from streamjobs.fit.inner import Inner, served
+from streamjobs.fit.inner import Inner, corrected, filtered, learn_transitions, served
 from streamjobs.fit.learning import Learned, Recipe, convolved, scaling_from
-from streamjobs.fit.least_squares import head_of, sums_of
+from streamjobs.fit.least_squares import head_of, learn_directions, sums_of
 from streamjobs.fit.recordings import Recordings, shuffled, worth
-from streamjobs.fit.transitions import corrected, filtered, learn_transitions
 from streamjobs.stages import statistics
 from streamjobs.stages.population.directions import Directions, joint_of
 from streamjobs.stages.smoothing import Smoothing
@@ -175,7 +173,7 @@ def _left_out(
         stream = own._replace(X=np.ascontiguousarray(seen[:, columns]))
         if few and classes <= few[-1] and len(columns) > max(few[0], 2 * few[-2]):
             counts = (0, *few)
-            all_ = directions_of.learn(whole[:, columns], others.activity, people, few[0], 1 / recipe.teacher.delta)
+            all_ = learn_directions(whole[:, columns], others.activity, people, few[0], 1 / recipe.teacher.delta)
             turned = all_.rows(stream.X)
         for count in counts:
             part = sums.of(columns)

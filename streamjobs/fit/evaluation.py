@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.fit.inner import left_out
+from streamjobs.fit.inner import calibration_error, learn_transitions, left_out
 from streamjobs.fit.learning import Learned, Recipe, Start, Way, convolved, decided, features, learned_from
 from streamjobs.fit.recordings import LATE, Recordings, Stream, Worth, controls, in_order, shuffled, worth
-from streamjobs.fit.transitions import calibration_error, learn_transitions
 
 BIN = 20  # windows of a point of accuracy over time
 SHUFFLES = 3

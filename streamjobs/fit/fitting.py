@@ -25,7 +25,7 @@ from streamjobs.fit.reading import Read, read
 from streamjobs.fit.recordings import LATE, PAUSE, Recordings, joined, late_windows, shuffled
 from streamjobs.fit.rejection import Judged, learn_rejection
 from streamjobs.fit.reports import findings, report
-from streamjobs.fit.reports.curve import SIZES, learning_curve
+from streamjobs.fit.reports.findings import SIZES, learning_curve
 from streamjobs.fit.reports.report import Evaluated
 from streamjobs.job_files import located, read_table
 from streamjobs.recordings.tables import HOW, How

@@ -11,7 +11,7 @@ from algorithms.heads.gated_rls import GatedRls
 from algorithms.heads.rls import Rls, RlsState
 from streamjobs.core.model import Choosing
 from streamjobs.core.state.population import Convolved
-from streamjobs.fit.least_squares import head_of, sums_of
+from streamjobs.fit.least_squares import head_of, learn_directions, sums_of
 from streamjobs.fit.recordings import Recordings, Stream, arriving
 from streamjobs.stages.class_counts import ClassCounts, targets_of
 from streamjobs.stages.names import CLASS_COUNTS, REFUTED, SMOOTHING
@@ -121,10 +121,8 @@ def learned_from(others: Stream, recipe: Recipe, classes: int) -> Learned:
         state = mapping.state_after(X[order], seed=0)
     Z, found = recipe.mapped(state, X), None
     if recipe.directions:
-        from streamjobs.fit import directions
-
         assert others.person is not None, "windows of several people"
-        found = directions.learn(Z, others.activity, others.person, recipe.directions, 1 / recipe.teacher.delta)
+        found = learn_directions(Z, others.activity, others.person, recipe.directions, 1 / recipe.teacher.delta)
         Z = found.rows(Z)
     teacher = recipe.teacher
     if teacher.forgetting == 1:

@@ -13,16 +13,97 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from algorithms.common.protocol import Array
-from streamjobs.fit import measures
+from algorithms.common.workspace import packed
 from streamjobs.fit.learning import Learned, Recipe, decided, features, learned_from, scaling_from
-from streamjobs.fit.measures import Said
 from streamjobs.fit.recordings import LATE, Recordings, Stream, arriving, shuffled
-from streamjobs.stages.population.reject import Rejection, distance, threshold
+from streamjobs.stages.population.reject import MEASURES, SCORES, Measures, Rejection, distance, measured, threshold
 
 SEED = 0  # of the order in which everybody's recordings teach the scale, as in `population_of`
 GROUPS = 5  # of people, for the threshold
 GROUPS_EACH = 3  # for each activity left out
 GROUPS_OF_SAID = 10  # of what was said of people left out: each is measured by the others
+SPREAD = 0.03  # of the scores' mean variance, added to each: classes that are never mistaken for another have none
+RIDGE = 1e-6  # of a column's mean square, added to it
+LEAST = 1e-12  # for what has no spread at all
+USUAL = 0.95  # share of the known windows of a class that a measure's usual value is not exceeded by
+BORROWED = 200  # windows of all classes that stand next to those of one
+FURTHEST = 1e6  # of sums of logarithms: further is as far
+_NO_FACTOR = np.zeros(1)  # of rows without a number
+
+
+class Said(NamedTuple):
+    """What was said of windows of people left out, and of what they are."""
+
+    scores: Array  # (n, classes) that decided, or the head's where a filter follows
+    chosen: Array  # (n,) column
+    leverage: Array  # (n,) in the windows that taught
+    truth: Array  # (n,) column, -1 for an activity that was not taught
+    person: Array  # (n,)
+
+    def of(self, which: Array) -> "Said":
+        return Said(*(column[which] for column in self))
+
+
+def factor_of(X: Array) -> Array:
+    """Lower triangle by rows of F, F F' = n (A'A + ridge)^-1 for A = [X, 1], X (n, width) scaled.
+
+    The leverage of n windows falls as 1 / n; times n it is the same for the parts of the people and for all of them.
+    """
+    A = np.hstack([X, np.ones((len(X), 1))])
+    gram = A.T @ A
+    mean = float(np.trace(gram)) / len(gram)
+    gram[np.diag_indices_from(gram)] += RIDGE * (np.diag(gram) + mean) + LEAST
+    inverse = np.linalg.inv(gram)
+    return packed(np.linalg.cholesky(len(X) * (inverse + inverse.T) / 2))
+
+
+def leverages(factor: Array, X: Array, classes: int) -> Array:
+    """The third measure (n,) of scaled windows X (n, width), by the loop that a worker runs."""
+    nothing, ones = np.zeros((classes, classes)), np.ones((len(MEASURES), classes))
+    alone = Measures(nothing, nothing, factor, ones)
+    found, _ = measured(alone, np.zeros((len(X), classes)), np.zeros(len(X), np.int64), X)
+    return np.ascontiguousarray(found[:, -1])
+
+
+def learn_measures(known: Said, factor: Array = _NO_FACTOR) -> Measures:
+    """Measures from known windows; factor: of the windows that taught, absent where `sums` is all they are for."""
+    classes = known.scores.shape[1]
+    means, scatter = np.eye(classes), np.zeros((classes, classes))  # a class without windows is where it should be
+    for c in np.unique(known.truth).tolist():
+        own = known.scores[known.truth == c]
+        means[c] = own.mean(axis=0)
+        scatter += (own - means[c]).T @ (own - means[c])
+    scatter /= max(1, len(known.truth))
+    scatter[np.diag_indices(classes)] += SPREAD * float(np.trace(scatter)) / classes + LEAST
+    inverse = np.linalg.inv(scatter)
+    whitening = np.ascontiguousarray(np.linalg.cholesky((inverse + inverse.T) / 2))
+    measures = Measures(whitening, np.ascontiguousarray(means @ whitening), factor, np.ones((len(MEASURES), classes)))
+    return measures._replace(usual=_usual(values(measures, known), known.chosen, classes))
+
+
+def values(measures: Measures, said: Said) -> Array:
+    """The measures (n, 3) of windows; their leverage is what it was in the windows that taught without their person."""
+    nowhere = np.zeros((len(said.chosen), measures.width))
+    found, _ = measured(measures, said.scores, said.chosen, nowhere)
+    return np.column_stack([found[:, : SCORES + 1], said.leverage])
+
+
+def sums_of_logs(measures: Measures, said: Said) -> Array:
+    """Sum of the measures' logarithms (n,), as a worker takes it."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(values(measures, said) / measures.usual[:, said.chosen].T)
+    return np.asarray(np.clip(logs.sum(axis=1), -FURTHEST, FURTHEST))
+
+
+def _usual(found: Array, chosen: Array, classes: int) -> Array:
+    """(3, classes) quantiles of the measures found (n, 3) by the class chosen, shrunk to those of all classes."""
+    everywhere = np.quantile(found, USUAL, axis=0)
+    usual = np.tile(everywhere[:, None], classes)
+    for c in range(classes):
+        own = found[chosen == c]
+        if len(own):
+            usual[:, c] = (len(own) * np.quantile(own, USUAL, axis=0) + BORROWED * everywhere) / (len(own) + BORROWED)
+    return np.asarray(np.maximum(usual, LEAST))
 
 
 class LeftOut(NamedTuple):
@@ -78,7 +159,7 @@ def learn_rejection(
     above, unknown = _unlike(everybody, share)
     if activities and len(np.unique(data.person)) > 2:
         unknown = _of_new_people(data, recipe, share, everybody, late, progress)
-    learned = measures.learn(everybody, _factor_of_all(data, recipe))
+    learned = learn_measures(everybody, _factor_of_all(data, recipe))
     rejection = Rejection(share, above, learned, of_head=recipe.filter is not None)
     people = [float(unknown[everybody.person == one].mean()) for one in np.unique(everybody.person)]
     left, by_person, met = [], dict[int, list[float]](), float(unknown.mean())
@@ -104,14 +185,14 @@ def _of_new_people(
     for fold in folds(data, None):
         others = _left_out(data.of(fold.teaches), recipe, None, late, progress)
         own = np.isin(everybody.person, fold.people)
-        unknown[own] = measures.sums(measures.learn(others), everybody.of(own)) > threshold(_apart(others), share)
+        unknown[own] = sums_of_logs(learn_measures(others), everybody.of(own)) > threshold(_apart(others), share)
     return unknown
 
 
 def _factor_of_all(data: Recordings, recipe: Recipe) -> Array:
     """Of everybody's windows, on everybody's scale."""
     everybody = shuffled(data, np.ones(len(data.person), bool), [SEED])
-    return measures.factor_of(recipe.scaled(scaling_from(everybody, recipe), everybody.X))
+    return factor_of(recipe.scaled(scaling_from(everybody, recipe), everybody.X))
 
 
 def steps(data: Recordings, *, activities: bool) -> int:
@@ -150,7 +231,7 @@ def _left_out(data: Recordings, recipe: Recipe, absent: int | None, late: int, p
     for group, fold in enumerate(folds(data, absent)):
         others = shuffled(data, fold.teaches, [0, group, *([] if absent is None else [absent])])
         learned = learned_from(others._replace(activity=fold.column[others.activity]), recipe, fold.classes)
-        factor = measures.factor_of(recipe.scaled(learned.scaling, others.X))
+        factor = factor_of(recipe.scaled(learned.scaling, others.X))
         for person in fold.people.tolist():
             stream = shuffled(data, data.person == person, [1, person, 0], late)
             parts.append(_of_person(recipe, learned, factor, stream, fold.column, person))
@@ -165,7 +246,7 @@ def _of_person(recipe: Recipe, learned: Learned, factor: Array, stream: Stream, 
     taught = ~(label & (truth[rows] < 0))  # labels of the absent activity do not come
     columns = stream._replace(activity=np.maximum(truth, 0))
     said = decided(recipe, "gated", learned, columns, features(learned, recipe, stream.X), (rows[taught], label[taught]))
-    leverage = measures.leverage(factor, recipe.scaled(learned.scaling, stream.X), said.scores.shape[1])
+    leverage = leverages(factor, recipe.scaled(learned.scaling, stream.X), said.scores.shape[1])
     scores = said.scores if recipe.filter is None else np.ascontiguousarray(said.out.prediction)
     return Said(scores, said.chosen, leverage, truth, np.full(len(truth), person))
 
@@ -178,7 +259,7 @@ def _unlike(found: Said, share: float) -> tuple[float, Array]:
     known, unknown = found.truth >= 0, np.zeros(len(found.truth), bool)
     for own in _groups(found.person):
         others = found.of(~own & known)
-        unknown[own] = measures.sums(measures.learn(others), found.of(own)) > threshold(_apart(others), share)
+        unknown[own] = sums_of_logs(learn_measures(others), found.of(own)) > threshold(_apart(others), share)
     return threshold(_apart(found.of(known)), share), unknown
 
 
@@ -186,7 +267,7 @@ def _apart(known: Said) -> Array:
     """Sums of the measures' logarithms (n,), each person's by the windows of the others."""
     sums, groups = np.empty(len(known.person)), list(_groups(known.person))
     for own in groups:
-        sums[own] = measures.sums(measures.learn(known.of(~own) if len(groups) > 1 else known), known.of(own))
+        sums[own] = sums_of_logs(learn_measures(known.of(~own) if len(groups) > 1 else known), known.of(own))
     return sums
 
 

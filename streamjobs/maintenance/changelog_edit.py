@@ -51,16 +51,12 @@ def ask(settings: Settings, question: Callable[[], T]) -> T:
         try:
             return question()
         except (KafkaException, KafkaError, TimeoutError) as error:
-            lasting = not isinstance(error, TimeoutError) and not _is_transient(error)
-            if lasting or time.monotonic() - started > RETRY_WITHIN:
+            passing = isinstance(error, TimeoutError) or bool(getattr(error, "retriable", False))
+            if isinstance(error, KafkaException):
+                passing = error.args[0].name() in TRANSIENT
+            if not passing or time.monotonic() - started > RETRY_WITHIN:
                 raise client.unanswered(settings.broker, error) from None
         time.sleep(0.1)
-
-
-def _is_transient(error: Exception) -> bool:
-    if isinstance(error, KafkaException):
-        return error.args[0].name() in TRANSIENT
-    return bool(getattr(error, "retriable", False))
 
 
 def list_topics(settings: Settings, admin: Any) -> Any:

@@ -1,19 +1,29 @@
-"""Compares two states of a key field by field, and verifies the snapshots of a whole changelog."""
+"""Compares two states of a key field by field, and verifies the snapshots of a changelog: whether a worker can read them."""
 
-from collections.abc import Iterator, Mapping
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamjobs.core.job import Job
+from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import load_snapshot
+from streamjobs.core.messages import Stored
 from streamjobs.core.state.snapshot import Offsets, state_fields
 from streamjobs.errors import SnapshotError
-from streamjobs.maintenance.copies import Copy, Entry, short_key
+from streamjobs.kafka import client, reader, topics
+from streamjobs.maintenance.copies import Copy, Entry, Place, printable, short_key
 from streamjobs.maintenance.renew import offsets_of
 from streamjobs.maintenance.summary import decode_entry, with_remedy
+from streamjobs.settings.types import many
 
 EXAMPLES = 3  # keys named for each problem
+AT_ONCE = 500  # states
+ROOM = 1 << 40  # bytes; only AT_ONCE states are held at a time
+LOOKED_AT = 100  # of the newest states, for one that another job wrote
 
 
 class Change(NamedTuple):
@@ -69,25 +79,24 @@ def verified(
     ends: end offsets of the input's partitions; committed: the group's next offsets; both None for a copy in a file.
     against: an older copy; the present states must not be behind it.
     """
-    keys_by_problem: dict[str, list[str]] = {}
-    ahead = 0
-    for entry in copy.entries.values():
+    keys_by_problem, ahead = defaultdict[str, list[str]](list), 0
+    for place, entry in copy.entries.items():
         for problem in _problems(job, entry, ends):
-            keys_by_problem.setdefault(problem, []).append(_place(entry))
-        ahead += _is_ahead(job, entry, committed)
-    if against is not None:
-        for problem, entry in _behind(copy, against):
-            keys_by_problem.setdefault(problem, []).append(_place(entry))
-    return Verified(len(copy.entries), ahead, [_sentence(problem, keys) for problem, keys in keys_by_problem.items()])
+            keys_by_problem[problem].append(_named(place))
+        applied = (offsets_of(entry) or {}).get((job.settings.source.topic, entry.partition), -1)
+        ahead += committed is not None and applied >= committed.get(entry.partition, 0)
+    for problem, place in _behind(copy, against) if against is not None else ():
+        keys_by_problem[problem].append(_named(place))
+    problems = [f"{many(len(keys), 'key')} ({_some(keys)}): {problem}" for problem, keys in keys_by_problem.items()]
+    return Verified(len(copy.entries), ahead, problems)
 
 
-def _place(entry: Entry) -> str:
-    return f"{short_key(entry.key)!r}[{entry.partition}]"
+def _named(place: Place) -> str:
+    return f"{short_key(place[1])!r}[{place[0]}]"
 
 
-def _sentence(problem: str, keys: list[str]) -> str:
-    more = f" and {len(keys) - EXAMPLES:,} more" if len(keys) > EXAMPLES else ""
-    return f"{len(keys):,} {'key' if len(keys) == 1 else 'keys'} ({', '.join(keys[:EXAMPLES])}{more}): {problem}"
+def _some(keys: Sequence[str]) -> str:
+    return ", ".join(keys[:EXAMPLES]) + (f" and {len(keys) - EXAMPLES:,} more" if len(keys) > EXAMPLES else "")
 
 
 def _problems(job: Job, entry: Entry, ends: Mapping[int, int] | None) -> Iterator[str]:
@@ -109,26 +118,67 @@ def _problems(job: Job, entry: Entry, ends: Mapping[int, int] | None) -> Iterato
             )
 
 
-def _is_ahead(job: Job, entry: Entry, committed: Mapping[int, int] | None) -> bool:
-    applied = (offsets_of(entry) or {}).get((job.settings.source.topic, entry.partition), -1)
-    return committed is not None and applied >= committed.get(entry.partition, 0)
-
-
-def _behind(copy: Copy, against: Copy) -> Iterator[tuple[str, Entry]]:
+def _behind(copy: Copy, against: Copy) -> Iterator[tuple[str, Place]]:
     for place, old in against.entries.items():
         new = copy.entries.get(place)
+        was, now = offsets_of(old), offsets_of(new)  # None: `_problems` has a sentence for it
         if new is None:
-            yield "in the older copy, but not here; idle longer than [state] ttl, or forgotten since?", old
+            yield "in the older copy, but not here; idle longer than [state] ttl, or forgotten since?", place
         elif new.offset < old.offset:
-            yield "the older copy has a newer snapshot: the changelog has lost records.", old
+            yield "the older copy has a newer snapshot: the changelog has lost records.", place
         elif new.offset == old.offset and new.data != old.data:
-            yield "its bytes differ from those in the older copy at the same changelog offset.", old
-        elif _has_older_offsets(new, old):
-            yield "its last applied offset is behind the one in the older copy: input would be learned twice.", old
+            yield "its bytes differ from those in the older copy at the same changelog offset.", place
+        elif was and now is not None and any(now.get(one, -1) < offset for one, offset in was.items()):
+            yield "its last applied offset is behind the one in the older copy: input would be learned twice.", place
 
 
-def _has_older_offsets(new: Entry, old: Entry) -> bool:
-    was, now = offsets_of(old), offsets_of(new)
-    if was is None or now is None:
-        return False  # `_problems` has a sentence for it
-    return any(now.get(place, -1) < offset for place, offset in was.items())
+def unreadable(job: Job, records: Iterable[Stored]) -> tuple[dict[Place, str], int, bytes]:
+    """Places of the newest states, among these records of a changelog, that cannot be read, and why; how many these are.
+
+    Also the last state that can be read, b"" if there is none. Raises ForeignStateError for a state of another job.
+    """
+    found: dict[Place, str] = {}
+    read, last = 0, b""
+    records = iter(records)
+    while batch := list(islice(records, AT_ONCE)):
+        read += len(batch)
+        newest = {(one.partition, one.key or b""): one.value for one in batch}
+        for place in newest:
+            found.pop(place, None)
+        stored = {b"%d %s" % place: value for place, value in newest.items() if value}
+        places = dict(zip(stored, (place for place, value in newest.items() if value), strict=True))
+        live = Live(job, stored.get, most_bytes=ROOM)
+        live.tick()
+        live.enter(list(stored))
+        found |= {places[name]: verdict.why for name, verdict in live.aside.met.items()}
+        last = next((value for place, value in reversed(newest.items()) if value and place not in found), last)
+    return found, read, last
+
+
+def require_own_states(job: Job, key: str) -> None:
+    """Raises ForeignStateError where the newest states of keys other than `key` are of another job, or of other settings.
+
+    A state written with these settings would differ from theirs, and end the workers of both.
+    """
+    settings = job.settings
+    missing = client.NOT_MADE.format("[job] name")
+    newest = reader.newest(settings.broker, topics.changelog(settings), LOOKED_AT, time.monotonic(), missing=missing)
+    unreadable(job, [record for record in newest if record.key and printable(record.key) != key])
+
+
+def first_records(records: Iterable[Stored], most: int, most_bytes: int) -> Iterator[Stored]:
+    """The first records, at most so many, until their values have so many bytes."""
+    left = most_bytes
+    for record in islice(records, most):
+        if left <= 0:
+            return
+        left -= len(record.value or b"")
+        yield record
+
+
+def sentence(found: dict[Place, str]) -> str:
+    """What `check --online` says of these keys."""
+    return (
+        f"the states of {many(len(found), 'key')} cannot be read ({_some(list(map(_named, found)))}); workers set "
+        "such keys aside, and their records become dead letters. 'streamjobs state verify JOB' says why and what to do."
+    )

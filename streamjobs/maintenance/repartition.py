@@ -69,11 +69,7 @@ class Plan(NamedTuple):
 
 
 def repartition(
-    settings: Settings,
-    *,
-    partitioner: str | None = None,
-    start_over: bool = False,
-    dry_run: bool = False,
+    settings: Settings, *, partitioner: str | None = None, start_over: bool = False, dry_run: bool = False
 ) -> Plan | None:
     """Move the states, or with `start_over` leave them; None where nothing is pending.
 
@@ -119,12 +115,7 @@ def _unknown(key: bytes, partitions: int) -> int:
 
 class _Work:
     def __init__(
-        self,
-        settings: Settings,
-        partitions: int,
-        pending: layout.Growth,
-        partitioner: str | None,
-        start_over: bool,
+        self, settings: Settings, partitions: int, pending: layout.Growth, partitioner: str | None, start_over: bool
     ) -> None:
         self.settings, self.partitions, self.pending = settings, partitions, pending
         self.partitioner, self.start_over = partitioner, start_over

@@ -207,7 +207,12 @@ def _written_back(
         former = [copy for copy in mine if _is_former(copy, situation, number)]
         if mine and not former:  # the changelog is the one that the store follows
             if (written := situation.written(number) or 0) > (end := situation.read_at[number]):
-                problems.append(_short_of(number, mine[0], written, end))
+                problems.append(
+                    f"partition {number}: its states were written up to offset {written}, the changelog ends at {end}, and "
+                    f"the local store {mine[0].path} goes no further; nothing was changed. Restore it from the [state] "
+                    "directory of the worker that had it last; without it, 'streamjobs state restore JOB --accept' "
+                    "continues with the states in the changelog."
+                )
             else:
                 settled.append(number)
             continue
@@ -243,19 +248,8 @@ def _written_back(
     return Restored(done, settled, problems)
 
 
-def _short_of(number: int, copy: LocalCopy, written: int, end: int) -> str:
-    return (
-        f"partition {number}: its states were written up to offset {written}, the changelog ends at {end}, and the local "
-        f"store {copy.path} goes no further; nothing was changed. Restore it from the [state] directory of the worker that "
-        "had it last; without it, 'streamjobs state restore JOB --accept' continues with the states in the changelog."
-    )
-
-
 def _is_former(copy: LocalCopy, situation: _Situation, number: int) -> bool:
-    """Whether the store follows another changelog than the present one, or has what it lacks.
-
-    One of an older release does not know the changelog's id.
-    """
+    """Whether the store follows another changelog than the present one, or has what it lacks; "": of an older release."""
     another = copy.marks.get("changelog", "") not in ("", situation.present.changelog_id)
     return another or copy.reached >= situation.read_at[number]
 

@@ -1,7 +1,7 @@
 """Summaries of snapshots: a line of figures per key, and every stage's fields of one key, as for `GET /api/keys/KEY`."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -106,7 +106,7 @@ def details_of(job: Job, entry: Entry, states: dict[str, Any], names: list[str],
     del line["problem"]
     mean = ls_error(job, states)
     labelled = states[CLASS_COUNTS].labelled
-    stored = fields(states)
+    stored = list(fields(states))
     if job.untaught is not None:
         kept = snapshot.decode(entry.data).arrays
         left_out = {at for at, array in enumerate(kept) if isinstance(array, snapshot.LeftOut)}
@@ -145,17 +145,14 @@ def bandwidths(states: dict[str, Any]) -> dict[str, float | None]:
     return found
 
 
-def fields(states: dict[str, Any]) -> list[Field]:
-    return [_field(stage, name, value) for stage, state in states.items() for name, value in state_fields(state)]
-
-
-def _field(stage: str, name: str, content: Any) -> Field:
-    array = np.asarray(content)
-    finite = array[np.isfinite(array)].astype(float)
-    with np.errstate(over="ignore"):
-        norm = float(np.sqrt((finite * finite).sum())) if array.ndim and finite.size else None
-    value = finite_or_none(array.tolist()) if array.size <= FEW else None
-    return Field(stage, name, array.shape, array.nbytes, finite_or_none(norm), value)
+def fields(states: dict[str, Any]) -> Iterator[Field]:
+    for stage, name, content in ((stage, *one) for stage, state in states.items() for one in state_fields(state)):
+        array = np.asarray(content)
+        finite = array[np.isfinite(array)].astype(float)
+        with np.errstate(over="ignore"):
+            norm = float(np.sqrt((finite * finite).sum())) if array.ndim and finite.size else None
+        value = finite_or_none(array.tolist()) if array.size <= FEW else None
+        yield Field(stage, name, array.shape, array.nbytes, finite_or_none(norm), value)
 
 
 def _scalars(state: Any) -> dict[str, Any]:

@@ -57,45 +57,47 @@ def save(figure: "Figure", path: Path, option: str) -> None:
 
 
 @contextmanager
-def new_figure() -> Iterator["Figure"]:
-    """An empty figure, drawn in our style inside the block. Raises SetupError without matplotlib."""
+def new_figure(width: float, height: float) -> Iterator["Figure"]:
+    """An empty figure of this size in inches, drawn in our style inside the block. Raises SetupError without matplotlib."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
         raise SetupError(f"pictures need matplotlib: {install_line('plots')}") from None
     with matplotlib.rc_context(STYLE):
-        yield Figure(layout="constrained")
+        yield Figure(figsize=(width, height), layout="constrained")
 
 
-def images(figure: Any, prototypes: "Prototypes", shape: tuple[int, int]) -> None:
+def images(prototypes: "Prototypes", shape: tuple[int, int]) -> "Figure":
     across = math.ceil(math.sqrt(len(prototypes.samples)))
     down = math.ceil(len(prototypes.samples) / across)
-    figure.set_size_inches(1.1 * across, 1.3 * down + 0.5)
-    figure.suptitle(f"{len(prototypes.samples)} {prototypes.field} of {prototypes.name}")
-    places = figure.subplots(down, across, squeeze=False).flat
-    for axes, x, entered, share in zip(places, prototypes.samples, prototypes.entered, prototypes.shares, strict=False):
-        axes.imshow(x.reshape(shape), cmap="gray")
-        axes.set_title(("" if entered is None else f"row {entered:,}  ") + f"{share:.1%}", fontsize=6)
-    for axes in figure.axes:
-        axes.set_axis_off()
+    with new_figure(1.1 * across, 1.3 * down + 0.5) as figure:
+        figure.suptitle(f"{len(prototypes.samples)} {prototypes.field} of {prototypes.name}")
+        places = figure.subplots(down, across, squeeze=False).flat
+        for axes, x, entered, share in zip(places, prototypes.samples, prototypes.entered, prototypes.shares, strict=False):
+            axes.imshow(x.reshape(shape), cmap="gray")
+            axes.set_title(("" if entered is None else f"row {entered:,}  ") + f"{share:.1%}", fontsize=6)
+        for axes in figure.axes:
+            axes.set_axis_off()
+    return figure
 
 
-def samples(figure: Any, prototypes: "Prototypes") -> None:
+def samples(prototypes: "Prototypes") -> "Figure":
     """Samples by columns in standard deviations, and their shares at the right."""
     m, n = prototypes.scaled.shape
-    figure.set_size_inches(min(4 + 0.2 * n, 24), min(2 + 0.18 * m, 30))
-    figure.suptitle(f"{m} {prototypes.field} of {prototypes.name}")
-    axes, right = figure.subplots(1, 2, sharey=True, width_ratios=(4, 1))
-    drawn = axes.imshow(prototypes.scaled, aspect="auto", interpolation="nearest", cmap="RdBu_r", vmin=-3.0, vmax=3.0)
-    labels = ["" if entered is None else f"row {entered:,}" for entered in prototypes.entered]
-    step = max(1, m // 50)
-    axes.set_yticks(range(0, m, step), labels[::step], fontsize=7)
-    if n <= MOST_NAMES:
-        axes.set_xticks(range(n), prototypes.columns, rotation=90, fontsize=7)
-    figure.colorbar(drawn, ax=axes, label="standard deviations from the mean", location="bottom", shrink=0.5)
-    right.barh(range(m), 100 * prototypes.shares, color=BLUE)
-    right.set_xlabel("share of rows, %")
+    with new_figure(min(4 + 0.2 * n, 24), min(2 + 0.18 * m, 30)) as figure:
+        figure.suptitle(f"{m} {prototypes.field} of {prototypes.name}")
+        axes, right = figure.subplots(1, 2, sharey=True, width_ratios=(4, 1))
+        drawn = axes.imshow(prototypes.scaled, aspect="auto", interpolation="nearest", cmap="RdBu_r", vmin=-3.0, vmax=3.0)
+        labels = ["" if entered is None else f"row {entered:,}" for entered in prototypes.entered]
+        step = max(1, m // 50)
+        axes.set_yticks(range(0, m, step), labels[::step], fontsize=7)
+        if n <= MOST_NAMES:
+            axes.set_xticks(range(n), prototypes.columns, rotation=90, fontsize=7)
+        figure.colorbar(drawn, ax=axes, label="standard deviations from the mean", location="bottom", shrink=0.5)
+        right.barh(range(m), 100 * prototypes.shares, color=BLUE)
+        right.set_xlabel("share of rows, %")
+    return figure
 
 
 def matrix(axes: Any, shares: Array, names: Sequence[str]) -> None:
@@ -108,8 +110,7 @@ def matrix(axes: Any, shares: Array, names: Sequence[str]) -> None:
         axes.text(j, i, f"{shares[i, j]:.2f}", ha="center", va="center", color=ink, fontsize=8)
     axes.set_xticks(range(len(names)), names, rotation=50, ha="right")
     axes.set_yticks(range(len(names)), names)
-    axes.set_xlabel("predicted")
-    axes.set_ylabel("true")
+    axes.set(xlabel="predicted", ylabel="true")
 
 
 def fit_report(
@@ -119,9 +120,8 @@ def fit_report(
 
     The first curve is drawn thick.
     """
-    with new_figure() as figure:
-        side = max(4.0, 2.0 + 0.35 * len(names))
-        figure.set_size_inches(2 * side + 2, side + 1)
+    side = max(4.0, 2.0 + 0.35 * len(names))
+    with new_figure(2 * side + 2, side + 1) as figure:
         figure.suptitle(title)
         left, right = figure.subplots(1, 2)
         matrix(left, counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), names)
@@ -129,9 +129,8 @@ def fit_report(
         for number, (name, curve) in reversed(list(enumerate(curves.items()))):
             at = bin * (np.arange(len(curve)) + 0.5)
             right.plot(at, curve, color=LINES[number % len(LINES)], linewidth=1.5 if number else 3, label=name)
-        right.set_title(f"Share right in every {bin} windows of a person")
-        right.set_xlabel("windows of the person so far")
-        right.set_ylim(0, 1)
+        about = f"Share right in every {bin} windows of a person"
+        right.set(title=about, xlabel="windows of the person so far", ylim=(0, 1))
         right.grid(axis="y", color=GRID, linewidth=0.6)
         right.legend(reverse=True, fontsize=8)
     return figure
@@ -187,17 +186,14 @@ def forecast(axes: Any, rows: Sequence[Mapping[str, Any]], column: str, unit: fl
 
 def error_curves(curves: Mapping[str, Sequence[float | None]], measure: str) -> "Figure":
     """Errors over a recording: a line for each learner and control, with a point for each equal part of the rows."""
-    with new_figure() as figure:
-        figure.set_size_inches(9, 4.5)
+    with new_figure(9, 4.5) as figure:
         axes = figure.add_subplot()
         for number, (name, values) in enumerate(curves.items()):
             share = (np.arange(len(values)) + 0.5) / max(1, len(values)) * 100
             numbers = np.array([np.nan if value is None else value for value in values])
             style = "-" if number < len(LINES) else "--"
             axes.plot(share, numbers, style, color=LINES[number % len(LINES)], linewidth=1.4, label=name)
-        axes.set_title(f"{measure[0].upper()}{measure[1:]}")
-        axes.set_xlabel("percent of the labelled rows")
-        axes.set_ylim(bottom=0)
+        axes.set(title=f"{measure[0].upper()}{measure[1:]}", xlabel="percent of the labelled rows", ylim=(0, None))
         axes.grid(axis="y", color=GRID)
         figure.legend(loc="outside right upper")
     return figure
@@ -206,13 +202,11 @@ def error_curves(curves: Mapping[str, Sequence[float | None]], measure: str) -> 
 def alarm_times(alarms: Mapping[str, Sequence[float]], quiet_until: float) -> "Figure":
     """A line for each way with a mark for each of its alarms, seconds since 1970, and where the quiet time ends."""
     hours = {name: (np.asarray(times) - quiet_until) / 3600 for name, times in alarms.items()}
-    with new_figure() as figure:
-        figure.set_size_inches(9, 1.2 + 0.3 * len(hours))
+    with new_figure(9, 1.2 + 0.3 * len(hours)) as figure:
         axes = figure.add_subplot()
         axes.eventplot(list(hours.values()), colors=BLUE, linelengths=0.7)
         axes.set_yticks(range(len(hours)), list(hours))
         axes.invert_yaxis()
         axes.axvline(0, color=RED, linestyle="--")
-        axes.set_title("Alarms of all keys")
-        axes.set_xlabel("hours; quiet until 0")
+        axes.set(title="Alarms of all keys", xlabel="hours; quiet until 0")
     return figure

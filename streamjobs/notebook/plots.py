@@ -40,16 +40,14 @@ class Plot:
         places = np.array([row["z"][:2] for row in rows])
         groups, what = self._labels(rows)
         kept = np.linspace(0, len(rows) - 1, min(len(rows), MOST_POINTS)).astype(int)
-        with new_figure() as figure:
-            figure.set_size_inches(6.5, 5)
+        with new_figure(6.5, 5) as figure:
             axes = figure.add_subplot()
             names = list(dict.fromkeys(groups))
             for number, name in enumerate(names[: len(LINES)]):
                 mine = [at for at in kept.tolist() if groups[at] == name]
                 axes.scatter(places[mine, 0], places[mine, 1], s=8, color=LINES[number], alpha=0.6, linewidths=0, label=name)
-            axes.set_title(f"Features of {len(rows):,} rows, by {what}")
-            axes.set_xlabel("first feature")
-            axes.set_ylabel("second feature")
+            about = f"Features of {len(rows):,} rows, by {what}"
+            axes.set(title=about, xlabel="first feature", ylabel="second feature")
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), markerscale=2)
         return figure
 
@@ -78,9 +76,8 @@ class Plot:
         for label, said in pairs:
             counts[names.index(str(label)), names.index(str(said))] += 1
         shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-        with new_figure() as figure:
-            side = max(4.0, 2.5 + 0.5 * len(names))
-            figure.set_size_inches(side + 1, side)
+        side = max(4.0, 2.5 + 0.5 * len(names))
+        with new_figure(side + 1, side) as figure:
             axes = figure.add_subplot()
             pictures.matrix(axes, shares, names)
             right = float(np.trace(counts) / counts.sum())
@@ -102,8 +99,7 @@ class Plot:
         if not lines:
             raise ConfigError(f"forecast: expected forecasts of key {key or 'any'}, column {column or 'any'}; got none.")
         shown = list(lines.items())[:MOST_KEYS]
-        with new_figure() as figure:
-            figure.set_size_inches(9, 0.8 + 2.2 * len(shown))
+        with new_figure(9, 0.8 + 2.2 * len(shown)) as figure:
             panels = figure.subplots(len(shown), 1, squeeze=False)[:, 0]
             recent = [mine[-MOST_FORECAST:] for _, mine in shown]
             unit, seconds = pictures.unit_of(max(mine[-1]["ts"] - mine[0]["ts"] for mine in recent))
@@ -126,12 +122,7 @@ class Plot:
         one = self._stored(key)[part]
         if image is not None and image[0] * image[1] != one.scaled.shape[1]:
             raise ConfigError(f"image: expected a product of {one.scaled.shape[1]}, the numbers of a row, got {image}.")
-        with new_figure() as figure:
-            if image:
-                pictures.images(figure, one, image)
-            else:
-                pictures.samples(figure, one)
-        return figure
+        return pictures.images(one, image) if image else pictures.samples(one)
 
     def _over_time(self, rows: Rows, field: str, label: str, *, alarms: bool = False) -> "Figure":
         keys: dict[str, list[Mapping[str, Any]]] = {}
@@ -140,8 +131,7 @@ class Plot:
         if not any(row[field] is not None for row in rows):
             raise ConfigError(f"{field}: expected rows with a number in this field; got none.")
         shown = list(keys.items())[:MOST_KEYS]
-        with new_figure() as figure:
-            figure.set_size_inches(9, 0.8 + 1.5 * len(shown))
+        with new_figure(9, 0.8 + 1.5 * len(shown)) as figure:
             panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
             begin = min(mine[0]["ts"] for _, mine in shown)
             unit, seconds = pictures.unit_of(max(mine[-1]["ts"] for _, mine in shown) - begin)
@@ -153,8 +143,7 @@ class Plot:
                 raised = [time for time, row in zip(at.tolist(), mine, strict=True) if alarms and row["alarm"]]
                 for time in raised:
                     axes.axvline(time, color=RED, linewidth=1.2)
-                axes.set_title(f"{key}" + (f", {len(raised)} alarms" if alarms else ""))
-                axes.set_ylim(bottom=0)
+                axes.set(title=key + (f", {len(raised)} alarms" if alarms else ""), ylim=(0, None))
                 axes.grid(axis="y", color=GRID, linewidth=0.6)
             left = len(keys) - len(shown)
             panels[-1].set_xlabel(f"{unit} since the first row" + (f" ({left} more keys are not shown)" if left else ""))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from streamjobs.recordings.limits import BYTES, FILES
+from streamjobs.recordings.places import BYTES, FILES
 
 Array = NDArray[Any]
 

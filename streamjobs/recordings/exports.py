@@ -1,19 +1,25 @@
 """A recording that a tool exported with several sensors, a file for each or all in one file: read as one table.
 
-What the tools' exports look like is data: the presets.
+What the tools' exports look like is data: the presets. Sensor Logger also exports one file, JSON or SQLite. Layout:
+github.com/tszheichoi/awesome-sensor-logger, README.md, "JSON" (a list of objects, each with `sensor` and its values as
+texts, sensor by sensor) and "SQLite" (a table for each sensor). Texts are read as cells of CSV are.
 """
 
 import bisect
 import math
+import re
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
+import msgspec
+
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.merging import SECOND, Merged, Sample, Track, merge
-from streamjobs.recordings.one_file import Part, holds_sensors, parts_of_file
-from streamjobs.recordings.places import Place
-from streamjobs.recordings.tables import HOW, How, Row, rows_of_file
+from streamjobs.recordings.places import Place, require_few_values
+from streamjobs.recordings.tables import HOW, How, Row, cell_value, rows_of_file, unreadable
 from streamjobs.settings.presets import NAMES, Export, Preset, preset_of
 from streamjobs.settings.types import TIME_UNITS, many
 
@@ -21,6 +27,124 @@ LARGEST_TIME = 1e30  # beyond all times, in any unit
 TIME = "time"  # column of the merged rows, in the unit of the preset
 TABLES = (".csv", ".tsv")
 TOGETHER = "sensorlogger"  # the tool with known exports in one file
+SENSOR = "sensor"  # field of an object with the name of its sensor
+DATABASE = ".sqlite"
+_HEAD = 4096  # bytes that tell what a JSON file is
+_OBJECT = re.compile(rb'^\xef?\xbb?\xbf?\s*\[\s*\{\s*"sensor"\s*:\s*"')
+_READ_ONLY = ("PRAGMA query_only = ON", "PRAGMA trusted_schema = OFF")
+
+
+class Part(NamedTuple):
+    """What one sensor measured."""
+
+    name: str  # of the sensor, as the export calls it
+    file: str  # below the export, in which a tool's export as a folder has it
+    where: str  # for messages
+    rows: Callable[[], Iterator[Row]]
+
+
+def holds_sensors(place: Place) -> bool:
+    """Whether a file is such a recording. Raises ConfigError for a database that cannot be read, or holds something else."""
+    if place.kind == DATABASE:
+        with closing(_connected(place)) as database:
+            if not any("time" in _columns(database, table, place) for table in _tables(database, place)):
+                raise ConfigError(f"{place}: expected a table with the column 'time' for each sensor; got none.")
+        return True
+    if place.kind != ".json":
+        return False
+    try:
+        with place.open() as file:
+            return _OBJECT.match(file.read(_HEAD)) is not None
+    except (OSError, EOFError, ValueError, RuntimeError):
+        return False  # who reads the file says what is wrong
+
+
+def parts_of_file(place: Place) -> list[Part]:
+    """The sensors of such a recording, in the order they stand in. Raises ConfigError where it is damaged."""
+    if place.kind == DATABASE:
+        with closing(_connected(place)) as database:
+            return [
+                Part(name, f"{name}.csv", f"{place}, table {name}", _reading(place, name))
+                for name in _tables(database, place)
+            ]
+    return [
+        Part(name, f"{name}.csv", f"{place}, sensor {name}", lambda rows=rows: iter(rows))  # type: ignore[misc]
+        for name, rows in _by_sensor(place).items()
+    ]
+
+
+def _by_sensor(place: Place) -> Mapping[str, list[Row]]:
+    try:
+        with place.open() as file:
+            data = file.read()
+        require_few_values(place, data)
+        found = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=list[dict[str, Any]])
+    except (OSError, msgspec.MsgspecError, ValueError, EOFError, RecursionError) as error:
+        raise unreadable(place, error) from None
+    sensors: dict[str, list[Row]] = {}
+    for number, one in enumerate(found, 1):
+        name = one.pop(SENSOR, None)
+        if not isinstance(name, str):
+            raise ConfigError(f"{place} object {number}: expected the name of its sensor in {SENSOR!r}, got {name!r:.40}.")
+        sensors.setdefault(name, []).append({column: _plain(value) for column, value in one.items()})
+    return sensors
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return cell_value(value)
+    return value if value is None or isinstance(value, (int, float)) else str(value)
+
+
+def _connected(place: Place) -> sqlite3.Connection:
+    """The database, to be read alone. Raises ConfigError where it cannot be opened."""
+    database = None
+    try:
+        if place.member is None and place.path.name == place.file and not place.file.lower().endswith(".gz"):
+            database = sqlite3.connect(f"{place.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+        else:
+            with place.open() as file:
+                data = file.read()
+            database = sqlite3.connect(":memory:")
+            database.deserialize(data)
+        database.text_factory = lambda text: text.decode(errors="replace")
+        for line in _READ_ONLY:
+            database.execute(line)
+    except (sqlite3.Error, OSError, EOFError, ValueError) as error:
+        if database is not None:
+            database.close()
+        raise unreadable(place, error) from None
+    return database
+
+
+def _tables(database: sqlite3.Connection, place: Place) -> list[str]:
+    asked = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid"
+    return [str(name) for (name,) in _asked(database, asked, place)]
+
+
+def _columns(database: sqlite3.Connection, table: str, place: Place) -> list[str]:
+    return [str(column[1]) for column in _asked(database, f"PRAGMA table_info({_quoted(table)})", place)]
+
+
+def _reading(place: Place, table: str) -> Callable[[], Iterator[Row]]:
+    def rows() -> Iterator[Row]:
+        with closing(_connected(place)) as database:
+            names = _columns(database, table, place)
+            for values in _asked(database, f"SELECT * FROM {_quoted(table)}", place):
+                yield dict(zip(names, map(_plain, values), strict=False))
+
+    return rows
+
+
+def _asked(database: sqlite3.Connection, words: str, place: Place) -> Iterator[Any]:
+    try:
+        yield from database.execute(words)
+    except (sqlite3.Error, ValueError, OverflowError, MemoryError) as error:
+        raise unreadable(place, error) from None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 class Sensor(NamedTuple):
@@ -176,20 +300,14 @@ def _clock(recording: Exported, how: How) -> Callable[[float], float]:
     if name is None:
         return lambda time: time
     place = next((p for p in recording.files if "/".join(p.parts[len(recording.folder) :]).lower() == name), None)
-    starts = [] if place is None else [row for row in rows_of_file(place, how) if _is_start(row)]
-    if not starts:
+    events = [row for row in rows_of_file(place, how) if row.get("event") == "START"] if place is not None else []
+    starts: list[tuple[Any, Any]] = [(row.get("experiment time"), row.get("system time")) for row in events]
+    known = [one for one in starts if all(isinstance(time, (int, float)) and abs(time) < LARGEST_TIME for time in one)]
+    if not known:
         how.tell(str(recording), f"its times count from 0, because it has no {name} with its start")
         return lambda time: time
-    begins = [row["experiment time"] for row in starts]
-    offsets = [row["system time"] - row["experiment time"] for row in starts]
+    begins, offsets = [begin for begin, _ in known], [system - begin for begin, system in known]
     return lambda time: time + offsets[max(0, bisect.bisect_right(begins, time) - 1)]
-
-
-def _is_start(row: Row) -> bool:
-    numbers = (row.get("experiment time"), row.get("system time"))
-    return row.get("event") == "START" and all(
-        isinstance(number, (int, float)) and abs(number) < LARGEST_TIME for number in numbers
-    )
 
 
 def _events(recording: Exported, how: How) -> Callable[[int], Mapping[str, Any]]:

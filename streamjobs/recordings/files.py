@@ -54,9 +54,10 @@ class Recording(NamedTuple):
 
     @property
     def named(self) -> Row:
-        """The columns that folders stand for: activity=walk."""
+        """The columns that folders stand for, with their values: activity=walk."""
         folders = self.parts if isinstance(self.of, Exported) else self.of.folder if self.of is not None else ()
-        return dict(_partition(part) for part in folders if "=" in part)
+        pairs = ((unquote(name), value) for name, equals, value in (part.partition("=") for part in folders) if equals)
+        return {name: None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value) for name, value in pairs}
 
     def rows(self, how: How = HOW, wanted: Sequence[str] | None = None) -> Iterator[Row]:
         """wanted: columns; of an export, sensors without one of them are not read."""
@@ -74,12 +75,6 @@ class Recording(NamedTuple):
 def named(recording: Recording, key_from: str | None) -> str:
     """What has the name of the recording's key. key_from: file or folder."""
     return recording.folder if key_from == "folder" else recording.name
-
-
-def _partition(folder: str) -> tuple[str, str | None]:
-    """The column and its value that a folder stands for: person=anna."""
-    name, _, value = folder.partition("=")
-    return unquote(name), None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
 
 
 def _stripped(row: Row, strip: Sequence[str]) -> Row:

@@ -13,10 +13,10 @@ import numpy as np
 
 from streamjobs.recordings.arrays import Array
 from streamjobs.recordings.clocks import LATE_SHARE, LATENESS, NEWEST, NEWEST_FIRST, SORTED, newest_first, unsorted
-from streamjobs.recordings.codes import codes_of
 from streamjobs.recordings.columns import absent, plain_name
 from streamjobs.recordings.files import SECONDS, named, recordings_of, rows_of
 from streamjobs.recordings.guess import courses
+from streamjobs.recordings.guess.courses import codes_of
 from streamjobs.recordings.guess.result import Gaps, Guess, by_kind, windowed
 from streamjobs.recordings.guess.rows import APART, DECIDES, NEVER, pauses_apart, stands_still
 from streamjobs.recordings.guess.x import quoted_names

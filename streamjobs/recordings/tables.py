@@ -26,8 +26,7 @@ from streamjobs.core.decoding.loading import as_field, without_nan
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.columns import reads_as_number
 from streamjobs.recordings.dialect import HEAD, NOTHING, SPACES, Dialect, dialect_of, plain_number, without_ending
-from streamjobs.recordings.limits import COLUMNS, PIECE, require_few_values
-from streamjobs.recordings.places import KINDS, TABLES, Place
+from streamjobs.recordings.places import COLUMNS, KINDS, PIECE, TABLES, Place, require_few_values
 
 Row = dict[str, Any]
 Tell = Callable[[str, str], None]  # a file, and what should be known of how it is read

@@ -10,7 +10,7 @@ import msgspec
 from streamjobs.core.messages import Output
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.events import DriftSection
-from streamjobs.settings.false_alarms import FORESEEN, THRESHOLDS, WITHOUT_RHYTHM
+from streamjobs.settings.learners import FORESEEN, THRESHOLDS, WITHOUT_RHYTHM
 from streamjobs.settings.sections import Settings, SinksSection
 from streamjobs.settings.types import POPULATION
 

@@ -40,9 +40,7 @@ class DriftSection(Section):
         "false_alarms",
     )
     learn: int | None = optional(
-        "rows that teach column_chart; absent: 1000, or 300 next to innovations or rows",
-        ge=60,
-        le=100_000,
+        "rows that teach column_chart; absent: 1000, or 300 next to innovations or rows", ge=60, le=100_000
     )
     cycle: int | None = optional("rows of a day or other cycle, for innovations; absent: 300", ge=COMPARED, le=10_000)
     counts: bool = setting(False, "for innovations and rows: some columns are counts that are mostly 0")
@@ -53,15 +51,9 @@ class DriftSection(Section):
         "watch how fast levels fall or rise, not the levels: { volts = '4h' } for mean slopes over 4 hours"
     )
     beside: list[str | dict[str, Any]] = setting(
-        [],
-        "controls, such as last_points: the detector also watches their LS errors",
+        [], "controls, such as last_points: the detector also watches their LS errors"
     )
-    idle: int = setting(
-        10,
-        "how many repeats of a sample are watched, also in windows; 0: all",
-        ge=0,
-        le=1_000_000,
-    )
+    idle: int = setting(10, "how many repeats of a sample are watched, also in windows; 0: all", ge=0, le=1_000_000)
 
     @property
     def watch_names(self) -> list[str]:
@@ -83,9 +75,7 @@ class AlarmsSection(Section):
         "alarm when a key sends nothing new for this time, by the event time of its partition", gt=0
     )
     group: float | None = optional(
-        "with silent: alarm when this share of a partition's keys, at least 5, alarm within group_within",
-        gt=0,
-        le=1,
+        "with silent: alarm when this share of a partition's keys, at least 5, alarm within group_within", gt=0, le=1
     )
     group_within: Seconds = setting(600.0, "longest time between the alarms of a group (duration, or seconds)", gt=0)
     expected: list[str] = setting([], "with silent: keys that must send; a key without any sample for this time alarms")

@@ -213,8 +213,7 @@ class StateSection(Section):
     )
     checkpoint_records: int = setting(20_000, "most records of a partition between two checkpoints", ge=1)
     checkpoint_bytes: Bytes = setting(
-        64 << 20,
-        "most bytes of a partition between two checkpoints, in changed states and their records (size, or bytes)",
+        64 << 20, "most bytes of a partition between two checkpoints, in changed states and their records (size, or bytes)"
     )
     replay: Seconds = setting(
         10.0,

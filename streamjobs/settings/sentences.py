@@ -1,6 +1,7 @@
 """Validates a section, and turns each of pydantic's errors into one sentence: setting, expected, got, nearest known name."""
 
 import difflib
+import re
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -149,7 +150,9 @@ def _sentence(model: type[BaseModel], name: str, problem: Any) -> str:
         return f"setting {name!r} is missing{meaning}; it has no default."
     got = "" if field and _is_marked_secret(field.json_schema_extra) else f"; got {problem['input']!r:.80}"
     if kind == "literal_error":
-        return f"{name} must be {context['expected']}{got}{_suggested(problem['input'], str(context['expected']))}"
+        value, known = problem["input"], re.split(", | or ", str(context["expected"]))
+        near = difflib.get_close_matches(value, [one.strip("'") for one in known], n=1) if isinstance(value, str) else []
+        return f"{name} must be {context['expected']}{got}{f'; did you mean {near[0]!r}?' if near else '.'}"
     if kind in _BOUNDS:
         words, bound = _BOUNDS[kind]
         return f"{name} must be {words.format(f'{context[bound]:g}' if context[bound] < 1e6 else context[bound])}{got}."
@@ -173,9 +176,3 @@ def _entries_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
     field = model.model_fields.get(name)
     entry = typing.get_args(field.annotation)[1:] if field and typing.get_origin(field.annotation) is dict else ()
     return entry[0] if entry and isinstance(entry[0], type) and issubclass(entry[0], BaseModel) else None
-
-
-def _suggested(value: object, expected: str) -> str:
-    known = [word.strip("' ") for word in expected.replace(" or ", ", ").split(",")]
-    near = difflib.get_close_matches(value, known, n=1) if isinstance(value, str) else []
-    return f"; did you mean {near[0]!r}?" if near else "."

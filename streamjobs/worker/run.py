@@ -27,8 +27,7 @@ from streamjobs.core.interface import Core
 from streamjobs.errors import NothingLearned
 from streamjobs.kafka.patches.connections import LastAnswer
 from streamjobs.process import collect_rarely, exit_at_once_on_signals, return_large_arrays, stop_signals, without_modules
-from streamjobs.settings.false_alarms import detector_name
-from streamjobs.settings.learners import with_name
+from streamjobs.settings.learners import detector_name, with_name
 from streamjobs.settings.sections import Settings
 from streamjobs.settings.types import AUTO
 from streamjobs.worker import logs

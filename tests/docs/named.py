@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from streamjobs.recordings import limits
+from streamjobs.recordings import places
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.metrics.table import METRICS, PREFIX
 from tests.docs.reference import leaf_commands
 
-LIMITS = {one.variable for one in (limits.BYTES, limits.COLUMNS, limits.FILES)}
+LIMITS = {one.variable for one in (places.BYTES, places.COLUMNS, places.FILES)}
 ENVIRONMENT = {"STREAMJOBS_CACHE", "STREAMJOBS_DATA"} | LIMITS  # next to the overrides of settings
 SUFFIXES = ("_bucket", "_sum", "_count")  # of a histogram's or counter's series
 

@@ -13,12 +13,11 @@ from algorithms.heads.gated_rls import GatedRls
 from streamjobs.core.state.population import encode
 from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import ConfigError
-from streamjobs.fit import inner, transitions
+from streamjobs.fit import inner
 from streamjobs.fit.evaluation import calibration, filter_learned, leave_one_out
-from streamjobs.fit.inner import left_out
+from streamjobs.fit.inner import calibration_error, filtered, learn_changes, learn_transitions, left_out
 from streamjobs.fit.learning import Recipe, Way, decided, features, learned_from
 from streamjobs.fit.recordings import Recordings, shuffled
-from streamjobs.fit.transitions import calibration_error, filtered, learn_changes, learn_transitions
 from streamjobs.job_files import job_of, load_job
 from streamjobs.stages.smoothing import Transitions
 from tests.fit.people import JOB, as_csv, command, job_file, rows
@@ -94,7 +93,7 @@ def test_heads_from_sums_and_rows_at_once_are_those_of_one_pass(data, head, alon
         np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
         stage = Transitions(sharpness=9.0, switch=0.02)
         with_filter = decided(replace(recipe, filter=stage), "gated", rest, own, features(learned, recipe, own.X))
-        np.testing.assert_allclose(transitions.corrected(stage, found), with_filter.scores, atol=1e-4)
+        np.testing.assert_allclose(inner.corrected(stage, found), with_filter.scores, atol=1e-4)
         assert not np.allclose(filtered(stage, found.scores), with_filter.scores, atol=1e-4)
 
 
@@ -106,7 +105,7 @@ def test_all_pairs_at_once_give_the_pair_of_one_after_the_other(data):
     still = [one._replace(stream=one.stream._replace(activity=np.ones_like(one.stream.activity))) for one in people]
     for group in (people, absent, still):
         changes, shares = learn_changes(group), {}
-        for pair in itertools.product(transitions.SHARPNESS, transitions.SWITCH):
+        for pair in itertools.product(inner.SHARPNESS, inner.SWITCH):
             stage = Transitions(sharpness=pair[0], switch=pair[1], changes=changes)
             right = [(filtered(stage, one.scores).argmax(axis=1) == one.stream.activity).mean() for one in group]
             shares[stage] = np.mean(right)

@@ -8,7 +8,7 @@ from algorithms.heads.gated_rls import GatedRls
 from streamjobs.fit.learning import Recipe, learned_from
 from streamjobs.fit.recordings import Recordings, shuffled
 from streamjobs.fit.reports import findings
-from streamjobs.fit.reports.curve import Curve, learning_curve
+from streamjobs.fit.reports.findings import Curve, learning_curve
 
 NAMES = ["sit", "walk", "run"]
 RECIPE = Recipe(learner_from("scaling", {"clip": 5.0}), None, GatedRls(intercept=True))

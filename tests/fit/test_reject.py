@@ -13,9 +13,8 @@ from streamjobs.core.state.population import encode
 from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import SnapshotError
 from streamjobs.fit.learning import decided, features, learned_from
-from streamjobs.fit.measures import factor_of
 from streamjobs.fit.recordings import Recordings, shuffled
-from streamjobs.fit.rejection import as_text, learn_rejection, steps
+from streamjobs.fit.rejection import as_text, factor_of, learn_rejection, steps
 from streamjobs.job_files import job_of
 from streamjobs.recordings.files import records_of
 from streamjobs.replay.engine import Replay

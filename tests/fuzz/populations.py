@@ -17,7 +17,7 @@ from streamjobs.core.state.population_reader import decode
 from streamjobs.core.state.snapshot import Snapshot
 from streamjobs.core.state.snapshot import decode as decode_snapshot
 from streamjobs.errors import ConfigError, SnapshotError
-from streamjobs.fit.measures import factor_of
+from streamjobs.fit.rejection import factor_of
 from streamjobs.settings.composition import composition_of
 from streamjobs.stages.population.reference import DIRECTIONS, PopulationReference
 from streamjobs.stages.population.reject import MEASURES, Measures, Rejection

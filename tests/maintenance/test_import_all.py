@@ -7,7 +7,7 @@ from streamjobs.core.partitioners import crc32
 from streamjobs.core.state import snapshot
 from streamjobs.errors import ConfigError, SnapshotError
 from streamjobs.maintenance.copies import Copy, Entry
-from streamjobs.maintenance.import_all import Placed, place_all
+from streamjobs.maintenance.renew import Placed, place_all
 from tests.core.streams import TOPIC, samples, settings
 from tests.maintenance.copying import WRITTEN, stored
 

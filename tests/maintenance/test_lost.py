@@ -9,7 +9,7 @@ from streamjobs.kafka import groups
 from streamjobs.kafka.layout import Commit
 from streamjobs.kafka.patches.epochs import UNKNOWN
 from streamjobs.maintenance.copies import Entry
-from streamjobs.maintenance.lost import commit_before, first_lost, without_lost
+from streamjobs.maintenance.renew import commit_before, first_lost, without_lost
 from tests.core.streams import TOPIC, settings
 
 COMMITS = {

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamjobs.core.messages import Record, Stored
-from streamjobs.maintenance.rekey.in_time_order import InTimeOrder
+from streamjobs.maintenance.rekey.writer import InTimeOrder
 
 TIMES = st.lists(st.integers(-1, 9), max_size=12)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from streamjobs.job_files import read_table
-from streamjobs.recordings.guess.late_labels import late_labels
+from streamjobs.recordings.guess import late_labels
 from tests.commands.jobs import command, jsonl
 
 START, PAUSE, LATE = 1_770_000_000, 300, 5_400  # seconds; the laboratory needs an hour and a half

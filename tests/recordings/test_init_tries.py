@@ -95,7 +95,7 @@ def test_an_interrupted_trial_leaves_a_job_file_and_names_it(tmp_path, printed, 
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(drift_trial, "records_to_try", interrupt)
+    monkeypatch.setattr(drift_trial.trial, "records_to_try", interrupt)
     found = printed(jsonl(tmp_path / "a.jsonl", columns(2000)))
     assert found.code == 130 and found.says(f"{found.file} is written, but not tried on all of the sample")
     assert tomllib.loads(found.text)["drift"]["watch"] == json.loads(WATCH)

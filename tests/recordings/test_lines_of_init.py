@@ -33,8 +33,7 @@ def test_a_sample_too_short_for_its_drift_says_how_many_rows_it_needs(tmp_path, 
         lines.append({"device": "d1", "ts": 1_700_000_000 + 60 * n, "a": random.normal(), "b": random.normal()})
     sample = tmp_path / "long.jsonl"
     sample.write_text("\n".join(map(json.dumps, lines)) + "\n")
-    for module in (drift_trial, trial):
-        monkeypatch.setattr(module, "RECORDS", 200)
+    monkeypatch.setattr(trial, "RECORDS", 200)
     assert command("init", str(tmp_path / "job.toml"), "--sample", str(sample)) == 0
     said = capsys.readouterr().err
     assert "no key of the first 200 records of the sample, which are tried, has enough rows for watch = " in said
@@ -42,7 +41,7 @@ def test_a_sample_too_short_for_its_drift_says_how_many_rows_it_needs(tmp_path, 
 
 
 def test_of_fast_samples_whole_keys_are_tried_from_all_of_the_file(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(drift_trial, "RECORDS", 9000)  # 3,000 of each key would give 599 windows
+    monkeypatch.setattr(trial, "RECORDS", 9000)  # 3,000 of each key would give 599 windows
     monkeypatch.setattr(drift_trial, "IN_WINDOWS", 9000)
     times, said = 1.7e9 + np.repeat(np.arange(8500) / 5, 3), []
     shaken = {

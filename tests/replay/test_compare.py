@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from streamjobs.commands.compare import delayed
+from streamjobs.commands.tune import delayed
 from streamjobs.core.job import Job
 from streamjobs.recordings.files import records_of_rows
 from streamjobs.replay.scoring import Row, baselines, controls, errors_of, predicted

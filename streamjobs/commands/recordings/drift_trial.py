@@ -10,18 +10,8 @@ from typing import Any
 import msgspec
 
 from streamjobs.commands.console import compile_loops, note
-from streamjobs.commands.recordings.trial import (
-    FAULTY,
-    KEYS,
-    MOST_NAMED,
-    RECORDS,
-    SOON,
-    Sample,
-    Trial,
-    Tried,
-    environment,
-    records_to_try,
-)
+from streamjobs.commands.recordings import trial
+from streamjobs.commands.recordings.trial import Sample, Trial, Tried
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import ConfigError
@@ -34,7 +24,7 @@ from streamjobs.replay.alarm_rates import Way
 from streamjobs.replay.warm_up import rows_to_alarm
 from streamjobs.settings.composition import composition_of
 from streamjobs.settings.events import AlarmsSection, DriftSection
-from streamjobs.settings.false_alarms import WITHOUT_RHYTHM
+from streamjobs.settings.learners import WITHOUT_RHYTHM
 from streamjobs.settings.sections import Settings, SinksSection
 from streamjobs.settings.types import many, printable, reference
 
@@ -59,7 +49,7 @@ def tried_on(file: Path, sample: Sample, guessed: Guess, most_rows: int, again: 
     """
     sinks = SinksSection(features="", predictions="", drift="rows", alarms="alarms")
     try:
-        own = job_from(read_job(file, environment(guessed)), str(file))
+        own = job_from(read_job(file, trial.environment(guessed)), str(file))
         drift = own.settings.drift
         assert drift is not None
         if most_rows < LEAST and (drift.detector, drift.reference) == (None, None):  # which `init` writes for a short sample
@@ -68,12 +58,12 @@ def tried_on(file: Path, sample: Sample, guessed: Guess, most_rows: int, again: 
             )
         note(f"trying [drift] on the sample{again} ...")
         pauses = Pauses()
-        keys = max(KEYS, RECORDS // max(most_rows, 1))  # of short ones more, because much of each is warm-up
+        keys = max(trial.KEYS, trial.RECORDS // max(most_rows, 1))  # of short ones more, because much of each is warm-up
         (least, most_needed), each = _samples_to_alarm(own), None
-        if most_needed * KEYS > RECORDS:
+        if most_needed * trial.KEYS > trial.RECORDS:
             each = math.ceil(ENOUGH * most_needed)
             keys = max(1, IN_WINDOWS // each)
-        records = list(records_to_try(own.settings, sample, guessed, pauses, keys, each))
+        records = list(trial.records_to_try(own.settings, sample, guessed, pauses, keys, each))
     except ConfigError as error:
         return Trial([], str(error))
     if each is not None and (longest := max(Counter(one.key for one in records).values(), default=0)) < least:
@@ -105,8 +95,8 @@ def tried_on(file: Path, sample: Sample, guessed: Guess, most_rows: int, again: 
     if not found:
         of, needed = "sample", rows_to_alarm(own)
         then = "" if needed is None else f", {needed:,} or more"
-        if len(records) == RECORDS:
-            of = f"first {RECORDS:,} records of the sample, which are tried,"
+        if len(records) == trial.RECORDS:
+            of = f"first {trial.RECORDS:,} records of the sample, which are tried,"
             then += f"; 'streamjobs replay {file}' reads all records and counts the alarms"
         return Trial([], f"no key of the {of} has enough rows for watch = {drift.watch!r} to learn what is normal{then}")
     found.sort(key=lambda one: (one.fits, -one.usual.total() / one.stated))  # by rate: some learn for longer than others
@@ -169,7 +159,7 @@ def _sensors(
         asked: dict[str, object] = {"stuck": True}
         if times:
             asked["silent"] = math.ceil(times * pause)
-        if times and keys >= KEYS:
+        if times and keys >= trial.KEYS:
             asked["group"] = 0.1
         raised = _raised(settings, records, asked, best, guessed)
         if not raised["silent"]:
@@ -186,8 +176,8 @@ def _sensors(
         on = name in quiet and (name != "group" or "silent" in quiet)
         what = f"{MEANS[name].format(f'{times} usual pauses{of}')}; it raised {many(len(raised[name]), 'alarm')}"
         named = list(dict.fromkeys(filter(None, raised[name])))
-        more = " ..." if len(named) > MOST_NAMED else ""
-        what += f", of {', '.join(named[:MOST_NAMED])}{more}" if named else ""
+        more = " ..." if len(named) > trial.MOST_NAMED else ""
+        what += f", of {', '.join(named[: trial.MOST_NAMED])}{more}" if named else ""
         rare = name == "stuck" and bool(guessed.turns)
         what += "; it never alarms for a column that changes in less than half of a key's records" if rare else ""
         lines.append(f"{'' if on else '# '}{line}  # {what}")
@@ -266,7 +256,7 @@ def _tried(job: Job, way: Way, records: list[Stored]) -> Tried:
     usual = _usual(raised, seen, keys)
     ways = way.drift.daily, way.drift.week, idle, between, way.drift.reference
     learned = reference(way.drift.reference)[0] if way.drift.reference else 0
-    soon = {key for key, row, _ in raised if row < learned + SOON * (seen[key] - learned)}
+    soon = {key for key, row, _ in raised if row < learned + trial.SOON * (seen[key] - learned)}
     return Tried(way.drift.watch, keys, rows, alarms, usual, stated, columns, warming, opened, *ways, len(soon))
 
 
@@ -277,5 +267,5 @@ def _usual(raised: Sequence[tuple[str, int, str]], rows: Mapping[str, int], keys
     """
     each = math.ceil(PARTS / max(keys, 1))
     part_of = [(key, row * each // rows[key]) for key, row, _ in raised]
-    faulty = {part for part, _ in Counter(part_of).most_common(keys * each // FAULTY)}
+    faulty = {part for part, _ in Counter(part_of).most_common(keys * each // trial.FAULTY)}
     return Counter(watch for (_, _, watch), part in zip(raised, part_of, strict=True) if part not in faulty)

@@ -6,14 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from streamjobs.commands.recordings.population_template import (
-    DRIFT_OF_POPULATION,
-    FEWEST,
-    OF_STARTER,
-    convolutions,
-    of_population,
-)
-from streamjobs.commands.recordings.source_template import lines_of_source, one_line
+from streamjobs.commands.recordings import source_template as parts
+from streamjobs.commands.recordings.source_template import DRIFT_OF_POPULATION, OF_STARTER, one_line
 from streamjobs.recordings import survey
 from streamjobs.recordings.guess import result
 from streamjobs.recordings.guess.result import Guess, windowed
@@ -162,7 +156,7 @@ def job_file_text(
     guessed: Guess, file: Path, written: Written, trial: "Trial | None" = None, starter: "Starter | None" = None
 ) -> str:
     """The template, filled with what was guessed from a sample, or with `result.EXAMPLE`."""
-    dim, source = lines_of_source(guessed, written.partitions, written.time_zone, written.missing)
+    dim, source = parts.lines_of_source(guessed, written.partitions, written.time_zone, written.missing)
     windowed = result.windowed(guessed.rate)
     width = 8 * dim if windowed else dim
     labelled = guessed.label is not None
@@ -176,7 +170,7 @@ def job_file_text(
     watch, daily = (watch, daily) if taken is None else (taken.watch, taken.daily)
     listed = listed and not isinstance(watch, str)
     taught = guessed if survey.teaches(guessed) and not written.own else None
-    people = "" if taught is None else of_population(taught)
+    people = "" if taught is None else parts.of_population(taught)
     return TEMPLATE.format(
         file=one_line(file.name),
         name=name_of(written.name if file.stem == USUAL_NAME else file.stem),
@@ -275,7 +269,7 @@ def _labels(guessed: Guess) -> str:
 
 
 def _window_of(starter: "Starter") -> str:
-    lines = "[window]  # as in the population", 'length = "2s"', 'hop = "1s"', f"rate = {starter.rate:g}  # Hz{FEWEST}"
+    lines = "[window]  # as in the population", 'length = "2s"', 'hop = "1s"', f"rate = {starter.rate:g}  # Hz{parts.FEWEST}"
     return "\n".join([*lines, 'statistics = "gravity"  # for a sensor in any orientation'])
 
 
@@ -316,15 +310,11 @@ def _statistics(guessed: Guess) -> str:
     also = "; gravity: the first three are acceleration" if accelerates else ""
     turned = TURNED if accelerates else ""
     line = f'{turned}\nstatistics = "{kind}"  # simple | rich | gravity | rich+gravity{also}'
-    return FEWEST + line + convolutions(guessed) + _mirror(guessed)
-
-
-def _mirror(guessed: Guess) -> str:
-    """The line of [window] for a sensor that is worn on either side of the body."""
+    lines = parts.FEWEST + line + parts.convolutions(guessed)
     if (mirror := guessed.mirror) is None:
-        return ""
+        return lines
     line = toml_line("mirror", {"field": mirror.field, "when": mirror.when, "columns": mirror.columns})
-    return f"\n{line}  # a sensor on the {one_line(mirror.when)}, as if on the {one_line(mirror.other)}"
+    return f"{lines}\n{line}  # a sensor on the {one_line(mirror.when)}, as if on the {one_line(mirror.other)}"
 
 
 def _window(rate: float, windowed: bool, guessed: Guess) -> str:
@@ -351,6 +341,7 @@ def _span(seconds: float, to_whole: Callable[[float], int] = round) -> str:
 
 
 def _ahead(guessed: Guess, week: str) -> str:
+    """The lines of [forecast], as comments."""
     lines = ""
     if guessed.pause is not None and guessed.pause >= 1.0:
         every = f'every = "{guessed.pause:.10g}s"'

@@ -87,8 +87,7 @@ def produce(
     seconds = time.monotonic() - began
     if as_json:
         done = {"topic": source.topic, "records": sender.sent, "acknowledged": sender.acknowledged}
-        show({**done, "seconds": round(seconds, 3)})
-        return
+        return show({**done, "seconds": round(seconds, 3)})
     say(f"{many(sender.acknowledged, 'record')} in {source.topic}, all acknowledged, in {seconds:.1f} s")
     if not sender.sent:
         note("no records: the files are empty")

@@ -10,7 +10,6 @@ from streamjobs.errors import ConfigError
 from streamjobs.fit import starters
 from streamjobs.fit.starters import Starter
 from streamjobs.recordings.guess.result import EXAMPLE, Guess
-from streamjobs.settings.presets import Preset
 
 LINEAR, TOTAL = "accelerometer", "totalacceleration"  # of Sensor Logger: without gravity and with it
 
@@ -21,7 +20,8 @@ def begun(of: Starter, guessed: Guess | None, rows: Iterable[dict[str, Any]]) ->
     Raises ConfigError where fields, rate or units are not those of the population.
     """
     if guessed is None:
-        return _usual(of)
+        because = {"fields": starters.NUMBERS, "time": "as in your records", "label": "as in your records"}
+        return EXAMPLE._replace(fields=list(starters.FIELDS), rate=of.rate, because=because)
     guessed = _with_gravity(guessed, of.rate)
     starters.require_fields(of, guessed.fields if "fields" not in guessed.choose else [])
     if guessed.preset is None or "sensors" not in guessed.preset.source:
@@ -38,19 +38,16 @@ def write_population(of: Starter, guessed: Guess, job: Path, force: bool) -> Pat
     return path
 
 
-def _usual(of: Starter) -> Guess:
-    because = {"fields": starters.NUMBERS, "time": "as in your records", "label": "as in your records"}
-    return EXAMPLE._replace(fields=list(starters.FIELDS), rate=of.rate, because=because)
-
-
 def _with_gravity(guessed: Guess, rate: float) -> Guess:
     """With Sensor Logger's total acceleration in the place of that without gravity, where there is one."""
     preset = guessed.preset
     if preset is None or not guessed.fields or not guessed.fields[0].startswith(LINEAR):
         return guessed
     fields = [field.replace(LINEAR, TOTAL, 1) for field in guessed.fields]
-    if "sensors" in preset.source:
-        return guessed._replace(fields=fields, preset=_pushed(preset, rate))
+    if sensors := preset.source.get("sensors"):
+        each = {name.replace(LINEAR, TOTAL, 1): one | {"rate": rate} for name, one in sensors["each"].items()}
+        pushed = preset._replace(source={**preset.source, "sensors": sensors | {"each": each}})
+        return guessed._replace(fields=fields, preset=pushed)
     if not set(fields) - set(guessed.fields) <= set(guessed.left_out):
         raise ConfigError(
             f"--population needs acceleration with gravity; {preset.tool}'s {LINEAR} has none, and the sample has no "
@@ -59,9 +56,3 @@ def _with_gravity(guessed: Guess, rate: float) -> Guess:
     left_out = {name: why for name, why in guessed.left_out.items() if name not in fields}
     because = guessed.because | {"fields": "acceleration with gravity, and turning rate"}
     return guessed._replace(fields=fields, left_out=left_out, because=because)
-
-
-def _pushed(preset: Preset, rate: float) -> Preset:
-    sensors = preset.source["sensors"]
-    each = {name.replace(LINEAR, TOTAL, 1): one | {"rate": rate} for name, one in sensors["each"].items()}
-    return preset._replace(source={**preset.source, "sensors": sensors | {"each": each}})

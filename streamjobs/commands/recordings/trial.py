@@ -21,7 +21,7 @@ from streamjobs.recordings.places import stem_of
 from streamjobs.recordings.profile import moments_of
 from streamjobs.recordings.survey import teaches
 from streamjobs.recordings.tables import How, untold
-from streamjobs.settings.false_alarms import WITHOUT_RHYTHM
+from streamjobs.settings.learners import WITHOUT_RHYTHM
 from streamjobs.settings.paths import column_path
 from streamjobs.settings.sections import Settings
 from streamjobs.settings.types import many

@@ -39,8 +39,7 @@ def schema(
 
         if job_file is not None or form != "json":
             raise ConfigError("schema: JOB and --format belong to --outputs or --sink; add one, or leave them out.")
-        show(json_schema())
-        return
+        return show(json_schema())
     if job_file is None:
         raise ConfigError(
             "schema: each of --outputs and --sink needs the job file, as in 'streamjobs schema JOB --outputs'."

@@ -18,8 +18,7 @@ from streamjobs.core.decoding.loading import Decode, Message, Read, decoder_of_f
 from streamjobs.core.decoding.samples import Frame, LabelsAlone, Parse, Problem, Sample, label_of
 from streamjobs.core.decoding.values import kind_of, reason_for, wrong_value
 from streamjobs.settings.paths import ABSENT, FieldPath, event_path, path_of
-from streamjobs.settings.sensors import sensors_of
-from streamjobs.settings.source import SourceSection
+from streamjobs.settings.source import SourceSection, sensors_of
 from streamjobs.settings.times import EXCEL
 from streamjobs.settings.types import TIME_UNITS
 

@@ -12,8 +12,7 @@ from streamjobs.fit.learning import Recipe, Way
 from streamjobs.fit.reading import Read
 from streamjobs.fit.recordings import Recordings
 from streamjobs.fit.reports import findings
-from streamjobs.fit.reports.curve import Curve
-from streamjobs.fit.reports.findings import Suspicious
+from streamjobs.fit.reports.findings import Curve, Suspicious
 from streamjobs.fit.reports.page import Chart, Table, page
 from streamjobs.recordings.places import natural
 from streamjobs.recordings.survey import doubtful

@@ -37,8 +37,7 @@ from streamjobs.kafka.authorization import missing_rights
 from streamjobs.kafka.patches import decompression
 from streamjobs.kafka.topic_id import topic_ids
 from streamjobs.maintenance import changelog_edit
-from streamjobs.maintenance.rekey.in_time_order import InTimeOrder
-from streamjobs.maintenance.rekey.writer import METADATA_EVERY_MS, Topics, Writer
+from streamjobs.maintenance.rekey.writer import METADATA_EVERY_MS, InTimeOrder, Topics, Writer
 from streamjobs.schema_registry.lookup import ready_now
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import CLOSE_WITHIN, KEEP_ALIVE

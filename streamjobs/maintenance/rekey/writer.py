@@ -1,8 +1,15 @@
-"""The transactional producer of a copy that `rekey` writes: records, dead letters and the input's offsets count together."""
+"""What `rekey` copies next, and the transactional producer that writes it.
 
-from collections.abc import Iterator, Mapping, Sequence
+A partition of a backlog is read in large pieces, so without `InTimeOrder` a key's records from four partitions would lie
+minutes or days apart in the copy, and its learner would skip them as late. A partition keeps its own order, whatever its
+timestamps say: a record counts as no older than the one before it.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
 from aiokafka import AIOKafkaProducer
@@ -10,6 +17,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 from aiokafka.structs import OffsetAndMetadata
 from aiokafka.structs import TopicPartition as Place
 
+from streamjobs.core.messages import Record
 from streamjobs.core.partitioners import murmur2
 from streamjobs.kafka import client
 from streamjobs.kafka.topics import BATCH_BYTES
@@ -20,6 +28,7 @@ from streamjobs.worker.outbox import Fields, SentBatch, extend_batch_ttl, send_d
 
 METADATA_EVERY_MS = 10_000  # new partitions of either topic are seen within it
 CACHED_KEYS = 65_536  # keys with a remembered partition
+_TIME = itemgetter(0)
 
 
 class Topics(NamedTuple):
@@ -120,3 +129,52 @@ class Writer:
     async def close(self) -> None:
         """Never raises: the next one aborts what stays open, or the broker does."""
         await close_transactional(self._producer)
+
+
+class InTimeOrder:
+    """Records that were read and wait, by partition.
+
+    >>> from streamjobs.core.messages import Stored
+    >>> waiting = InTimeOrder()
+    >>> for partition, times in ((0, (1, 5, 9)), (1, (2, 3))):
+    ...     waiting.add(partition, [Stored("imu", partition, at, at, b"", b"", ()) for at in times])
+    >>> [record.timestamp for record in waiting.take(unread={0, 1})]
+    [1, 2, 3]
+    >>> waiting.take(unread={1}), waiting.first(0), len(waiting.take(unread=()))
+    ([], 5, 2)
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, deque[tuple[int, Record]]] = {}
+        self._latest: dict[int, int] = {}  # timestamp so far, of each partition
+
+    def clear(self) -> None:
+        self._waiting.clear()
+        self._latest.clear()
+
+    def add(self, partition: int, records: Sequence[Record]) -> None:
+        queue, latest = self._waiting.setdefault(partition, deque()), self._latest.get(partition, -1)
+        for record in records:
+            latest = max(latest, record.timestamp)
+            queue.append((latest, record))
+        self._latest[partition] = latest
+
+    def count(self, partition: int) -> int:
+        return len(self._waiting.get(partition, ()))
+
+    def first(self, partition: int) -> int | None:
+        """Offset of the first record that waits."""
+        queue = self._waiting.get(partition)
+        return queue[0][1].offset if queue else None
+
+    def take(self, unread: Collection[int]) -> list[Record]:
+        """All that no older record can come before. unread: partitions that have more, perhaps older than the others'."""
+        if any(not self._waiting.get(partition) for partition in unread):
+            return []
+        until = min((self._waiting[partition][-1][0] for partition in unread), default=None)
+        taken: list[tuple[int, Record]] = []
+        for _, queue in sorted(self._waiting.items()):
+            while queue and (until is None or queue[0][0] <= until):
+                taken.append(queue.popleft())
+        taken.sort(key=_TIME)
+        return [record for _, record in taken]

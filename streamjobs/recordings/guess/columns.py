@@ -24,10 +24,10 @@ from streamjobs.recordings.columns import (
 )
 from streamjobs.recordings.exports import TIME
 from streamjobs.recordings.files import SECONDS
-from streamjobs.recordings.guess.categories import OTHER_WORDS, categories_of
 from streamjobs.recordings.guess.keys import OWNER, key_by_turns
 from streamjobs.recordings.guess.result import NONE_CHOSEN, Chosen, Gaps, Guess, windowed
 from streamjobs.recordings.guess.rows import MOST_FALLS, largest_of, oddities, parts_of_times, rates_apart, rises
+from streamjobs.recordings.guess.texts import OTHER_WORDS, categories_of
 from streamjobs.recordings.guess.x import BAD_NAME, X, in_turns, is_bad, quoted_names, x_of
 from streamjobs.settings.presets import Preset
 from streamjobs.settings.times import example_of

@@ -1,6 +1,7 @@
 """What the numbers of a column do over time, in one key: stand still, trend, count on, repeat each day, follow another."""
 
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -30,6 +31,10 @@ WEEK, WEEKS = 7, 3  # days; least weeks of a weekly rhythm
 ALIKE, OF_WEEK = 4.0, 0.6  # of the usual deviation of days alike: farthest two of them; of that of all days, at most
 FEW_DAYS = 14  # in more, no random walk of 400 repeated a day's wave by chance
 STANDS_OUT = 8.0  # a day's power over that of the periods around it; chosen on random walks and noisy days of seed 1
+CODED = 3  # rows that must have a code for a missing number
+LIMITS = {-127, -128, 255, 32_767, -32_768, 65_535, 2**31 - 1, -(2**31), 2**32 - 1}  # of a sensor or of an integer
+USUAL = {-200, *LIMITS}
+_NINES = re.compile(r"-?9{2,}(\.9+)?")
 
 
 def most(shown: Iterable[bool]) -> bool:
@@ -288,3 +293,32 @@ def _is_same(first: Array, second: Array) -> bool:
     if len(first) < LEAST or not first.std() or not second.std():
         return False
     return bool(abs(np.corrcoef(first, second)[0, 1]) >= SAME)
+
+
+def codes_of(values: Array) -> list[float]:
+    """Codes among a field's numbers. values: (rows,), NaN where there is none.
+
+    A code is the smallest or the largest number, several rows have exactly it, and it is written as people write codes:
+    nines, or the limit of a device. It is farther from the other numbers than these are from one another, or the only one
+    below 0.
+
+    >>> there = np.arange(200.0) % 31
+    >>> [codes_of(np.append(there, [code] * 4)) for code in (-99.0, 9999.0, 31.0, 0.0)]
+    [[-99.0], [9999.0], [], []]
+    """
+    rest, codes = values[np.isfinite(values)], list[float]()
+    while len(rest):
+        ends = (float(rest.min()), rest > rest.min()), (float(rest.max()), rest < rest.max())
+        found = next((code for code, others in ends if _is_code(code, rest[others], len(rest))), None)
+        if found is None:
+            break
+        codes.append(found)
+        rest = rest[rest != found]
+    return codes
+
+
+def _is_code(number: float, others: Array, rows: int) -> bool:
+    if rows - len(others) < CODED or len(others) < LEAST or not (number in USUAL or _NINES.fullmatch(f"{number:.10g}")):
+        return False
+    least, most = others.min(), others.max()
+    return bool(number < 0 <= least or max(least - number, number - most) > most - least > 0)

@@ -12,7 +12,7 @@ from streamjobs.recordings.guess.keys import OF_USUAL, OWNER, STEADY
 from streamjobs.recordings.guess.result import Gaps, Guess, Narrow, Pauses, windowed, with_key_known
 from streamjobs.recordings.guess.rows import DECIDES, Rows
 from streamjobs.recordings.guess.x import BAD_NAME, is_bad, quoted_names
-from streamjobs.settings.sensors import SensorSection, SensorsSection, sensors_of
+from streamjobs.settings.source import SensorSection, SensorsSection, sensors_of
 
 NAMES = {
     *("metric", "measurement", "measure", "signal", "variable", "parameter", "channel", "quantity", "property", "field"),

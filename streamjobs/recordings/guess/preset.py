@@ -7,7 +7,7 @@ from typing import Any
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.guess.result import Guess
 from streamjobs.settings.presets import NAMES, Preset, preset_of
-from streamjobs.settings.sensors import SensorsSection, sensors_of
+from streamjobs.settings.source import SensorsSection, sensors_of
 from streamjobs.settings.types import TIME_UNITS
 
 
@@ -44,16 +44,15 @@ def live_preset(rows: Sequence[Mapping[str, Any]]) -> Preset | None:
         stated = preset.source.get("sensors")
         if stated is None:
             continue
-        fitting = sum(_fits(row.get(stated["samples"]), stated["name"], preset.source["time"]) for row in rows)
+        name, time, lists = stated["name"], preset.source["time"], [row.get(stated["samples"]) for row in rows]
+        fitting = sum(
+            all(isinstance(one, dict) and isinstance(one.get(name), str) and time in one for one in samples)
+            for samples in lists
+            if isinstance(samples, list) and samples
+        )
         if 2 * fitting > len(rows):
             return preset
     return None
-
-
-def _fits(samples: Any, name: str, time: str) -> bool:
-    if not isinstance(samples, list) or not samples:
-        return False
-    return all(isinstance(one, dict) and isinstance(one.get(name), str) and time in one for one in samples)
 
 
 def _measured(rows: Sequence[Mapping[str, Any]], section: SensorsSection, source: Mapping[str, Any]) -> float | None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from streamjobs.recordings.sides import Mirror
 from streamjobs.settings.events import COMPARED
 from streamjobs.settings.paths import column_path
 from streamjobs.settings.presets import Preset
@@ -69,6 +68,16 @@ class Narrow(NamedTuple):
         for sensor, column in (self.paths[field] for field in fields):
             columns.setdefault(sensor, []).append(column)
         return columns
+
+
+class Mirror(NamedTuple):
+    """A sensor that is worn on either side of the body."""
+
+    field: str
+    when: str  # the value of the side that is turned into the other
+    other: str
+    columns: list[str]  # that change their sign
+    known: bool  # enough people wear the sensor on both sides
 
 
 class Guess(NamedTuple):

@@ -10,22 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from algorithms import Learner, learner_from
 from algorithms.common.protocol import SettingError
 from streamjobs.errors import ConfigError
-from streamjobs.settings.composition.watches import (
-    PER_HOUR,
-    Watch,
-    between_of,
-    reference_of,
-    relearn_after_of,
-    slopes_of,
-    watches_of,
-)
+from streamjobs.settings.composition import watches
+from streamjobs.settings.composition.watches import PER_HOUR, Watch
 from streamjobs.settings.events import AlarmsSection
-from streamjobs.settings.false_alarms import tells_alarms
-from streamjobs.settings.learners import PREDICTING, TASK, read_learners
+from streamjobs.settings.learners import PREDICTING, TASK, read_learners, tells_alarms
 from streamjobs.settings.rules import check_sections
 from streamjobs.settings.sections import MOST_WAITING, SINKS, HeadSection, MirrorSection, Settings, WindowSection
-from streamjobs.settings.sensors import sensors_of
 from streamjobs.settings.sentences import Places
+from streamjobs.settings.source import sensors_of
 from streamjobs.settings.times import zone_of
 from streamjobs.stages.alarms import Lasting
 from streamjobs.stages.clip_targets import ClipTargets
@@ -183,10 +175,10 @@ def _composed(settings: Settings, learners: Mapping[str, Learner]) -> Compositio
         teacher=learner_from("rls", {name: getattr(learner, name) for name in _TAUGHT}) if population else None,
         smoothing=_smoothing(head, windows) if classifies else None,
         boosts=population and "boost" not in ((settings.head or settings.learner).model_extra or {}),
-        watches=watches_of(settings, learners, model),
-        reference=reference_of(settings, width),
-        between=between_of(settings, windows),
-        relearn_after=relearn_after_of(settings),
+        watches=watches.watches_of(settings, learners, model),
+        reference=watches.reference_of(settings, width),
+        between=watches.between_of(settings, windows),
+        relearn_after=watches.relearn_after_of(settings),
         task=task,
         classes=list(head.classes) if head.classes and classifies else None,
         max_classes=None if own_most and not head.classes else len(head.classes or ()) or head.max_classes,
@@ -200,7 +192,7 @@ def _composed(settings: Settings, learners: Mapping[str, Learner]) -> Compositio
         model=model,
         sinks=_sinks(settings, gives_features=kind == "features" or settings.head is not None, predicts=task != "none"),
         columns=(columns := _columns(settings, dim, windows, width)),
-        slopes=slopes_of(settings, columns),
+        slopes=watches.slopes_of(settings, columns),
     )
 
 

@@ -7,8 +7,7 @@ from algorithms import Learner, learner_from
 from algorithms.common.protocol import SettingError
 from algorithms.common.settings import suggestion
 from algorithms.drift.standing import LEAST_ROWS, LEAST_ROWS_PER_COLUMN
-from streamjobs.settings.false_alarms import FORESEEN, rows_between
-from streamjobs.settings.learners import detector_roles, with_name
+from streamjobs.settings.learners import FORESEEN, detector_roles, rows_between, with_name
 from streamjobs.settings.sections import Settings
 from streamjobs.settings.types import POPULATION, reference, rows_or_time
 from streamjobs.stages.alarms import Lasting

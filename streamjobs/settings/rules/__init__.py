@@ -11,15 +11,9 @@ from algorithms import Learner
 from algorithms.common.kernels import Kernel
 from streamjobs.settings import sections as models
 from streamjobs.settings.learners import PREDICTING, TASK, own_settings, read_learners
-from streamjobs.settings.rules.broker import access_contradictions, registry_contradictions, secrets_given_twice
-from streamjobs.settings.rules.drift import drift_contradictions, one_number_contradictions, start_contradictions
-from streamjobs.settings.rules.sinks import sinks_contradictions
-from streamjobs.settings.rules.source import (
-    format_contradictions,
-    sensor_contradictions,
-    source_contradictions,
-    window_contradictions,
-)
+from streamjobs.settings.rules import broker as of_broker
+from streamjobs.settings.rules import drift as of_drift
+from streamjobs.settings.rules import source as of_source
 from streamjobs.settings.sentences import Path, Places, validated
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import Problems
@@ -76,20 +70,20 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
     if (job := parts.get("job")) and job.name in (".", ".."):
         yield "job.name", f"name must be a valid name of a folder and of a topic; got {job.name!r}."
     if source := parts.get("source"):
-        yield from source_contradictions(source)
-        yield from format_contradictions(source, parts.get("registry"), "registry" in parts)
+        yield from of_source.source_contradictions(source)
+        yield from of_source.format_contradictions(source, parts.get("registry"), "registry" in parts)
         if source.sensors is not None:
-            yield from sensor_contradictions(source, source.sensors, parts.get("window"))
+            yield from of_source.sensor_contradictions(source, source.sensors, parts.get("window"))
     if broker := parts.get("broker"):
-        yield from access_contradictions(broker)
+        yield from of_broker.access_contradictions(broker)
     if registry := parts.get("registry"):
-        yield from registry_contradictions(registry)
+        yield from of_broker.registry_contradictions(registry)
     if window := parts.get("window"):
         yield from _window(window)
         if source:
-            yield from window_contradictions(window, source)
+            yield from of_source.window_contradictions(window, source)
     if metrics := parts.get("metrics"):
-        yield from secrets_given_twice("metrics", metrics)
+        yield from of_broker.secrets_given_twice("metrics", metrics)
     if state := parts.get("state"):
         yield from _state(state, job)
         if source and state.ttl is not None:
@@ -101,11 +95,11 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         yield from _task(section, task)
         yield from _learned_by_fit(section, task, parts)
     if drift := parts.get("drift"):
-        yield from drift_contradictions(drift, parts.get("head"), learners, parts.get("population") is not None)
+        yield from of_drift.drift_contradictions(drift, parts.get("head"), learners, parts.get("population") is not None)
         if source and source.width == 1 and parts.get("window") is None:
-            yield from one_number_contradictions(drift, learners)
+            yield from of_drift.one_number_contradictions(drift, learners)
         if state := parts.get("state"):
-            yield from start_contradictions(drift, state)
+            yield from of_drift.start_contradictions(drift, state)
     yield from _population(parts, learners)
     if scaling := parts.get("scaling"):
         yield from _codes(scaling, learners)
@@ -117,7 +111,7 @@ def contradictions(parts: Mapping[str, Any], learners: Mapping[str, Learner]) ->
         if forecast.learner is None or "forecast" in learners:
             yield from forecast_contradictions(forecast, source, parts.get("window"), learners.get("forecast"))
     if (sinks := parts.get("sinks")) and source:
-        yield from sinks_contradictions(sinks, source, parts, learners)
+        yield from of_drift.sinks_contradictions(sinks, source, parts, learners)
 
 
 def _codes(scaling: models.ScalingSection, learners: Mapping[str, Learner]) -> Problems:

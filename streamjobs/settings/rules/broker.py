@@ -90,16 +90,10 @@ def username_without_password(section: str, username: str) -> str:
     )
 
 
-def _credential(broker: BrokerSection) -> str | None:
-    """A setting that means SASL: any credential but a certificate."""
-    for name in ("mechanism", "username", "token_url"):
-        if getattr(broker, name) is not None:
-            return name
-    return next((name for name in ("password", "token") if is_set(broker, name)), None)
-
-
 def _protocol(broker: BrokerSection) -> Problems:
-    credential = _credential(broker)
+    given = [name for name in ("mechanism", "username", "token_url") if getattr(broker, name) is not None]
+    given += [name for name in ("password", "token") if is_set(broker, name)]
+    credential = given[0] if given else None  # a setting that means SASL: any credential but a certificate
     if broker.protocol == "sasl_plaintext":
         yield "broker.protocol", f"protocol = 'sasl_plaintext' is refused: {PLAINTEXT}; set 'sasl_ssl'."
     elif broker.protocol == "plaintext" and credential is not None:

@@ -4,10 +4,9 @@ from collections import Counter
 
 from algorithms.common.settings import suggestion
 from streamjobs.settings.broker import RegistrySection
-from streamjobs.settings.rules.sinks import LONGEST_TOPIC
+from streamjobs.settings.rules.drift import LONGEST_TOPIC
 from streamjobs.settings.sections import WindowSection
-from streamjobs.settings.sensors import SensorsSection, most_waiting, sensors_of
-from streamjobs.settings.source import REKEYED, SourceSection
+from streamjobs.settings.source import REKEYED, SensorsSection, SourceSection, most_waiting, sensors_of
 from streamjobs.settings.types import AUTO, MOST_NUMBERS, TIME_UNITS, Problems
 from streamjobs.stages.statistics import least_channels
 
