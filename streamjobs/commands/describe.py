@@ -19,8 +19,7 @@ import typer
 
 from streamjobs.commands.console import AsJson, note, say, show
 from streamjobs.errors import ConfigError, MismatchError
-from streamjobs.settings.toml import toml_value
-from streamjobs.settings.types import readable
+from streamjobs.settings.types import readable, toml_value
 
 if TYPE_CHECKING:
     from algorithms import Learner

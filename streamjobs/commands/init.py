@@ -215,7 +215,7 @@ def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", mos
     if "time_zone" in guessed.choose:
         note("the times have no zone; the job is tried with UTC, until you set time_zone")
     if teaches(guessed):
-        from streamjobs.commands.recordings.population_trial import keys_alike  # which loads `fit`
+        from streamjobs.commands.recordings.learner_trial import keys_alike
 
         population, written = job_file_text(guessed, file, written), written._replace(own=True)
         write_file(file, job_file_text(guessed, file, written))

@@ -13,8 +13,7 @@ import typer
 from streamjobs.commands.console import AsJson, JobFile, Pace, draw, fixed, note, say, show, table, write_private
 from streamjobs.commands.recordings.options import FILES, KeyFrom, KeyIs, TimeColumn, how_of, milliseconds, recorded
 from streamjobs.errors import ConfigError
-from streamjobs.settings.toml import toml
-from streamjobs.settings.types import many
+from streamjobs.settings.types import many, toml
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job

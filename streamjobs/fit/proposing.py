@@ -17,7 +17,7 @@ from streamjobs.fit.reading import Read
 from streamjobs.fit.recordings import Recordings
 from streamjobs.replay.tuning import rewritten
 from streamjobs.settings.load import composition_from
-from streamjobs.settings.toml import toml
+from streamjobs.settings.types import toml
 from streamjobs.stages import statistics
 
 FOLLOWS = ("smooth", "filter")  # what candidates set themselves

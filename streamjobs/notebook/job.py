@@ -26,8 +26,7 @@ from streamjobs.settings.composition import Composition, composition_of
 from streamjobs.settings.load import composition_from
 from streamjobs.settings.sections import SINKS, Settings
 from streamjobs.settings.times import zone_of
-from streamjobs.settings.toml import toml
-from streamjobs.settings.types import many
+from streamjobs.settings.types import many, toml
 
 if TYPE_CHECKING:
     import pandas

@@ -19,7 +19,7 @@ from streamjobs.replay.engine import Tally
 from streamjobs.replay.scoring import Errors, Row, baselines, errors_of, parts, predicted, require_labels
 from streamjobs.settings.composition import Composition
 from streamjobs.settings.learners import TASK
-from streamjobs.settings.toml import toml
+from streamjobs.settings.types import toml
 
 FACTORS: dict[str, tuple[float, ...]] = {  # settings tried as multiples of what the job has
     "bandwidth": (0.5, 2.0, 0.25, 4.0),

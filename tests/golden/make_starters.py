@@ -19,7 +19,7 @@ from papers.recordings import phone_signal
 from streamjobs.cli import run
 from streamjobs.demo.recordings import EXERCISES
 from streamjobs.fit import starters
-from streamjobs.settings.toml import toml
+from streamjobs.settings.types import toml
 from tests.data import dataset
 
 FOLDER = Path(starters.__file__).parent

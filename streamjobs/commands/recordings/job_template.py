@@ -13,7 +13,7 @@ from streamjobs.recordings.guess import result
 from streamjobs.recordings.guess.result import Guess, windowed
 from streamjobs.settings.rules.forecast import USUAL_SEASON
 from streamjobs.settings.sections import MOST_WAITING
-from streamjobs.settings.toml import quoted, toml, toml_line
+from streamjobs.settings.types import quoted, toml, toml_line
 
 if TYPE_CHECKING:
     from streamjobs.commands.recordings.learner_trial import Best

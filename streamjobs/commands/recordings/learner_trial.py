@@ -1,7 +1,9 @@
-"""Tries simple learners, and the usual one, on a sample with labels: `init` proposes the best."""
+"""Tries simple learners, the usual one and what other keys teach on a sample with labels: `init` proposes the best."""
 
 import math
+import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +28,7 @@ WORTH = 0.95  # of the error of a cheaper learner, or of one with all rows: at m
 LEAST = 200  # records of the sample, to choose by
 WIDEST = 500  # numbers that `rls` sees: the square of more is 1 MB a key
 WORK = 2_000_000_000  # most records times the square of the numbers of a row, seconds of `rls`
+LEFT_OUT = 10  # keys, at most
 LATE = 20  # windows until a label is known: people label what they did, and labels at once only repeat the last one
 
 
@@ -89,3 +92,36 @@ def best_learner(file: Path, sample: Sample, guessed: Guess) -> Best | None:
         best = next(name for name in cheapest if WORTH * errors[name] <= errors[best])
     note(line)
     return Best({**CANDIDATES[best], **task} if best in CANDIDATES else None, line, errors[best])
+
+
+def keys_alike(file: Path, population: str, sample: Sample, guessed: Guess) -> Guess:
+    """The guess, with `alone` where other keys teach less.
+
+    file: the job in which each key learns alone; population: text of the other. Each key is left out in turn, with a linear
+    head and labels that are known LATE rows later.
+    """
+    from streamjobs.fit.evaluation import by_person, leave_one_out
+    from streamjobs.fit.fitting import recipe_of, refuse_too_little
+    from streamjobs.fit.learning import Way
+    from streamjobs.fit.reading import read
+    from streamjobs.fit.recordings import LATE, PAUSE
+    from streamjobs.fit.reports.report import LAST
+
+    made = composing(file, environment(guessed))
+    try:
+        settings = made(read_table(file)).settings
+        recipe = replace(recipe_of(made(tomllib.loads(population))), map=None, input=False, directions=0)
+        data = read(settings, [records_to_try(settings, sample, guessed)], pause=PAUSE, column=None).data
+        refuse_too_little(data)
+    except ConfigError as error:
+        note(f"a population was not tried: {error}")
+        return guessed._replace(alone=True)
+    note("trying what other keys teach on the sample ...")
+    ways = [Way("others", recipe), Way("own", replace(recipe, filter=None), "cold")]
+    runs = leave_one_out(data, ways, shuffles=1, people=sorted({*data.person.tolist()})[:LEFT_OUT])
+    others, own, last = (float(by_person(runs, name, "all").mean()) for name in ("others", "own", LAST))
+    note(
+        f"share of right predictions of a new key, of labels {LATE} rows late: {others:.1%} with what the other keys teach, "
+        f"{own:.1%} by its own labels; without a model: {last:.1%} by the last label"
+    )
+    return guessed._replace(alone=own >= others)

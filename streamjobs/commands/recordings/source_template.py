@@ -12,8 +12,7 @@ from streamjobs.recordings.guess.rows import STEADY_APART
 from streamjobs.settings.presets import preset_of
 from streamjobs.settings.source import MOST_USUAL, PERIODS
 from streamjobs.settings.times import example_of
-from streamjobs.settings.toml import quoted, toml_line
-from streamjobs.settings.types import UNIT_NAMES
+from streamjobs.settings.types import UNIT_NAMES, quoted, toml_line
 from streamjobs.stages.statistics import CONVOLVED
 
 MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are not part of x

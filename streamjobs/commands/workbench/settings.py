@@ -56,7 +56,7 @@ def schema(
 def config_show(job_file: JobFile, as_json: AsJson = False) -> None:
     """Print every setting of a job, including defaults and the environment; secrets are masked."""
     from streamjobs.settings.sections import SINKS
-    from streamjobs.settings.toml import toml
+    from streamjobs.settings.types import toml
 
     job = job_of(job_file)
     table = masked(job.settings)
