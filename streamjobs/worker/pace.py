@@ -7,7 +7,7 @@ an effect that is in no snapshot. The group's offset is R, and P is in its metad
 
 import time
 from collections.abc import Collection
-from itertools import islice, takewhile
+from itertools import filterfalse, islice, takewhile
 from typing import NamedTuple
 
 import cramjam
@@ -74,7 +74,7 @@ class Pace:
         """
         passed, self.codec = self._pass_time(room(self._cache, free)), ZSTD if free < TIGHT else None
         unwritten = self._unwritten
-        unwritten.update(dict.fromkeys(set(changed) - unwritten.keys(), self._since))
+        unwritten.update(dict.fromkeys(filterfalse(unwritten.__contains__, changed), self._since))
         for key in parked:
             unwritten.pop(key, None)
         self._since = Since(position, self._spent, self.applied.seconds, moment)
