@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from streamjobs.core.messages import Output, Stored
     from streamjobs.fit.scored import Scores
     from streamjobs.recordings.tables import How
+    from streamjobs.replay.engine import Tally
     from streamjobs.replay.progress import Progress
 
 
+SOON = 10_000  # records; if all of them are dead letters, a note says so at once
 MOST_ALARMED = 5  # keys with alarms that are printed
 MOST_DAYS = 10  # of keys, with minutes that are printed
 SHORTEST = 0.05  # shortest hours of alarms that are printed as hours
@@ -106,7 +108,7 @@ def replay(
     compile_loops(job)
     run = Replay(job, pooled=pool)
     scored_late, figures = Scored(run), Figures(run)
-    late = scored_late if scored_late.is_late and not pool else None
+    late, told = scored_late if scored_late.is_late and not pool else None, list[str]()
     with Writer(output_dir, list(job.sinks)) as writer, contextlib.closing(records):
         takers = [one.take for one in (writer, figures, scores, expected, late) if one is not None]
 
@@ -114,7 +116,13 @@ def replay(
             for one in takers:
                 one(output)
 
-        tally = run.run(records, take, progress)
+        def report(tally: "Tally") -> None:
+            progress(tally)
+            if not told and SOON <= tally.records == tally.dead_lettered.total():
+                told.append(f"so far {figures.nothing_learned()}")
+                note(told[0])
+
+        tally = run.run(records, take, report)
     if not as_json:
         progress.line(tally)
     summary, nothing = figures.summary(), figures.nothing_learned()

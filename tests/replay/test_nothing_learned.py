@@ -74,6 +74,16 @@ def test_where_every_record_is_a_dead_letter_a_replay_fails_with_the_first_reaso
     assert json.loads(out)["dead_lettered"] == {"bad_time": 300} and "nothing was learned" in err
 
 
+def test_the_first_records_of_a_long_file_are_named_if_all_are_dead_letters(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("streamjobs.commands.replay.SOON", 1000)
+    recording = jsonl(tmp_path / "a.jsonl", list(map(iso, rows(3000))))
+    assert replay(job_file(tmp_path), recording, "--key", "person") == 1
+    err = capsys.readouterr().err
+    assert err.count("so far nothing was learned: all 1,000 records became dead letters. The first: topic imu[0]") == 1
+    recording = jsonl(tmp_path / "b.jsonl", [*rows(1), *map(iso, rows(3000))])
+    assert replay(job_file(tmp_path), recording, "--key", "person") == 1 and "so far" not in capsys.readouterr().err
+
+
 def test_a_time_column_without_a_zone_is_refused_and_no_row_number_stands_in_for_it(tmp_path, capsys):
     recording = as_csv(tmp_path / "a.csv", list(map(iso, rows(30))))
     assert replay(job_file(tmp_path, UNTIMED), recording, "--key", "person", "--time", "ts") == 2
