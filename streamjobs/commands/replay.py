@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from streamjobs.replay.progress import Progress
 
 
-SOON = 10_000  # records; if all of them are dead letters, a note says so at once
+SOON = 10_000  # records after which a note reports that all are dead letters
 MOST_ALARMED = 5  # keys with alarms that are printed
 MOST_DAYS = 10  # of keys, with minutes that are printed
 SHORTEST = 0.05  # shortest hours of alarms that are printed as hours

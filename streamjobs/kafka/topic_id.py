@@ -285,9 +285,9 @@ def require_same_input(job: str, present: Origin, known: Origin) -> None:
         raise SetupError(another_input(job, known.topic, present.topic))
     if known.input_id and present.input_id and known.input_id != present.input_id:
         raise SetupError(
-            f"topic {present.topic}: it was deleted and recreated since this job's states learned from it (expected id "
-            f"{known.input_id}, got {present.input_id}); its records would count as already applied. Run "
-            "'streamjobs state forget-offsets JOB' to let the states continue with the new topic, restore the topic, or "
+            f"topic {present.topic}: it was deleted and recreated since this job's states learned from it, or is on another "
+            f"cluster (expected id {known.input_id}, got {present.input_id}); its records would count as already applied. "
+            "Run 'streamjobs state forget-offsets JOB' to let the states continue with the new topic, restore the topic, or "
             "give the job a new [job] name."
         )
 
@@ -345,8 +345,9 @@ def require_same_changelog(topic: str, known: str, present: str) -> None:
 
 def recreated_changelog(topic: str, known: str, present: str) -> str:
     return (
-        f"topic {topic}: it was deleted and recreated since this job's states were written to it (expected id {known}, got "
-        f"{present}); keys without a state in it would start over. {RESTORE}"
+        f"topic {topic}: it was deleted and recreated since this job's states were written to it, or [broker] url "
+        f"leads to another cluster (expected id {known}, got {present}); keys without a state in it would start over. "
+        f"{RESTORE}"
     )
 
 
