@@ -264,7 +264,6 @@ def _print_rows(first: dict[str, Any]) -> None:
 def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
     from algorithms import LEARNERS
     from streamjobs.commands.describe import stage_in_words
-    from streamjobs.commands.recordings import topic_look
 
     for sentence in result["advice"]:
         note(f"note: {sentence}")
@@ -317,7 +316,9 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
             say(f"             a key can alarm after {needed} at least, and has {have}; {fewer}")
     if "online" in result:
         say(f"  online     {result['online']}")
-        for word, text in topic_look.lines(job, result["newest"]):
+        from streamjobs.commands.recordings.topic_sample import lines_of_newest
+
+        for word, text in lines_of_newest(job, result["newest"]):
             say(f"  {word:<10} {text}")
         what = f"{many(result['keys_unreadable'], 'key')} cannot be read" if result["keys_unreadable"] else "all can be read"
         say(f"  states     the oldest {result['states_read']:,} records of the changelog, 256 MB at most: {what}")

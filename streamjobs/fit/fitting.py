@@ -90,10 +90,7 @@ def ready(asked: Asked) -> tuple[Composition, Path, Path | None, bool]:
 
 
 def fit_job(
-    asked: Asked,
-    say: Callable[[str], None],
-    doubt: Callable[[str], None],
-    windows: tuple[Read, int] | None = None,
+    asked: Asked, say: Callable[[str], None], doubt: Callable[[str], None], windows: tuple[Read, int] | None = None
 ) -> Fitted:
     """Everything, with `say` and `doubt` called as things become known; nothing is written before the end.
 

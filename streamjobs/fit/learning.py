@@ -155,12 +155,7 @@ class Decided(NamedTuple):
 
 
 def decided(
-    recipe: Recipe,
-    start: Start,
-    learned: Learned,
-    stream: Stream,
-    Z: Array,
-    arrivals: tuple[Array, Array] | None = None,
+    recipe: Recipe, start: Start, learned: Learned, stream: Stream, Z: Array, arrivals: tuple[Array, Array] | None = None
 ) -> Decided:
     """A new person's stream, with `Z` its windows' features: the class decided for each before its label is learned.
 

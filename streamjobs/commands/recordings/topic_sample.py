@@ -1,4 +1,7 @@
-"""The newest records of a live topic as rows, for `init`: read without a group, and nothing is committed."""
+"""The newest records of a live topic as rows, for `init`: read without a group, and nothing is committed.
+
+Also what `check --online` prints of the newest records of a job's input.
+"""
 
 import itertools
 import time
@@ -7,8 +10,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streamjobs.commands.console import moment
 from streamjobs.core.decoding.loading import as_field
 from streamjobs.core.decoding.with_schema.wire_format import ID, ID_END
+from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.errors import ConfigError
 from streamjobs.job_files import with_schemas
@@ -26,6 +31,7 @@ FORMATS: tuple[tuple[str, Any, int], ...] = (  # each with the bytes that stand 
 )
 FEW, MANY, MOST_BYTES = 2_000, 50_000, 64 << 20  # records that are waited for; those that are read where they are there
 LARGEST = 1 << 20  # bytes of a value, as [source] max_bytes has it unless set
+FAR = 86_400.0  # seconds between event times and timestamps that are named
 
 
 class TopicSample(NamedTuple):
@@ -148,3 +154,38 @@ def shares(sample: TopicSample) -> Iterator[str]:
     if sample.strange:
         empty = f" ({sample.empty:,} have no value)" if sample.empty else ""
         yield f"{sample.strange:,} records are not objects in {sample.format}{empty}; they would be dead letters"
+
+
+def lines_of_newest(job: Job, found: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """A word and a sentence each. found: of `newest_records`."""
+    if not found["records"]:
+        yield "records", "the input topic is empty"
+    else:
+        yield (
+            "records",
+            f"of the newest {found['records']:,}, {found['with_key']:,} have a key ({found['keys']:,} different) and "
+            f"{found['usable']:,} can be used",
+        )
+    if found["alone"] and job.settings.alarms is not None and job.settings.alarms.silent:
+        yield (
+            "silent",
+            f"{found['alone']:,} of {many(found['keys'], 'key')} in these records had no other key in the partition; "
+            "[alarms] silent never notices a key alone in its partition: use an input topic with fewer partitions",
+        )
+    if found["first_error"]:
+        counts = ", ".join(f"{reason} {count}" for reason, count in found["dead_letters"].items())
+        yield "", f"dead letters: {counts}; the first: {found['first_error']}"
+    if found["times"]:
+        first, last = (moment(1000 * one) for one in found["times"])
+        far = found["ahead"] is not None and abs(found["ahead"]) > FAR
+        way = "before" if far and found["ahead"] < 0 else "after"
+        what = f", {abs(found['ahead']) / FAR:,.1f} days {way} the records' timestamps: are they right?" if far else ""
+        yield "times", f"{first} to {last}{what}"
+    by_group, ends, group = found["passed"], found["ends"], job.settings.job.name
+    if by_group is None:
+        yield "group", f"{group} has no offsets yet" + (f": it begins at the first of {ends:,}" if ends else "")
+    elif by_group >= ends > 0:
+        way = "to begin at the first record, give the job another [job] name"
+        yield "group", f"{group} has already passed all {ends:,} offsets: 'run' waits for new records; {way}"
+    else:
+        yield "group", f"{group} has passed {by_group:,} of {ends:,} offsets"
