@@ -116,7 +116,7 @@ def to_dataframe(sink: str, rows: Iterable[Mapping[str, Any]]) -> "pandas.DataFr
         cells = _cells_of(rows)
         places = np.array(cells.pop("z", []), float)
     empty = LETTER if sink == "dlq" else ("row", *RECORDS[sink].__struct_fields__)
-    table = pandas.DataFrame(cells or {name: [] for name in empty if name != "z"})
+    table = pandas.DataFrame(cells) if cells else pandas.DataFrame(columns=[name for name in empty if name != "z"])
     for name in table.columns.intersection(_numeric(sink)):
         table[name] = pandas.to_numeric(table[name])
     if places.size:
