@@ -113,6 +113,13 @@ def test_redelivered_records_train_no_key_twice(job, records, uninterrupted):
     assert worker.store == states
 
 
+def test_a_batch_with_each_record_twice_trains_no_key_twice(job, records, uninterrupted):
+    worker = Worker(job)
+    outputs = values(worker.apply([one for record in records for one in (record, record)]))
+    worker.checkpoint()
+    assert (outputs, worker.store) == uninterrupted
+
+
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=12))
 @how(max_examples=15, deadline=None)
 def test_any_split_into_batches_gives_the_same_bits(job, records, uninterrupted, sizes):

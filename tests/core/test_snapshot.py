@@ -59,6 +59,13 @@ def test_any_truncation_is_noticed(written, data):
         snapshot.decode(raw[: data.draw(st.integers(0, len(raw) - 1))])
 
 
+@given(any_snapshot, st.binary(min_size=1, max_size=9))
+def test_bytes_behind_the_last_array_are_refused_though_their_checksum_fits(written, more):
+    body = snapshot.encode(written)[:-4] + more
+    with pytest.raises(SnapshotError, match=f"{len(more)} bytes too many"):
+        snapshot.decode(body + snapshot.CRC.pack(snapshot.zlib.crc32(body)))
+
+
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_are_refused(raw):
     with pytest.raises(SnapshotError):
