@@ -152,8 +152,9 @@ def test_more_keys_than_room_gives_the_same_states(job):
             tight.checkpoint()
     assert tight.live.keys <= tight.live.most_slots == 16 < roomy.live.keys
     roomy.checkpoint()
+    assert tight.live.parked.bytes > 0
     tight.checkpoint()
-    assert tight.store == roomy.store
+    assert tight.store == roomy.store and not tight.live.parked and tight.live.parked.bytes == 0
 
 
 def test_a_changed_job_is_refused_and_says_what_changed():
