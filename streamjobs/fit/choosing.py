@@ -75,8 +75,10 @@ def columns_of(kind: str, dim: int, convolutions: int = 0) -> Columns:
     """The columns of each set of numbers in rows of `kind`, of `dim` channels, with convolutions behind them."""
     if kind == SAMPLES:
         return {(kind, 0): slice(None)}
-    columns: Columns = {("rich", 0): slice(0, statistics.width("rich", dim))}
+    rich = statistics.width("rich", dim)
+    columns: Columns = {("rich", 0): slice(0, rich)}
     if kind == statistics.BOTH:
+        columns["gravity", 0] = slice(rich, statistics.width(kind, dim))
         columns[kind, 0] = slice(0, statistics.width(kind, dim))
     if convolutions:
         columns[kind, convolutions] = slice(None)

@@ -90,7 +90,7 @@ def test_the_written_job_is_the_job_with_the_best_and_can_be_fitted(tmp_path, ca
     tuned = tmp_path / "tuned.toml"
     assert command("tune", path, "--input", recordings, "--key", "person", "--write", tuned, "--json") == 0
     assert json.loads(capsys.readouterr().out) == {**said, "file": str(tuned)} and tuned.read_text() == chosen.read_text()
-    assert len(said["candidates"]) == 3 * 3 * 2 + 3 * 2 * 2 + 2 and said["best"] in [
+    assert len(said["candidates"]) == 4 * 3 * 2 + 3 * 2 * 2 + 2 and said["best"] in [
         {name: one[name] for name in ("statistics", "map", "filter", "convolutions", "directions", "delta")}
         for one in said["candidates"]
     ]
