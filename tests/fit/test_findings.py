@@ -142,6 +142,18 @@ def test_what_adapting_gained_and_cost_is_said_by_person():
     )
 
 
+def test_people_with_a_sensor_that_is_mounted_another_way_are_named() -> None:
+    columns = ["ax_mean", "ay_mean", "az_mean", "gravity_ax_ay_az_norm_mean"]
+    data = _people(5, 0.1)._replace(people=[*"abcde"])
+    down = np.array([0.0, 9.8, 0.0, 9.8])
+    X = data.X * 0.3 + down
+    assert not list(findings.turned(data._replace(X=X), columns))
+    X[data.person == 3] *= [1.0, -1.0, 1.0, 1.0]
+    (said,) = findings.turned(data._replace(X=X), columns)
+    assert "other people: d (17" in said and "degrees). If people" in said
+    assert not list(findings.turned(data._replace(X=X), columns[:3]))
+
+
 def test_most_people_with_a_single_activity_are_named() -> None:
     n = np.arange(90)
     data = Recordings(np.zeros((90, 1)), n // 30, n // 30, n // 30, NAMES, ["a", "b", "c"])

@@ -12,6 +12,7 @@ from streamjobs.fit.inner import filtered, served
 from streamjobs.fit.learning import BOOST, Learned, Recipe, features
 from streamjobs.fit.least_squares import Sums, head_of, sums_of
 from streamjobs.fit.recordings import Recordings, in_order, joined
+from streamjobs.settings.types import listed
 from streamjobs.stages.population.units import unlike_most
 from streamjobs.stages.smoothing import Smoothing
 
@@ -21,9 +22,11 @@ OWN = 0.1  # of its windows, at most, are decided as its label, also where other
 FEWEST = 10  # windows of a recording
 MOST_NAMED = 10  # recordings, pairs of activities
 MOST_COPIES = 5
+LEAST_NORM = 1e-12
 NO_SPREAD = 1e-9  # of the variance of all, where others have none
 LEVERAGE = 3.0  # of a person's windows, 1 of those of all others
 RIDGE = 0.01  # added to all variances, each 1, where numbers are compared together
+TURNED = 60.0  # degrees between the accelerations of a person and of others in the same activities
 HALF = 0.5  # right windows, below which a job is not worth running
 TAKEN = 0.2  # of the windows of an activity, at least, are decided as one that most others are mistaken for
 MATTERS = 0.005  # of accuracy
@@ -318,6 +321,34 @@ def other_units(taught: Recordings, columns: Sequence[str], new: Recordings | No
     resting = {person for person, count in does.items() if 2 * count <= len(data.names)}  # or not: of few activities
     for person, what in unlike_most(columns, data.X[:, : len(columns)], data.person, is_new, resting):
         yield f"{data.people[person]}: {what}; convert it."
+
+
+def turned(data: Recordings, columns: Sequence[str]) -> Iterator[str]:
+    """A sentence for the people with a sensor that looks mounted another way than others', by the direction of gravity.
+
+    Only of windows of `rich+gravity`: in other windows acceleration has no known fields, or the mounting does not matter.
+    """
+    axes = [place for place, name in enumerate(columns) if name.endswith("_mean")][:3]
+    people, named = np.unique(data.person), []
+    if len(people) < LEAST_PEOPLE or axes[:1] != [0] or not any(name.startswith("gravity_") for name in columns):
+        return
+    means = np.full((len(people), len(data.names), 3), np.nan)
+    for n, person in enumerate(people):
+        for c in np.unique(data.activity[data.person == person]):
+            mean = data.X[(data.person == person) & (data.activity == c)][:, axes].mean(axis=0)
+            means[n, c] = mean / max(float(np.linalg.norm(mean)), LEAST_NORM)
+    for n, own in enumerate(means):
+        others = np.delete(means, n, axis=0)
+        there = np.isfinite(own[:, 0]) & np.isfinite(others).any(axis=(0, 2))
+        usual = np.nansum(others[:, there], axis=0)
+        cosines = (own[there] * usual).sum(axis=1) / np.maximum(np.linalg.norm(usual, axis=1), LEAST_NORM)
+        if there.any() and (angle := float(np.degrees(np.arccos(np.clip(np.median(cosines), -1.0, 1.0))))) > TURNED:
+            named.append(f"{data.people[people[n]]} ({angle:.0f} degrees)")
+    if named:
+        yield (
+            f"the sensor looks mounted another way than that of the other people: {listed(named, MOST_NAMED)}. If people "
+            'mount it in any orientation, --choose shows whether [window] statistics = "gravity" is better.'
+        )
 
 
 def strangers(data: Recordings, columns: Sequence[str]) -> Iterator[str]:

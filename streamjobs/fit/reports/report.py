@@ -128,7 +128,7 @@ def doubts(read: Read, recipe: Recipe, columns: Sequence[str]) -> list[str]:
     windows = np.bincount(data.activity, minlength=len(data.names)).tolist()
     sentences += [*doubtful(dict(zip(data.names, windows, strict=True)), "window"), *findings.copies(data)]
     sentences += findings.strangers(data, columns) if people >= FEW else ()
-    sentences += findings.other_units(data, columns)
+    sentences += [*findings.turned(data, columns), *findings.other_units(data, columns)]
     if read.skipped.get("late", 0) > read.samples // 20:
         sentences.append(
             f"{read.skipped['late']:,} of {read.samples:,} samples are older than a sample of their person before; sort the "
