@@ -277,7 +277,7 @@ class Table:
         if stated != schema_name(self.sink):
             raise ConfigError(
                 f"export: the record {identity} has the schema {stated or 'of an older release'}; this release reads "
-                f"{schema_name(self.sink)}. Export it with the release that wrote it."
+                f"{schema_name(self.sink)}. Leave such records out with --from, or export them with their release."
             )
         if not fields.keys() <= self.fields.keys():
             self.others |= fields.keys() - self.fields.keys()
