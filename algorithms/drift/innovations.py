@@ -7,6 +7,7 @@ Readings: features are z of every column, then its forecast. They are NaN until 
 The first row after a pause (AFTER_PAUSE) has no z; the next ones are forecast from its level, as after a jump (WILD).
 z is 0 after STAND repeats of a value, and of an error below LEAST deviations of the column, which 1.2533 s does not fall
 below. Its size is at most FIRST where a column had no error before.
+If a few values of a column's first rows were wild, as the latest rows show after 60 and 90, it starts over with these.
 Without `repeats`, STAND repeats of a value teach no scale: of rare counts, s would fall to 0 between two of them.
 Where a cycle has no noise, errors are the same in each: ranks would see each change of their last digits.
 """
@@ -31,6 +32,8 @@ FIRST = 20.0  # largest |z| of a column that had no error before
 LEAST = 1e-3  # of a column's deviation: smaller errors are rounding, or what is left to learn of a cycle
 STEPS = 16.0  # of a deviation, that z is rounded to: a forecast goes on learning a cycle, which changes nothing
 WILD = 20.0  # |z| beyond which a jump teaches nothing, and the next rows are forecast from its level
+EARLY, LATER = 60, 90  # rows after which a few wild values of the first ones leave mean and variance
+APART, FEW = 8.0, 3.5  # deviations of all rows, to those of the latest ones, if there were wild values; most such rows
 STAND = 4  # repeats of a value, after which a column says nothing: its forecast only wanders then
 
 
@@ -105,6 +108,8 @@ def _loop(work, slots, X, learn, features, memory, repeats):
                     _go_on(value, expected, lags)
                 else:
                     lagged_rls.learn(value, rows + 1, lags, level, weights, P, z, room)
+                    if (rows + 1 == EARLY or rows + 1 == LATER) and _leave_out_wild(rows + 1, lags, level, weights, P):
+                        scale = all_scale[key, i] = np.sqrt(level[lagged_rls.VARIANCE]) / NORMAL
                 if rows >= LAGS and (repeats or not stands):
                     errors, size = rows - LAGS + 1, abs(error)
                     if errors > CUT_FROM and scale > 0.0:
@@ -120,6 +125,26 @@ def _go_on(value, expected, lags):
     for i in range(LAGS - 1, 0, -1):
         lags[i] = lags[i - 1] + value - expected
     lags[0] = value
+
+
+@compiled
+def _leave_out_wild(rows, lags, level, weights, P):
+    """Start over with the latest rows if a few of the first ones were wild, as in `charts`; whether they were."""
+    mean, square = 0.0, 0.0
+    for value in lags:
+        mean += value / LAGS
+    for value in lags:
+        square += (value - mean) ** 2 / LAGS
+    off, variance = level[lagged_rls.MEAN] - mean, level[lagged_rls.VARIANCE]
+    if not (square > 0.0 and variance > APART * APART * square and off * off * rows <= FEW * variance):
+        return False
+    level[lagged_rls.MEAN], level[lagged_rls.VARIANCE], at = mean, square, 0
+    for i in range(SIZE):
+        weights[i, 0] = 0.0
+        for j in range(i + 1):
+            P[at] = DELTA if i == j else 0.0
+            at += 1
+    return True
 
 
 @compiled

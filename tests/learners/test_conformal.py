@@ -111,6 +111,16 @@ def test_wild_values_of_a_sensor_that_starts_hide_no_change(name: str, wild: flo
         assert watch(learner_from(name, settings), rows, seed)[2000:2200, ALARM].any()
 
 
+@pytest.mark.parametrize("wild", [1e4, 1e9])
+def test_wild_values_of_a_sensor_that_starts_hide_no_innovation(wild: float) -> None:
+    """Errors below a share of the deviation are 0, and a wild value was in the deviation for thousands of rows."""
+    for seed in range(4):
+        rows = correlated(1500, 1, seed=seed)
+        rows[seed * 4], rows[1200] = wild, rows[1200] + 12.0
+        tail = watch(learner_from("row_tail", {}), watch(learner_from("innovations", {}), rows)[:, :1])
+        assert (tail[:, ALARM] > 0).nonzero()[0].tolist() == [1200]
+
+
 @pytest.mark.parametrize("name", ["conformal", "column_chart"])
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
 def test_no_more_false_alarms_than_stated(name: str, memory: float) -> None:
