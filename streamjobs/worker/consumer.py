@@ -9,6 +9,7 @@ What Faust 0.15.3 and aiokafka 0.14.0 do that loses or repeats records here, and
 - `commit` may return without committing: `commit_exactly` calls the consumer itself.
 - Faust asks aiokafka about partitions that another rebalance took meanwhile: `perform_seek` expects that.
 - Faust stops the thread's queue of calls and then waits for a rebalance that calls the thread: `on_thread_stop`.
+- In a rebalance while it stops, Faust closes the consumer's parts from the main thread, and the group is not left: `close`.
 - Faust fixes `fetch_max_wait_ms` at 1,500: offset requests would wait behind an empty fetch on the same connection.
 """
 
@@ -98,6 +99,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         if self._consumer is not None:
             await self._consumer.stop()
         await super().on_thread_stop()
+
+    def close(self) -> None:
+        """`on_thread_stop` closes the consumer, in the thread that it lives in."""
 
     def _on_coordination_ended(self, task: "asyncio.Task[None]") -> None:
         """Fail the worker: without this task the consumer never joins its group again, and the worker would idle."""

@@ -6,6 +6,7 @@ crash-after-removal  SIGKILL after the Nth step of a checkpoint from the one tha
 stands            its event loop waits for a lock for ever after the outputs of the Nth checkpoint.
 holds             the same in a library that does not release the interpreter's lock, so that no other thread runs.
 stops-in-rebalance  gets SIGTERM when it is assigned partitions, and goes on with that when its consumer is closed.
+stops-before-rebalance  the same, and goes on with that before its consumer is closed.
 never-closes      its consumer's fetcher never ends, as when it is cancelled while a rebalance cancels what it waits for.
 commits-first     commits an offset before its states are stored, and dies in between.
 forgets-offsets   a restored key does not know which records it has applied.
@@ -48,6 +49,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -126,13 +128,13 @@ def holds(count: int) -> None:
     _stands(count, lambda: libc.pthread_mutex_lock(lock))
 
 
-def stops_in_rebalance(_: int) -> None:
+def stops_in_rebalance(_: int, until: Callable[[Any], bool] = lambda consumer: consumer._thread._consumer._closed) -> None:
     real = consumer.Consumer.on_partitions_assigned
 
     async def assigned(self: Any, *what: Any) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
-        while not self._thread._consumer._closed:
-            await asyncio.sleep(0.01)
+        while not until(self):
+            await asyncio.sleep(0.001)
         try:
             await real(self, *what)
         except asyncio.CancelledError:
@@ -411,6 +413,7 @@ FAULTS: dict[str, Injection] = {
     "stands": stands,
     "holds": holds,
     "stops-in-rebalance": stops_in_rebalance,
+    "stops-before-rebalance": partial(stops_in_rebalance, until=lambda consumer: consumer.app.should_stop),
     "never-closes": never_closes,
     "commits-first": commits_first,
     "forgets-offsets": forgets_offsets,

@@ -298,6 +298,15 @@ def test_a_worker_asked_to_stop_while_it_is_assigned_partitions_ends_with_code_0
     assert wait_for_exit(Worker(job, program=program("stops-in-rebalance"))) == (0, [])
 
 
+def test_a_worker_that_stops_as_a_rebalance_begins_leaves_its_group_at_once(make_job: MakeJob) -> None:
+    """Faust closes its consumer from another thread then: it stayed a member until its session ended, or never ended."""
+    job = make_job("stop-rebalance", source={"dim": 3}, broker={"session_timeout": "30s"})
+    worker = Worker(job, program=program("stops-before-rebalance"))
+    assert wait_for_exit(worker) == (0, [])
+    assert not worker.events("a library did not end")
+    assert job.members() == []
+
+
 def test_a_worker_with_a_consumer_that_never_closes_ends_with_code_0_after_its_last_checkpoint(make_job: MakeJob) -> None:
     """aiokafka's fetcher may lose its cancellation during a rebalance; nothing of the job waits for it."""
     job = make_job("never-closes", source={"dim": 3})
