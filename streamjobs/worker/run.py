@@ -45,10 +45,11 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("streamjobs")
 
-STOP_WITHIN = 30.0  # seconds for the last checkpoint and leaving the group
+STOP_WITHIN = 30.0  # seconds for the last checkpoint
 FAIL_WITHIN = 10.0  # seconds for leaving the group after a failure: no checkpoint is taken any more
 CLOSE_WITHIN = 10.0  # seconds from the last checkpoint until the group is left and all connections are closed
 GIVE_UP = 10.0  # seconds more, then the process ends hard: everything acknowledged is stored
+END_WITHIN = 1.0  # seconds that a worker which has stopped waits for what a library still does
 NO_NEW_RECORD = (
     "group {0.job.name} has already passed all {1:,} offsets of topic {0.source.topic}; "
     "to begin at the first record, give the job another [job] name"
@@ -178,12 +179,15 @@ def _work(
                 log.warning("no new record", reason=NO_NEW_RECORD.format(settings, passed))
             if sentence := metrics.taken.nothing_learned():
                 raise NothingLearned(sentence)
+    except Exception as error:
+        worker.code = exit_code(error)
+        raise
     finally:
         for number in stop_signals():
             signal.signal(number, signal.SIG_DFL)
         left = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
         if left:
-            worker.end_within(GIVE_UP)  # Python waits for them without end
+            worker.end_within(END_WITHIN)  # Python waits for them without end
         elif worker.last_resort is not None:
             worker.last_resort.cancel()
 
@@ -242,7 +246,8 @@ class _Worker:
             if failed is not None:
                 app.delivery.fail(failed)
                 failed = await watchdog.cause_of(failed)
-                self.health.state, self.health.reason, self.code = "failed", failure_line(failed), exit_code(failed)
+                self.health.state = "failed"
+                self._note_failure(failed)
             else:
                 self.health.state = "stopping"
                 log.info("stopping")
@@ -317,7 +322,8 @@ class _Worker:
             log.warning(
                 "a library did not end", seconds=CLOSE_WITHIN, reason="the last checkpoint is safe", at=_waiting_at(app)
             )
-            self._end_without_it()
+            self.code = 0
+            self.end_within(END_WITHIN)
             return
         if not stopping.done():
             delivery.fail(  # before its tasks are cancelled
@@ -327,27 +333,28 @@ class _Worker:
                 )
             )
             stopping.cancel()
+        if failed := failed or delivery.failed:
+            self._note_failure(failed)  # what is cancelled may go on without end
         with suppress(asyncio.CancelledError):
             await stopping
-        if failed := failed or delivery.failed:
+        if failed:
             raise failed
+        self.code = 0
 
-    def _end_without_it(self) -> None:
-        """Let the process end with code 0 in a second, whatever still runs."""
-        if self.last_resort is not None:
-            self.last_resort.cancel()
-        self.last_resort, self.code = None, 0
-        self.end_within(1.0)
+    def _note_failure(self, failed: BaseException) -> None:
+        """What `_give_up` prints, and its exit code."""
+        self.health.reason, self.code = failure_line(failed), exit_code(failed)
 
     def end_within(self, seconds: float) -> None:
-        """If the process hangs, end it hard, unless an earlier call does; what is acknowledged is stored."""
-        if self.last_resort is None:
-            self.last_resort = threading.Timer(seconds, self._give_up)
-            self.last_resort.daemon = True
-            self.last_resort.start()
+        """If the process hangs, end it hard, in place of what an earlier call does; what is acknowledged is stored."""
+        if self.last_resort is not None:
+            self.last_resort.cancel()
+        self.last_resort = threading.Timer(seconds, self._give_up)
+        self.last_resort.daemon = True
+        self.last_resort.start()
 
     def _give_up(self) -> None:
-        if self.health.reason:  # normally printed by `run`, which is not reached
+        if self.health.reason and threading.main_thread().is_alive():  # else `run` has printed it
             print(f"streamjobs: {self.health.reason}", file=sys.stderr, flush=True)
         os._exit(self.code)
 

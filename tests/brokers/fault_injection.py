@@ -465,5 +465,5 @@ def inject(what: str) -> None:
 
 if __name__ == "__main__":
     inject(sys.argv[1])
-    composition = read_job(sys.argv[2])
-    sys.exit(run(composition.settings, lambda: core_from(composition)))
+    composition = read_job(sys.argv[-1])
+    sys.exit(run(composition.settings, lambda: core_from(composition), once="--once" in sys.argv))

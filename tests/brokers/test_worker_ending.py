@@ -320,6 +320,15 @@ def test_a_worker_with_a_consumer_that_never_closes_ends_with_code_0_after_its_l
     assert worker.events("stopped") and job.committed() == job.ends()
 
 
+def test_a_consumer_that_never_closes_hides_no_failure(make_job: MakeJob) -> None:
+    job = make_job("never-closes-once", source={"dim": 3})
+    job.produce([Sent(b"k", b"bad", 0, 1_700_000_000_000)])
+    worker = Worker(job, program=(*program("never-closes"), "--once"))
+    code, lines = wait_for_exit(worker)
+    assert worker.events("a library did not end")
+    assert code == 1 and sum("nothing was learned: all 1 records became dead letters" in line for line in lines) == 1
+
+
 def standing(make_job: MakeJob, fork_server: ForkServer, fault: str) -> Worker:
     job = make_job(f"signal-{fault}", source={"dim": 3})
     job.produce([Sent(b"k", b'{"f0": 1, "f1": 2, "f2": 3}', 0, 1_700_000_000_000)])
