@@ -249,9 +249,9 @@ def _written_back(
 
 
 def _is_former(copy: LocalCopy, situation: _Situation, number: int) -> bool:
-    """Whether the store follows another changelog than the present one, or has what it lacks; "": of an older release."""
-    another = copy.marks.get("changelog", "") not in ("", situation.present.changelog_id)
-    return another or copy.reached >= situation.read_at[number]
+    """Whether the store follows another changelog than the present one, or has what the present one lacks."""
+    known = copy.marks.get("changelog", "")  # "" in a store of an older release
+    return known not in ("", situation.present.changelog_id) or copy.reached >= situation.read_at[number]
 
 
 def _origin(source: Source, present: Origin) -> Origin:

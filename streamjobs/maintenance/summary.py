@@ -146,13 +146,14 @@ def bandwidths(states: dict[str, Any]) -> dict[str, float | None]:
 
 
 def fields(states: dict[str, Any]) -> Iterator[Field]:
-    for stage, name, content in ((stage, *one) for stage, state in states.items() for one in state_fields(state)):
-        array = np.asarray(content)
-        finite = array[np.isfinite(array)].astype(float)
-        with np.errstate(over="ignore"):
-            norm = float(np.sqrt((finite * finite).sum())) if array.ndim and finite.size else None
-        value = finite_or_none(array.tolist()) if array.size <= FEW else None
-        yield Field(stage, name, array.shape, array.nbytes, finite_or_none(norm), value)
+    for stage, state in states.items():
+        for name, content in state_fields(state):
+            array = np.asarray(content)
+            finite = array[np.isfinite(array)].astype(float)
+            with np.errstate(over="ignore"):
+                norm = float(np.sqrt((finite * finite).sum())) if array.ndim and finite.size else None
+            value = finite_or_none(array.tolist()) if array.size <= FEW else None
+            yield Field(stage, name, array.shape, array.nbytes, finite_or_none(norm), value)
 
 
 def _scalars(state: Any) -> dict[str, Any]:

@@ -22,10 +22,8 @@ EXPIRED = (
     "the broker has forgotten this worker's transactional id: transactional.id.expiration.ms (7 days by default) is below "
     "2 hours, or the worker was frozen for longer. Nothing is lost: a start continues from the last checkpoint."
 )
-REFUSED = (
-    errors.TopicAuthorizationFailedError,
-    errors.GroupAuthorizationFailedError,
-)  # while reading; see `Watchdog.cause_of`
+# Errors of reading, see `Watchdog.cause_of`.
+REFUSED = (errors.TopicAuthorizationFailedError, errors.GroupAuthorizationFailedError)
 
 
 class DeliveryError(StreamjobsError):
