@@ -278,15 +278,14 @@ def _learn_first(mean, moments, moved, x, rows, last, gap):
     _learn_scale(mean, moments, x, rows, gap)
     if CLIP_FROM < rows <= EARLY * CLIP_FROM:
         _learn_next(moved, x, gap)
-        if moved[NEXT_MEAN, x.size] == CLIP_FROM:
-            for i in range(x.size):
-                off, square, part = moved[NEXT_MEAN, i] - mean[i], moments[i, i] / rows, moved[NEXT_SQUARES, i] / CLIP_FROM
-                if part > 0.0 and square > CLIP * CLIP * part and off * off * rows <= FEW * square:
-                    moments[i, :] = 0.0
-                    moments[:, i] = 0.0
-                    mean[i], moments[i, i] = moved[NEXT_MEAN, i], part * rows
-            moved[:] = 0.0
-        elif rows == last:
+        whole = moved[NEXT_MEAN, x.size] == CLIP_FROM  # else an earlier release wrote the state within this part
+        for i in range(x.size if whole else 0):
+            off, square, part = moved[NEXT_MEAN, i] - mean[i], moments[i, i] / rows, moved[NEXT_SQUARES, i] / CLIP_FROM
+            if part > 0.0 and square > CLIP * CLIP * part and off * off * rows <= FEW * square:
+                moments[i, :] = 0.0
+                moments[:, i] = 0.0
+                mean[i], moments[i, i] = moved[NEXT_MEAN, i], part * rows
+        if rows % CLIP_FROM == 0 or rows == last:
             moved[:] = 0.0
 
 
