@@ -130,9 +130,9 @@ def _go_on(value, expected, lags):
 @compiled
 def _leave_out_wild(rows, lags, level, weights, P):
     """Start over with the latest rows if a few of the first ones were wild, as in `charts`; whether they were."""
-    mean, square = 0.0, 0.0
+    mean, square = lags[0], 0.0
     for value in lags:
-        mean += value / LAGS
+        mean += (value - lags[0]) / LAGS  # exact where the column stands
     for value in lags:
         square += (value - mean) ** 2 / LAGS
     off, variance = level[lagged_rls.MEAN] - mean, level[lagged_rls.VARIANCE]

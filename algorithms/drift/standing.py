@@ -36,7 +36,7 @@ FARTHEST = 1e70  # largest |x|: sums of its squares stay finite
 EARLY, FEW = 4, 3.5  # looks for wild values among the first rows, each after CLIP_FROM rows; most such rows
 TEACHES = 2  # bit of `learn`: the row is one of the reference
 STARTED = 0.25  # of the limit: above it a change has begun
-LARGEST = 3e38  # what is kept is float32
+LARGEST, FLOAT32 = 3e38, 1.2e-7  # what is kept is float32, which rounds to such a share
 
 
 def check_settings(detector: object, rows_between: float, rows: int, smoothing: float, ends: float) -> None:
@@ -103,7 +103,7 @@ def leave_out_wild(kept, held, smoothing, count, i, mean, square, smooth):
 
     The newest rows are in the averages that are kept, if these are of every row. count: rows with the newest; i: of kept.
     """
-    part, squares = 0.0, 0.0
+    part, squares, rounding = 0.0, 0.0, 0.0
     if count % CLIP_FROM or not CLIP_FROM < count <= EARLY * CLIP_FROM or held <= CLIP_FROM:
         return mean, square, smooth
     for m in range(held - CLIP_FROM, held):
@@ -111,8 +111,11 @@ def leave_out_wild(kept, held, smoothing, count, i, mean, square, smooth):
         gap = x - part
         part += gap / rows
         squares += gap * gap * ((rows - 1.0) / rows)
+        rounding += (FLOAT32 * kept[m - 1, i] / smoothing) ** 2
+    if squares <= rounding:  # the column stands: a spread so small would cut what it does later
+        return mean, square, smooth
     squares *= count / CLIP_FROM
-    if not (squares > 0.0 and square > CLIP * CLIP * squares and (part - mean) ** 2 * count * count <= FEW * square):
+    if not (square > CLIP * CLIP * squares and (part - mean) ** 2 * count * count <= FEW * square):
         return mean, square, smooth
     last, smooth = part, part
     for m in range(held):

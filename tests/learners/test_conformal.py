@@ -121,6 +121,30 @@ def test_wild_values_of_a_sensor_that_starts_hide_no_innovation(wild: float) -> 
         assert (tail[:, ALARM] > 0).nonzero()[0].tolist() == [1200]
 
 
+def test_a_pulse_among_the_first_rows_of_rare_pulses_teaches_no_spread_of_rounding() -> None:
+    """Rows are read from averages in float32: where a column stands, their spread is only what rounding leaves."""
+    for seed in range(5):
+        rows = 5.0 * (np.random.default_rng(seed).random((6000, 1)) < 0.02)
+        rows[:60], rows[10] = 0.0, 5.0
+        assert not watch(learner_from("reference_level", {"rows": 400}), rows)[:, ALARM].any()
+
+
+def test_a_column_that_stands_after_a_wild_value_has_no_innovations_without_a_scale() -> None:
+    rows = np.where(np.arange(900) < 300, 0.1, np.random.default_rng(0).normal(0.1, 0.5, 900))[:, None]
+    rows[5] = 65535.0  # sixteen times .1 is not exactly 1.6, so the mean of what stands was not .1
+    assert np.nanmax(np.abs(watch(learner_from("innovations", {}), rows)[300:, 0])) < 100.0
+
+
+@pytest.mark.parametrize("at", [45, 70, 119])
+def test_a_state_without_the_part_of_the_first_rows_leaves_none_behind(at: int) -> None:
+    """A state of an earlier release: what is left of a part would be in the names of columns later."""
+    chart, rows = learner_from("column_chart", {"learn": 300}), correlated(300, 3, seed=0) + 1000.0
+    state = chart.run(chart.init(dim=3, targets=0, seed=0), rows[:at])[0]
+    state = chart.run(state._replace(moved=np.zeros_like(state.moved)), rows[at:])[0]
+    assert state.learned == 300
+    assert not state.moved.any()
+
+
 @pytest.mark.parametrize("name", ["conformal", "column_chart"])
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
 def test_no_more_false_alarms_than_stated(name: str, memory: float) -> None:
