@@ -9,6 +9,7 @@ from streamjobs.fit.learning import Recipe, learned_from
 from streamjobs.fit.recordings import Recordings, shuffled
 from streamjobs.fit.reports import findings
 from streamjobs.fit.reports.findings import Curve, learning_curve
+from streamjobs.stages import statistics
 
 NAMES = ["sit", "walk", "run"]
 RECIPE = Recipe(learner_from("scaling", {"clip": 5.0}), None, GatedRls(intercept=True))
@@ -143,7 +144,8 @@ def test_what_adapting_gained_and_cost_is_said_by_person():
 
 
 def test_people_with_a_sensor_that_is_mounted_another_way_are_named() -> None:
-    columns = ["ax_mean", "ay_mean", "az_mean", "gravity_ax_ay_az_norm_mean"]
+    columns = ["ax_mean", "ay_mean", "az_mean", "ax_ay_az_norm_mean", "gravity_ax_ay_az_vertical_mean"]
+    assert {*columns} < {*statistics.names(["ax", "ay", "az"], statistics.BOTH)}
     data = _people(5, 0.1)._replace(people=[*"abcde"])
     down = np.array([0.0, 9.8, 0.0, 9.8])
     X = data.X * 0.3 + down
@@ -151,7 +153,18 @@ def test_people_with_a_sensor_that_is_mounted_another_way_are_named() -> None:
     X[data.person == 3] *= [1.0, -1.0, 1.0, 1.0]
     (said,) = findings.turned(data._replace(X=X), columns)
     assert "other people: d (17" in said and "degrees). If people" in said
-    assert not list(findings.turned(data._replace(X=X), columns[:3]))
+    assert not list(findings.turned(data._replace(X=X), columns[:4]))
+    assert not list(findings.turned(data._replace(X=X[:, :2]), ["gravity_ax_mean", "gravity_ay_mean"]))
+
+
+def test_nothing_is_said_of_the_mounting_of_acceleration_without_gravity() -> None:
+    """Its means point anywhere: of five people all were named."""
+    columns = ["ax_mean", "ay_mean", "az_mean", "ax_ay_az_norm_mean", "gravity_ax_ay_az_vertical_mean"]
+    data, random = _people(5, 0.1)._replace(people=[*"abcde"]), np.random.default_rng(0)
+    means = random.normal(size=(15, 3))[data.recording % 15] * 0.2
+    X = np.column_stack([means, np.linalg.norm(means, axis=1) + 2.0])
+    assert not list(findings.turned(data._replace(X=X), columns))
+    assert list(findings.turned(data._replace(X=X * [1.0, 1.0, 1.0, 0.0]), columns))
 
 
 def test_most_people_with_a_single_activity_are_named() -> None:

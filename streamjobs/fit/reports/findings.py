@@ -26,6 +26,7 @@ LEAST_NORM = 1e-12
 NO_SPREAD = 1e-9  # of the variance of all, where others have none
 LEVERAGE = 3.0  # of a person's windows, 1 of those of all others
 RIDGE = 0.01  # added to all variances, each 1, where numbers are compared together
+GRAVITY = 0.5  # of the mean size of the acceleration, that its mean is at least
 TURNED = 60.0  # degrees between the accelerations of a person and of others in the same activities
 HALF = 0.5  # right windows, below which a job is not worth running
 TAKEN = 0.2  # of the windows of an activity, at least, are decided as one that most others are mistaken for
@@ -327,10 +328,15 @@ def turned(data: Recordings, columns: Sequence[str]) -> Iterator[str]:
     """A sentence for the people with a sensor that looks mounted another way than others', by the direction of gravity.
 
     Only of windows of `rich+gravity`: in other windows acceleration has no known fields, or the mounting does not matter.
+    And only if the acceleration has gravity: without it, means point anywhere.
     """
-    axes = [place for place, name in enumerate(columns) if name.endswith("_mean")][:3]
     people, named = np.unique(data.person), []
-    if len(people) < LEAST_PEOPLE or axes[:1] != [0] or not any(name.startswith("gravity_") for name in columns):
+    axes = [place for place, name in enumerate(columns) if name.endswith("_mean")][:3]
+    size = [place for place, name in enumerate(columns) if name.endswith("_norm_mean")][:1]
+    aligned = any(name.startswith("gravity_") and name.endswith("_vertical_mean") for name in columns)
+    if len(people) < LEAST_PEOPLE or len(axes) < 3 or not size or not aligned:
+        return
+    if np.linalg.norm(data.X[:, axes], axis=1).sum() < GRAVITY * data.X[:, size].sum():
         return
     means = np.full((len(people), len(data.names), 3), np.nan)
     for n, person in enumerate(people):
