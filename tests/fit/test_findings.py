@@ -157,6 +157,17 @@ def test_people_with_a_sensor_that_is_mounted_another_way_are_named() -> None:
     assert not list(findings.turned(data._replace(X=X[:, :2]), ["gravity_ax_mean", "gravity_ay_mean"]))
 
 
+@pytest.mark.parametrize(("down", "named"), [([2], "c"), ([3, 4], "de"), ([2, 3], "")])
+def test_people_are_not_compared_with_others_who_do_not_agree(down: list[int], named: str) -> None:
+    """Of three, the two who mount the sensor alike were named too, of four in two halves all."""
+    columns = ["ax_mean", "ay_mean", "az_mean", "ax_ay_az_norm_mean", "gravity_ax_ay_az_vertical_mean"]
+    people = 5 if 4 in down else max(down) + 1
+    data = _people(people, 0.1)._replace(people=[*"abcde"])
+    X = (data.X * 0.3 + [0.0, 9.8, 0.0, 9.8]) * np.where(np.isin(data.person, down)[:, None], [-1, -1, -1, 1], 1)
+    said = "".join(findings.turned(data._replace(X=X), columns)).partition("people: ")[2].partition(". If")[0]
+    assert [one[0] for one in said.split(", ") if one] == [*named]
+
+
 def test_nothing_is_said_of_the_mounting_of_acceleration_without_gravity() -> None:
     """Its means point anywhere: of five people all were named."""
     columns = ["ax_mean", "ay_mean", "az_mean", "ax_ay_az_norm_mean", "gravity_ax_ay_az_vertical_mean"]

@@ -27,6 +27,7 @@ NO_SPREAD = 1e-9  # of the variance of all, where others have none
 LEVERAGE = 3.0  # of a person's windows, 1 of those of all others
 RIDGE = 0.01  # added to all variances, each 1, where numbers are compared together
 GRAVITY = 0.5  # of the mean size of the acceleration, that its mean is at least
+AGREE = 0.4  # length of the mean of others' unit vectors, below which they have no direction in common
 TURNED = 60.0  # degrees between the accelerations of a person and of others in the same activities
 HALF = 0.5  # right windows, below which a job is not worth running
 TAKEN = 0.2  # of the windows of an activity, at least, are decided as one that most others are mistaken for
@@ -328,7 +329,7 @@ def turned(data: Recordings, columns: Sequence[str]) -> Iterator[str]:
     """A sentence for the people with a sensor that looks mounted another way than others', by the direction of gravity.
 
     Only of windows of `rich+gravity`: in other windows acceleration has no known fields, or the mounting does not matter.
-    And only if the acceleration has gravity: without it, means point anywhere.
+    And only if the acceleration has gravity, and where the others agree: else means point anywhere.
     """
     people, named = np.unique(data.person), []
     axes = [place for place, name in enumerate(columns) if name.endswith("_mean")][:3]
@@ -345,9 +346,10 @@ def turned(data: Recordings, columns: Sequence[str]) -> Iterator[str]:
             means[n, c] = mean / max(float(np.linalg.norm(mean)), LEAST_NORM)
     for n, own in enumerate(means):
         others = np.delete(means, n, axis=0)
-        there = np.isfinite(own[:, 0]) & np.isfinite(others).any(axis=(0, 2))
-        usual = np.nansum(others[:, there], axis=0)
-        cosines = (own[there] * usual).sum(axis=1) / np.maximum(np.linalg.norm(usual, axis=1), LEAST_NORM)
+        usual, count = np.nansum(others, axis=0), np.isfinite(others[:, :, 0]).sum(axis=0)
+        length = np.linalg.norm(usual, axis=1)
+        there = np.isfinite(own[:, 0]) & (length > AGREE * count)
+        cosines = (own[there] * usual[there]).sum(axis=1) / length[there]
         if there.any() and (angle := float(np.degrees(np.arccos(np.clip(np.median(cosines), -1.0, 1.0))))) > TURNED:
             named.append(f"{data.people[people[n]]} ({angle:.0f} degrees)")
     if named:

@@ -112,7 +112,7 @@ def doubts(read: Read, recipe: Recipe, columns: Sequence[str]) -> list[str]:
     elif 2 < people < FEW:
         sentences.append(
             f"only {people} people: a report's figures are of a population of {people - 1}, because each is left out in "
-            f"turn; the mean of three other people is usually more than .02 above or below."
+            "turn; the mean of three other people is usually more than .02 away from them."
         )
     for c, name in enumerate(data.names):
         doing = len(np.unique(data.person[data.activity == c]))
