@@ -1,4 +1,7 @@
-"""Runs records through `advance` in batches, as a worker's partitions do."""
+"""Runs records through `advance` in batches, as a worker's partitions do.
+
+Also the file of the keys' states, and the errors of predictions without a model.
+"""
 
 import functools
 import itertools

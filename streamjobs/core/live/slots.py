@@ -1,4 +1,7 @@
-"""Which key has which slot of the workspaces, how many slots there may be, and which keys leave when room is needed."""
+"""Which key has which slot of the workspaces, and how many there may be.
+
+Also which keys leave when room is needed, and how the states of new keys begin.
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache

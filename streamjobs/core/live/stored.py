@@ -1,4 +1,4 @@
-"""Reads a key's stored snapshot for a job: its own, or one of another job where that may be read.
+"""Reads a key's stored snapshot for a job: its own, or one of another job where that may be read. Finds the samples in it.
 
 What is read is checked against the job's stages: a checksum finds damage, but not values that no stage could have left.
 """

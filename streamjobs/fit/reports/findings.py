@@ -1,4 +1,4 @@
-"""What the decisions for new people show: recordings that look mislabelled, what adapting gained, and what to do next."""
+"""What recordings and the decisions for new people show: doubtful recordings and people, the gain of labels, what to do."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
