@@ -1,1 +1,1 @@
-"""Commands for a job at the desk: settings, exports and pictures of outputs, new references, own learners."""
+"""Commands for a job at the desk: its settings, and exports and pictures of its outputs."""
