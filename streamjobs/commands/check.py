@@ -59,16 +59,11 @@ def check(
     from streamjobs.settings.notes import notes
 
     job = job_of(job_file)
-    if job.state_bytes > MOST_REQUEST_BYTES:
-        raise ConfigError(
-            f"{job_file}: the state of a key may have {readable(job.state_bytes)}, and Kafka's brokers refuse requests of "
-            f"more than {readable(MOST_REQUEST_BYTES)} (socket.request.max.bytes); lower budget or rank."
-        )
     check_authority(job.settings.broker)
     broker, metrics = job.settings.broker, job.settings.metrics
     registry = job.settings.registry
     secrets = [*unreadable(broker), *(unreadable(registry) if registry is not None else ())]
-    advice = [*notes(job.settings), *secrets, *exposed(broker, metrics, registry)]
+    advice = [*notes(job.settings), *secrets, *exposed(broker, metrics, registry), *_large(job.state_bytes)]
     result: dict[str, Any] = {"job": str(job_file), "advice": advice, **_predicted(job, keys)}
     if sample is not None:
         from streamjobs.recordings.survey import doubtful
@@ -92,6 +87,16 @@ def check(
             raise NothingLearned(
                 f"{where}: all {found['records']:,} records would be dead letters. The first: {found['first_error']}"
             )
+
+
+def _large(state_bytes: int) -> list[str]:
+    """A sentence if a key's largest state does not fit into a request to a broker: it is written without compression."""
+    if state_bytes <= MOST_REQUEST_BYTES:
+        return []
+    return [
+        f"the state of a key may have {readable(state_bytes)}, and Kafka's brokers refuse requests of more than "
+        f"{readable(MOST_REQUEST_BYTES)} unless socket.request.max.bytes is raised; a lower budget or rank makes it smaller"
+    ]
 
 
 def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
