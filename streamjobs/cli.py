@@ -8,10 +8,12 @@ import functools
 import sys
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 from typer.main import get_command
 
 from streamjobs.commands import (
@@ -31,7 +33,7 @@ from streamjobs.commands import (
 from streamjobs.commands import run as worker
 from streamjobs.commands.recordings import produce
 from streamjobs.commands.workbench import export, settings
-from streamjobs.errors import StreamjobsError
+from streamjobs.errors import ConfigError, StreamjobsError
 from streamjobs.process import INTERRUPTED, collect_rarely, use_one_thread
 
 Commands = Mapping[str, tuple[Callable[..., None], str]]  # by name, each with the example at the end of its --help
@@ -94,6 +96,9 @@ GROUPS: Mapping[str, tuple[str, Commands]] = {
     "dashboards": ("Dashboards for Grafana.", {"write": (settings.write_dashboards, "dashboards")}),
 }
 
+FOLDER = "to read several files, name the folder or the .zip archive that has them"
+DATA = {"--sample": FOLDER, "--input": FOLDER, "--replay": FOLDER, "--from-topic": "init guesses from one topic"}
+
 _usual_warning = warnings.formatwarning
 
 app = typer.Typer(
@@ -109,9 +114,20 @@ app = typer.Typer(
 )
 
 
+class _Command(TyperCommand):
+    """Refuses data that is named twice: the parser would use the last name alone."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = Counter(one.opts[0] for one in self.make_parser(ctx).parse_args([*args])[2] if not one.multiple)
+        for option, advice in DATA.items():
+            if (times := given[option]) > 1:
+                raise ConfigError(f"{ctx.command_path}: expected {option} once, got it {times} times; {advice}.")
+        return super().parse_args(ctx, args)
+
+
 def _add(group: typer.Typer, commands: Commands, above: str = "") -> None:
     for name, (command, example) in commands.items():
-        group.command(name, epilog=f"Example: streamjobs {above}{name} {example}".rstrip())(command)
+        group.command(name, cls=_Command, epilog=f"Example: streamjobs {above}{name} {example}".rstrip())(command)
 
 
 def _version(asked: bool) -> None:

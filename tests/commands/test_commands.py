@@ -165,6 +165,7 @@ def test_a_missing_broker_is_one_line_and_code_3(tmp_path, capsys, monkeypatch):
             ["run", "job.toml", "--guarante", "x"],
             "'guarantee' is a setting of the job file: [job], or STREAMJOBS_JOB__GUARANTEE",
         ),
+        (["init", "--sample", "a.csv", "--sample", "b.csv"], "init: expected --sample once, got it 2 times; to read"),
         (["replay", "job.toml", "--inptu", "x"], "(Possible options: --input). See"),
     ],
 )
