@@ -294,3 +294,24 @@ def test_a_column_of_numbers_with_a_few_texts_is_kept_and_they_are_counted(tmp_p
 
     half = table(60, device="p1", flow=lambda i: "fault" if i % 2 else random(i), b=random)
     assert printed(as_csv(tmp_path / "half.csv", half)).says("left out of x: flow: values of several kinds")
+
+
+def test_a_column_that_few_files_have_is_left_out_with_the_number_of_these_files(tmp_path, printed):
+    (folder := tmp_path / "hall").mkdir()
+    for name in ("m1", "m2", "m3"):
+        vib = {"vib": 0.5} if name == "m2" else {}
+        as_csv(folder / f"{name}.csv", [{"ts": 1.7e9 + 60 * i, "machine": name, "t": random(i), **vib} for i in range(60)])
+    assert printed(folder).says("left out of x: vib: only in 1 of 3 files; put the files of each kind into a folder")
+
+
+def test_a_file_of_labels_with_begin_and_end_is_named(tmp_path, printed):
+    (folder := tmp_path / "people").mkdir()
+    spans = []
+    for name in ("p1", "p2"):
+        as_csv(folder / f"{name}.csv", [{"ts": 1.7e9 + i / 20, "person": name, "ax": random(i)} for i in range(400)])
+        each = ((1.7e9 + 5 * i, ("sit", "walk")[i % 2]) for i in range(4))
+        spans += [{"person": name, "start": begin, "end": begin + 5, "label": label} for begin, label in each]
+    as_csv(folder / "spans.csv", spans)
+    found = printed(folder)
+    assert found.says(f"no row of {folder}/spans.csv has a field. Labels with a begin and an end are written")
+    assert found.says("left out of x: start: only in files without fields")

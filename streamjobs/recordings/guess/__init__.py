@@ -29,21 +29,23 @@ from streamjobs.recordings.columns import (
     says_time,
 )
 from streamjobs.recordings.exports import Exported
-from streamjobs.recordings.files import recordings_of, rows_of
+from streamjobs.recordings.files import Recording, recordings_of, rows_of
 from streamjobs.recordings.guess.columns import Columns
 from streamjobs.recordings.guess.keys import names_id
 from streamjobs.recordings.guess.narrow import as_narrow
 from streamjobs.recordings.guess.result import NOTHING_CHOSEN, Chosen, Guess, windowed
 from streamjobs.recordings.guess.texts import read_numbers
-from streamjobs.recordings.guess.x import machines_in, quoted_names
+from streamjobs.recordings.guess.x import EMPTY, machines_in, quoted_names
 from streamjobs.recordings.tables import HOW, How, untold
 from streamjobs.settings.paths import column_path
 from streamjobs.settings.presets import NAMES, Preset, preset_of
+from streamjobs.settings.types import many
 
 LOOK_AT = 2000  # rows of the file
 SHORT_LIST = 16  # numbers
 MORE_ROWS, DATE = 200_000, 10  # rows of the file that may tell days from months; characters that have both
 FEW_KEYS = 20  # of which rows are looked for in MORE_ROWS rows where the first rows have more keys than repeat
+MOST_FILES, FIRST_ROWS = 100, 20  # that are looked at for columns that few files have
 LEAST = 5  # rows of a kind: that have the same columns; of a label that was chosen 1
 MOST = 0.5  # of the labels alone, at least, that repeat the time of a sample and follow a later one
 
@@ -73,7 +75,35 @@ def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
     if rows[: len(first)] != first:
         why = f"few of the keys in the first {LOOK_AT:,} rows repeat there; the rows of {FEW_KEYS} keys were looked at"
         guessed = guessed._replace(remarks=[why, *guessed.remarks])
-    return guessed._replace(files=len(found))
+    return _by_file(found, how, guessed)._replace(files=len(found))
+
+
+def _by_file(found: Sequence[Recording], how: How, guessed: Guess) -> Guess:
+    """With the number of files that have a column, where it is empty for this reason; names files without any field."""
+    empty = [name for name, why in guessed.left_out.items() if why.startswith(EMPTY)]
+    if len(found) == 1 or not empty or any(isinstance(one.of, Exported) for one in found):
+        return guessed
+    how, there = dataclasses.replace(how, tell=untold), list[set[str]]()
+    for one in found[:MOST_FILES]:
+        rows = map(flattened, itertools.islice(one.rows(how), FIRST_ROWS))
+        there.append({name for row in rows for name, value in row.items() if not absent(value)})
+    bare = [number for number, names in enumerate(there) if guessed.fields and not names.intersection(guessed.fields)]
+    left_out = dict(guessed.left_out)
+    for name in empty:
+        files = [number for number, names in enumerate(there) if name in names]
+        if files and {*files} <= {*bare}:
+            left_out[name] = "only in files without fields"
+        elif 0 < len(files) < len(there):
+            why = "put the files of each kind into a folder of their own, for a job each"
+            left_out[name] = f"only in {len(files):,} of {many(len(there), 'file')}; {why}"
+    if bare and guessed.wait is None:
+        others = f" and {many(len(bare) - 1, 'other file')}" if len(bare) > 1 else ""
+        why = (
+            f"no row of {found[bare[0]]}{others} has a field. Labels with a begin and an end are written into the samples "
+            "first, as streamjobs/fit/README.md does; a label in a record of its own needs the time of its sample ([labels])"
+        )
+        guessed.remarks.append(why)
+    return guessed._replace(left_out=left_out)
 
 
 def _of_few_keys(first: list[dict[str, Any]], others: Iterator[dict[str, Any]], key: str | None) -> list[dict[str, Any]]:

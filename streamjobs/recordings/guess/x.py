@@ -9,6 +9,7 @@ from streamjobs.recordings.columns import ASIDE, FAULT_WORDS, Column, absent, pl
 from streamjobs.settings.types import MOST_NUMBERS
 
 BAD_NAME = "its name holds a quotation mark, a backslash or a control character, which no field of a record may"
+EMPTY = "empty in"  # begins the reason why a column is left out that few rows have
 _NO_NAME = re.compile(r'["\\\x00-\x1f]')
 _MACHINE = re.compile(r"([^0-9]*[0-9]+)[_. -]+(.+)")  # pump1_temp
 MOST_MACHINES = 5  # that are named
@@ -60,7 +61,7 @@ def x_of(
         elif column.rises and not (meters and len(column.values) >= LEAST_READINGS and not column.is_whole):
             why = "rises in every row: a time or a counter"
         elif why is None and 2 * column.missing > len(rows) and column.name not in turns and not fills:
-            why = f"empty in {column.missing:,} of {len(rows):,} rows; --missing hold takes its last number for them, "
+            why = f"{EMPTY} {column.missing:,} of {len(rows):,} rows; --missing hold takes its last number for them, "
             why += f"--label {column.name} predicts it"
         if why is None:
             fields.append(column.name)
