@@ -24,7 +24,8 @@ REASONS = {  # of samples and windows that are skipped: what to do about them
     "unfilled": "without a number, where nothing was there to fill in; check the sensor, and [source] hold_for",
     "reading": "with a counter's first reading of a key, or one that is not newer than the one before",
     "late": "older than the newest sample of their key; send the oldest first, or set [source] lateness",
-    "duplicate": "at the time of an earlier sample of their key; send finer times, or set [source] duplicates = 'learn'",
+    "duplicate": "at the time of an earlier sample of their key; unless they are the same sample, send finer times, or set "
+    "[source] duplicates = 'learn'",
     "crowded": "beyond 1.5 times the samples of a window, or a sensor's rate; check times and rate, or set [window] fewest",
     "unpaired": "at times at which another sensor had none; check the sensors, and [source.sensors] wait and gap",
     "other_sensor": "of sensors that [source.sensors] does not name",
