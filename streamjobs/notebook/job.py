@@ -1,6 +1,7 @@
 """A job in Python: the worker's own core over a table, and tables out of it."""
 
 import copy
+import dataclasses
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -244,7 +245,11 @@ class Job:
         if source.time is not None and source.time_format is not None:
             zone = None if source.time_zone is None else zone_of(source.time_zone)
             rows = with_times(rows, source.time, zone, source.time_format)
-        return records_of_rows(rows, source, key, time, settings.side, how)
+        return records_of_rows(rows, source, key, time, settings.side, dataclasses.replace(how, tell=_warn))
+
+
+def _warn(where: str, text: str) -> None:
+    warnings.warn(f"{where}: {text}", ReplayWarning, stacklevel=6)
 
 
 def _to_warn(figures: Figures, summary: dict[str, Any]) -> Iterator[str]:

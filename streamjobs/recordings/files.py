@@ -268,6 +268,10 @@ class _Records:
         if how.key_is is not None or how.key_from is not None:
             text = how.key_is if how.key_is is not None else named(recording, how.key_from)
             self.key_of = lambda row: text
+        first = self.key_of(self.ahead[-1][1]) if self.ahead and source.key is None else None
+        if isinstance(first, float) and first.is_integer():  # as pandas has integers where one is missing
+            why = f"a producer of integers sends {first:.0f}; use a column of integers or texts for the same keys"
+            how.tell(str(recording), f"{key!r} has whole numbers as floats, so keys are such as {first!r}: {why}")
         if by_file:
             self.apart, self.apart_of = "", lambda row: recording.name
 

@@ -349,3 +349,12 @@ def test_a_lazy_frame_is_refused_with_what_to_do(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"got LazyFrame, which has no rows yet: call its collect\(\)"):
         Job(job_file(tmp_path)).replay(LazyFrame(), key="person")
+
+
+def test_keys_that_are_whole_numbers_as_floats_are_named(tmp_path: Path) -> None:
+    """pandas has integers so next to a missing one. The keys stay as they are, because states have them."""
+    made = pandas.DataFrame(table()).assign(person=7)
+    made.loc[300, "person"] = np.nan
+    with pytest.warns(ReplayWarning, match="the table: 'person' has whole numbers as floats, so keys are such as 7.0"):
+        found = Job(job_file(tmp_path)).replay(made, key="person")
+    assert {row["key"] for row in found.rows("predictions")} == {"7.0"}
