@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 SHORT, USUAL = 300, 1000  # rows of a key from which a detector can learn from few, and as usual
 MOST_NAMED = 20  # fields in the line about the guess
-FEW = 1500  # rows of a key, of which a detector with `learn` as usual judges less than half
 LONG = 2000  # rows of a key that follows others: with as many, a detector without a reference judges most
 BROKER = "kafka://localhost:9092"
 MIXED = (
@@ -291,7 +290,7 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
 
     Also the most rows of a key, and what is written with whether these are few.
     """
-    from streamjobs.commands.recordings.drift_trial import LEAST
+    from streamjobs.commands.recordings.drift_trial import FEW, LEAST
     from streamjobs.recordings.clocks import LATENESS, behind
     from streamjobs.recordings.profile import moments_of, profiled, profiled_rows
     from streamjobs.recordings.survey import of_labels

@@ -162,6 +162,21 @@ def test_charts_learn_from_600_rows_unless_the_sample_would_be_half_warm_up(tmp_
     assert [watch.detector.learn for watch in job.watches[:2]] == [learn or 300] * 2
 
 
+@pytest.mark.parametrize(("rows", "learn"), [(1400, None), (1600, 600)])
+def test_lists_that_take_the_place_of_columns_learn_as_they_were_tried(tmp_path, printed, monkeypatch, rows, learn):
+    def tried(job: Any, way: Any, records: list[Any]) -> Tried:
+        usual = Counter(columns=20) if way.drift.watch == "columns" else Counter()
+        alarms = Counter(a=usual.total())
+        return Tried(way.drift.watch, 4, 9000, alarms, usual, 0.9, Counter(), learn=way.drift.learn)
+
+    monkeypatch.setattr("streamjobs.commands.recordings.drift_trial._tried", tried)
+    labelled = columns(2 * rows, b=lambda i: i * i % 97, label=lambda i: ["no", "yes"][i // 20 % 2])
+    found = printed(jsonl(tmp_path / "a.jsonl", labelled))
+    drift = tomllib.loads(found.text)["drift"]
+    assert isinstance(drift["watch"], list) and drift.get("learn") == learn and not {"each", "cycle"} & set(drift)
+    assert found.says("[drift] learn: 600 rows teach", "before row 729 of a key") is bool(learn)
+
+
 @pytest.mark.parametrize("timed", [True, False])
 def test_of_a_tank_the_slope_is_watched_or_nothing_and_the_fault_beside_it_is_found(tmp_path, printed, timed):
     """Tanks that are used up and refilled, not step by step: no trend over the whole sample, and no fault."""

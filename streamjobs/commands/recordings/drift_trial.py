@@ -11,6 +11,7 @@ import msgspec
 
 from streamjobs.commands.console import compile_loops, note
 from streamjobs.commands.recordings import trial
+from streamjobs.commands.recordings.job_template import LEARN
 from streamjobs.commands.recordings.trial import Sample, Trial, Tried
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Stored
@@ -29,6 +30,7 @@ from streamjobs.settings.sections import Settings, SinksSection
 from streamjobs.settings.types import many, printable, reference
 
 LEAST = 500  # rows of a key; a list of watches needs about 460
+FEW = 1500  # rows of a key, of which a detector that learns from LEARN rows judges less than half
 ENOUGH = 1.5  # times the samples that a key's windows need before they can alarm
 IN_WINDOWS = 300_000  # samples of keys that are tried in windows, if one key has not more
 PARTS = 12  # least parts of the sample that are judged: keys, or of few keys equal parts of their rows
@@ -69,12 +71,14 @@ def tried_on(file: Path, sample: Sample, guessed: Guess, most_rows: int, again: 
     if each is not None and (longest := max(Counter(one.key for one in records).values(), default=0)) < least:
         of = "a key" if keys > 1 else "its first key"
         return Trial([], f"the sample has {longest:,} samples of {of}, and a detector of these windows needs {least:,}")
-    found: list[Tried] = []
+    found, learn = list[Tried](), drift.learn
+    if isinstance(drift.watch, str) and own.settings.window is None and most_rows >= FEW:
+        learn = LEARN  # of lists in its place
     for watch, daily in _watches(drift, found, may_leave_out(guessed)):
         one = drift
         if (watch, daily) != (drift.watch, drift.daily):
             usual = {"watch": watch, "false_alarms": drift.false_alarms, "idle": drift.idle}
-            one = DriftSection.model_validate(usual | _of_list(drift, watch, guessed))
+            one = DriftSection.model_validate(usual | _of_list(drift, watch, guessed, learn))
         way = alarm_rates.Way("", one, True)
         try:
             settings = alarm_rates.watching(own.settings, way).model_copy(update={"sinks": sinks})
@@ -115,10 +119,13 @@ def _samples_to_alarm(job: Job) -> tuple[int, int]:
     return math.ceil(min(rows, LEAST) * hop), math.ceil(rows * hop)
 
 
-def _of_list(drift: DriftSection, watch: str | Sequence[str], guessed: Guess) -> dict[str, Any]:
-    """Settings that [drift] has with some watches only. drift: of the file; without its `daily`, a day is a cycle."""
+def _of_list(drift: DriftSection, watch: str | Sequence[str], guessed: Guess, learn: int | None) -> dict[str, Any]:
+    """Settings that [drift] has with some watches only. drift: of the file; without its `daily`, a day is a cycle.
+
+    learn: rows that teach a list what is normal.
+    """
     return {
-        "learn": None if isinstance(watch, str) else drift.learn,
+        "learn": None if isinstance(watch, str) else learn,
         "cycle": cycle_of(guessed, watch) if drift.daily else None,
         "each": drift.each and not isinstance(watch, str) and "columns" in watch,
         "counts": bool(guessed.counts) and not isinstance(watch, str),
@@ -205,7 +212,7 @@ def _raised(
     drift = settings.drift.model_copy(
         update={"watch": best.watch, "daily": best.daily}
         | ({} if own else {"detector": None})
-        | ({} if best.daily else _of_list(settings.drift, best.watch, guessed))
+        | ({} if best.daily else _of_list(settings.drift, best.watch, guessed, best.learn))
     )
     changed = settings.model_copy(update={"drift": drift, "alarms": AlarmsSection.model_validate(asked)})
     raised: dict[str, list[str]] = {name: [] for name in MEANS}
@@ -257,7 +264,8 @@ def _tried(job: Job, way: Way, records: list[Stored]) -> Tried:
     ways = way.drift.daily, way.drift.week, idle, between, way.drift.reference
     learned = reference(way.drift.reference)[0] if way.drift.reference else 0
     soon = {key for key, row, _ in raised if row < learned + trial.SOON * (seen[key] - learned)}
-    return Tried(way.drift.watch, keys, rows, alarms, usual, stated, columns, warming, opened, *ways, len(soon))
+    how = warming, opened, *ways, len(soon), way.drift.learn
+    return Tried(way.drift.watch, keys, rows, alarms, usual, stated, columns, *how)
 
 
 def _usual(raised: Sequence[tuple[str, int, str]], rows: Mapping[str, int], keys: int) -> Counter[str]:

@@ -166,7 +166,7 @@ def job_file_text(
     taken = trial.tried[-1] if trial is not None and trial.tried else None
     daily = _rhythm(written) != "" and not isinstance(watch, str) and 0.0 < (guessed.pause or 0.0) * OF_DAY <= DAY
     alone = _alone(guessed) if written.alone and watch != "columns" else USUAL_LIMIT
-    listed = not isinstance(watch, str)  # only then what is tried has each, learn and cycle
+    listed = not isinstance(watch, str)  # only then what is tried has each and cycle
     watch, daily = (watch, daily) if taken is None else (taken.watch, taken.daily)
     listed = listed and not isinstance(watch, str)
     taught = guessed if survey.teaches(guessed) and not written.own else None
@@ -213,7 +213,7 @@ def job_file_text(
             + ("" if runs else _slopes(guessed, watch))
             + (EACH if listed and 1 < dim <= MOST_EACH and "columns" in watch else "")
             + (COUNTS if guessed.counts and not isinstance(watch, str) else ""),
-            learn=_learning(guessed, written, watch, daily) if listed else "",
+            learn=_learning(guessed, written, watch, daily or not listed, listed or bool(taken and taken.learn)),
             detector=SHORT.format(learn=max(LEAST_LEARN, short // LEARN_FROM), rows=short)
             if short and watch == "columns"
             else "",
@@ -237,8 +237,10 @@ def _slopes(guessed: Guess, watch: str | Sequence[str]) -> str:
     return SLOPES.format(", ".join(f"{quoted(name)} = {quoted(span)}" for name, span in guessed.slopes.items()))
 
 
-def _learning(guessed: Guess, written: Written, watch: str | Sequence[str], daily: bool) -> str:
-    """The lines of [drift] for what a list of watches learns."""
+def _learning(guessed: Guess, written: Written, watch: str | Sequence[str], daily: bool, learns: bool) -> str:
+    """The lines of [drift] for what a list of watches learns; empty for one watch, and for a list that learns as usual."""
+    if not learns:
+        return ""
     day = result.cycle_of(guessed, watch) if written.daily and not daily else None
     return "{}  # {}\n".format(*learning(guessed, written)) + (OF_CYCLE.format(day) if day else "")
 

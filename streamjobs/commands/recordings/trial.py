@@ -146,6 +146,7 @@ class Tried(NamedTuple):
     between: float = 0.0  # rows of a key from one alarm to the next, as false_alarms states
     reference: str | None = None
     soon: int = 0  # keys with an alarm in the first SOON of the rows after the reference
+    learn: int | None = None  # rows that teach a list of watches; None: as usual
 
     @property
     def fits(self) -> bool:
