@@ -108,7 +108,7 @@ def replay(
     compile_loops(job)
     run = Replay(job, pooled=pool)
     scored_late, figures = Scored(run), Figures(run)
-    late, told = scored_late if scored_late.is_late and not pool else None, list[str]()
+    late, noted = scored_late if scored_late.is_late and not pool else None, list[str]()
     with Writer(output_dir, list(job.sinks)) as writer, contextlib.closing(records):
         takers = [one.take for one in (writer, figures, scores, expected, late) if one is not None]
 
@@ -118,9 +118,9 @@ def replay(
 
         def report(tally: "Tally") -> None:
             progress(tally)
-            if not told and SOON <= tally.records == tally.dead_lettered.total():
-                told.append(f"so far {figures.nothing_learned()}")
-                note(told[0])
+            if not noted and SOON <= tally.records == tally.dead_lettered.total():
+                noted.append(f"so far {figures.nothing_learned()}")
+                note(noted[0])
 
         tally = run.run(records, take, report)
     if not as_json:
