@@ -19,15 +19,14 @@ from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot
 from algorithms.drift import ranked, report
 from algorithms.drift.detector import Detector
+from algorithms.drift.standing import CLIP_FROM, EARLY, few_are_wild
 
 CHARTS = 3  # |smooth|^2, |whitened smooth|^2, |whitened row|^2
 LEAST_MOVED = 0.1  # deviations of the smoothed row of one column: less, as after a jump of one that stands still, is none
 FADE = 0.7  # weight of a chart's block relative to the next one, in the mean that names columns
 LEAST_SHARE = 0.84  # of the first column's shift, for another to be named
 CLIP = 8.0  # deviations
-CLIP_FROM = 30  # rows of a scale before values are cut while it is learned
 NEXT_MEAN, NEXT_SQUARES, NEXT_PRODUCTS = 0, 1, 2  # rows of `moved` while an alarm is open
-EARLY, FEW = 4, 3.5  # looks for wild values among the first rows, each after CLIP_FROM rows; most such rows
 SAME = 0.3  # farthest that a correlation may be from the one before, so that all of them stay
 FARTHEST = 1e70  # largest |x|: sums of its squares stay finite
 
@@ -281,7 +280,7 @@ def _learn_first(mean, moments, moved, x, rows, last, gap):
         whole = moved[NEXT_MEAN, x.size] == CLIP_FROM  # else an earlier release wrote the state within this part
         for i in range(x.size if whole else 0):
             off, square, part = moved[NEXT_MEAN, i] - mean[i], moments[i, i] / rows, moved[NEXT_SQUARES, i] / CLIP_FROM
-            if part > 0.0 and square > CLIP * CLIP * part and off * off * rows <= FEW * square:
+            if few_are_wild(CLIP, part, square, off, rows):
                 moments[i, :] = 0.0
                 moments[:, i] = 0.0
                 mean[i], moments[i, i] = moved[NEXT_MEAN, i], part * rows

@@ -23,6 +23,7 @@ from algorithms.common.lagged_rls import DELTA, LAGS, SIZE
 from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, missing
 from algorithms.common.protocol import AFTER_PAUSE, Array, Basis, Learner, Outputs
 from algorithms.common.workspace import packed
+from algorithms.drift.standing import few_are_wild
 
 WARM = 2 * LAGS  # rows before the first z
 NORMAL = 1.2533141373155003  # deviation of a normal value over its mean size
@@ -33,7 +34,7 @@ LEAST = 1e-3  # of a column's deviation: smaller errors are rounding, or what is
 STEPS = 16.0  # of a deviation, that z is rounded to: a forecast goes on learning a cycle, which changes nothing
 WILD = 20.0  # |z| beyond which a jump teaches nothing, and the next rows are forecast from its level
 EARLY, LATER = 60, 90  # rows after which a few wild values of the first ones leave mean and variance
-APART, FEW = 8.0, 3.5  # deviations of all rows, to those of the latest ones, if there were wild values; most such rows
+APART = 8.0  # deviations of all rows, to those of the latest ones, if there were wild values
 STAND = 4  # repeats of a value, after which a column says nothing: its forecast only wanders then
 
 
@@ -136,7 +137,7 @@ def _leave_out_wild(rows, lags, level, weights, P):
     for value in lags:
         square += (value - mean) ** 2 / LAGS
     off, variance = level[lagged_rls.MEAN] - mean, level[lagged_rls.VARIANCE]
-    if not (square > 0.0 and variance > APART * APART * square and off * off * rows <= FEW * variance):
+    if not few_are_wild(APART, square, variance, off, rows):
         return False
     level[lagged_rls.MEAN], level[lagged_rls.VARIANCE], at = mean, square, 0
     for i in range(SIZE):

@@ -98,6 +98,16 @@ def keep(kept: Array, held: int, step: int, learned: int, first: int, values: Ar
 
 
 @compiled
+def few_are_wild(clip, part, variance, off, rows):
+    """Whether a few wild values gave so many rows their variance.
+
+    Then their spread is more than `clip` times that of the newest rows, and the mean about the same. part: variance of the
+    newest rows; off: from the mean of all rows to theirs.
+    """
+    return part > 0.0 and variance > clip * clip * part and off * off * rows <= FEW * variance
+
+
+@compiled
 def leave_out_wild(kept, held, smoothing, count, i, mean, square, smooth):
     """Mean, sum of squares and average without a few wild values of the first rows, as `charts` leaves them out.
 
@@ -114,15 +124,14 @@ def leave_out_wild(kept, held, smoothing, count, i, mean, square, smooth):
         rounding += (FLOAT32 * kept[m - 1, i] / smoothing) ** 2
     if squares <= rounding:  # the column stands: a spread so small would cut what it does later
         return mean, square, smooth
-    squares *= count / CLIP_FROM
-    if not (square > CLIP * CLIP * squares and (part - mean) ** 2 * count * count <= FEW * square):
+    if not few_are_wild(CLIP, squares / CLIP_FROM, square / count, part - mean, count):
         return mean, square, smooth
     last, smooth = part, part
     for m in range(held):
         x, last = last + (kept[m, i] - last) / smoothing, kept[m, i]
         smooth += smoothing * (x - smooth) if m >= held - CLIP_FROM else 0.0
         kept[m, i] = smooth
-    return part, squares, smooth
+    return part, squares * (count / CLIP_FROM), smooth
 
 
 @compiled
