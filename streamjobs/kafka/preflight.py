@@ -202,8 +202,9 @@ def changelog_problems(settings: Settings, present: topic_id.Origin, commits: Co
             return [topic_id.recreated_changelog(topics.changelog(settings), changelog, present.changelog_id)]
     for (topic, number), changelog in changelogs.items():
         # A commit of offset 0 is that of a start which learned nothing; states that it left all the same name their input.
-        if topic != present.topic and changelog == present.changelog_id and known[topic, number].offset > 0:
-            if not _have_learned_from(settings, topic, present.topic):
+        offset, upto = known[topic, number].offset, topic_id.progress_of(*known[topic, number])
+        if topic != present.topic and changelog == present.changelog_id and upto > 0:
+            if upto == offset and not _have_learned_from(settings, topic, present.topic):  # else states wait to be written
                 break
             return [topic_id.another_input(settings.job.name, topic, present.topic)]
     return []

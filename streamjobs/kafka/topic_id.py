@@ -240,6 +240,15 @@ def states_of(metadata: str | None) -> int:
     return int(word) if word.isdecimal() else 0
 
 
+def has_learned(offset: int, metadata: str | None) -> bool:
+    """Whether states have learned records before a commit, or will when these are applied again.
+
+    >>> has_learned(7, "progress=9"), has_learned(7, "states=31"), has_learned(7, "changelog=x")
+    (True, True, False)
+    """
+    return states_of(metadata) > 0 or progress_of(offset, metadata) > offset
+
+
 def clock_of(metadata: str | None) -> str:
     """As it was given to `metadata_of`; "" where an older release or a tool committed the offset.
 

@@ -186,7 +186,8 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     async def _require_one_input(self) -> None:
         """Fail if a member of the group reads another topic: both would get parts of one changelog and wait without end.
 
-        The topic with committed offsets continues, else the first by name: both workers decide alike, and one ends.
+        The topic that states have learned from continues, else one with committed offsets, else the first by name: both
+        workers decide alike, and one ends.
         """
         source, name = self.app.source, self.app.conf.id
         with suppress(KafkaError):
@@ -194,8 +195,10 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             others = {tp.topic for member in group.members for tp in member} - {source, self.app.changelog}
             if not others:
                 return
-            begun = {place.topic for place in await asyncio.to_thread(groups.commits, self.app.client, name)}
-            first = min({source, *others}, key=lambda topic: (topic not in begun, topic))
+            commits = await asyncio.to_thread(groups.commits, self.app.client, name)
+            begun = {place.topic for place in commits}  # perhaps with dead letters alone
+            learned = {place.topic for place, one in commits.items() if topic_id.has_learned(*one)}
+            first = min({source, *others}, key=lambda topic: (topic not in learned, topic not in begun, topic))
             if first != source:
                 self._delivery.fail(SetupError(OTHER_INPUT.format(name, first, source)))
 

@@ -15,13 +15,14 @@ from confluent_kafka.admin import NewTopic
 
 from streamjobs.kafka import topics
 from streamjobs.kafka.devbroker.broker import free_port
+from tests.brokers.fault_injection import program
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.hash_jobs import HASH, expected, hash_job, numbers, states
-from tests.brokers.kafka_job import KafkaJob, until
-from tests.brokers.load import SOURCE, Load
+from tests.brokers.kafka_job import KafkaJob, Sent, until
+from tests.brokers.load import SOURCE, Load, samples
 from tests.brokers.verification import verify
-from tests.brokers.workers import CHECKOUT, Worker, running_worker
+from tests.brokers.workers import CHECKOUT, Worker, running_worker, wait_for_exit
 from tests.commands.jobs import output_of
 from tests.worker.flood import LIMIT, flooded
 
@@ -137,6 +138,30 @@ def test_one_of_two_topics_under_one_name_continues(make_job: MakeJob, *, at_onc
     finally:
         for worker in (first, second):
             worker.end()
+
+
+def test_the_topic_that_states_have_learned_from_continues(make_job: MakeJob) -> None:
+    """Both topics have committed offsets: one gave nothing but dead letters, and it is the first by name."""
+    job = make_job("mistaken", source=SOURCE)
+    other = f"a-{job.input}"
+    made(job, (other, 4), (f"{other}.features", 4), (f"{other}.dlq", 4))
+    of_other = {"STREAMJOBS_SOURCE__TOPIC": other, "STREAMJOBS_SINKS__FEATURES": f"{other}.features"}
+    right, job.input = job.input, other
+    job.produce(Sent(b"k", b"{}", number, 0) for number in range(4))
+    job.input = right
+    with running_worker(job, "b", **of_other) as mistaken:
+        until(lambda: sum(one.offset for place, one in job.commits().items() if place.topic == other) == 4, "commits", 60)
+        assert mistaken.stop() == 0
+    job.produce(samples(400))
+    with running_worker(job) as worker:
+        job.wait_until_done([worker])
+        code, lines = wait_for_exit(Worker(job, "b", program=program("unwatched"), **of_other))  # it joins the group
+        assert code == 3 and f" topic {right}, " in lines[-1]  # who looks first: at the group, or at the states
+        code, lines = wait_for_exit(Worker(job, "c", **of_other))
+        assert code == 3 and f"its states have learned from topic {right}, but [source] topic is {other}" in lines[-1]
+        worker.assert_running()
+        until(lambda: job.members() == [4], "it has every partition", 30)
+        assert worker.stop() == 0
 
 
 def test_sigterm_in_the_middle_of_a_load_commits_everything_applied_and_exits_0(

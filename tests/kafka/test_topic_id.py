@@ -83,17 +83,18 @@ def state_of(topic: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("offset", "states", "refused"),
+    ("offset", "upto", "states", "refused"),
     [
-        (0, [state_of("in")], False),
-        (1, [state_of("in")], True),
-        (1, [None, state_of("in")], True),
-        (1, [], False),  # all records were dead letters
-        (1, [state_of("in.by-key"), state_of("in")], False),
+        (0, 0, [state_of("in")], False),
+        (1, 1, [state_of("in")], True),
+        (1, 1, [None, state_of("in")], True),
+        (1, 1, [], False),  # all records were dead letters
+        (1, 1, [state_of("in.by-key"), state_of("in")], False),
+        (0, 1, [], True),  # the state is not written yet
     ],
 )
 def test_a_job_without_states_is_free_to_read_a_rekeyed_topic(
-    offset: int, states: list[bytes | None], refused: bool, monkeypatch: pytest.MonkeyPatch
+    offset: int, upto: int, states: list[bytes | None], refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = [Stored("c", 0, at, 0, b"k", value) for at, value in enumerate(states)]
     monkeypatch.setattr(preflight, "topic_records", lambda broker, topic: iter(records))
@@ -101,7 +102,7 @@ def test_a_job_without_states_is_free_to_read_a_rekeyed_topic(
         {"source": {"topic": "in", "fields": ["x"], "key": "id", "rekeyed": True}, "learner": {"name": "lms"}}
     )
     present = Origin("in.by-key", "i2", "c1")
-    commits = {TopicPartition("in", 0): OffsetAndMetadata(offset, Origin("in", "i1", "c1").metadata)}
+    commits = {TopicPartition("in", 0): OffsetAndMetadata(offset, Origin("in", "i1", "c1").metadata_of(offset, upto))}
     problems = changelog_problems(settings, present, commits)
     assert bool(problems) == refused and all("have learned from topic in, but" in one for one in problems)
 
