@@ -105,7 +105,7 @@ class Alarm(msgspec.Struct, omit_defaults=True):
     start: float  # event time of the row that raised it, seconds since 1970
     open: bool  # false in the record of the alarm's end
     end: float | None  # event time of the row that ended it; null while it lasts
-    outcome: str | None  # recovered; learned anew: new values are normal; replaced: by another column; null while open
+    outcome: str | None  # recovered; learned anew: new values are normal; replaced: by another column; at once; null: open
     since: float | None  # estimated event time of the change; null where the detector estimates none
     rows: int | None  # number of rows from the change to the alarm
     columns: list[Moved]  # at most 3 that moved most, or 16 that are stuck; empty if one number is watched or no mean moved
