@@ -69,7 +69,6 @@ STATE: Commands = {
     "list": (state_read.list_command, "job.toml --limit 20"),
     "show": (state_read.show_command, "job.toml p7"),
     "top": (state_read.top, "job.toml --by ls_error"),
-    "diff": (state_read.diff, "job.toml monday.states"),
     "verify": (state_read.verify, "job.toml"),
     "reset": (state_change.reset, "job.toml p7"),
     "forget": (state_change.forget, "job.toml p7 --count"),

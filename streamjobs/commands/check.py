@@ -107,8 +107,8 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
     from streamjobs.core.state.held_stages import starting_over
     from streamjobs.kafka.preflight import doubtful_topics, expiring_certificates, leaderless, obstacles
     from streamjobs.maintenance.changelog_edit import deleted_states
-    from streamjobs.maintenance.compare import first_records, sentence, unreadable
     from streamjobs.maintenance.scan import changelog_records, require_present_input
+    from streamjobs.maintenance.verify import first_records, sentence, unreadable
     from streamjobs.replay.first_rows import newest_records
 
     if problems := leaderless(job.settings, job) or obstacles(job.settings, job):

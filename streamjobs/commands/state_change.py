@@ -41,7 +41,7 @@ def export(
     if every:
         states = read_copy(job, copy)
         size = write_private(output, encode(states), "--output")
-        return say(f"{many(len(states.entries), 'state')} in {output} ({readable(size)}); --copy and 'state diff' read it")
+        return say(f"{many(len(states.entries), 'state')} in {output} ({readable(size)}); --copy reads it")
     if pool:
         size = write_private(output, [_pooled(job)], "--output")
         return say(f"model of all keys in {output} ({readable(size)}); use it as [state] start_from")
@@ -86,8 +86,8 @@ def reset(
     No worker may run. --all resets states written with other settings too. A damaged state loses its offset.
     """
     from streamjobs.maintenance import changelog_edit
-    from streamjobs.maintenance.compare import require_own_states
     from streamjobs.maintenance.renew import reset_snapshot
+    from streamjobs.maintenance.verify import require_own_states
 
     if (key is not None) == every:
         raise ConfigError("state reset: give either KEY or --all.")
@@ -201,8 +201,8 @@ def import_command(
     another partition than in the copy has no applied offset there, and learns all records of its key in this partition.
     """
     from streamjobs.maintenance import changelog_edit
-    from streamjobs.maintenance.compare import require_own_states
     from streamjobs.maintenance.renew import restored_snapshot, snapshot_from_model
+    from streamjobs.maintenance.verify import require_own_states
 
     if every == (key is not None):
         raise ConfigError("state import: give either --key or --all.")

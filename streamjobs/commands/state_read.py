@@ -1,4 +1,4 @@
-"""`state list|show|top|diff|verify`: reads the changelog, or a copy of it. Workers may run."""
+"""`state list|show|top|verify`: reads the changelog, or a copy of it. Workers may run."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,6 @@ from streamjobs.settings.types import many, readable, shortened
 
 if TYPE_CHECKING:
     from streamjobs.core.job import Job
-    from streamjobs.maintenance.compare import Change
     from streamjobs.maintenance.copies import Copy, Entry
     from streamjobs.maintenance.summary import Summary
 
@@ -241,61 +240,6 @@ def _value(value: Any, *, time: bool) -> Any:
     return f"{value:.15g} ({moment(1000 * value)})" if time and isinstance(value, float) and value else value
 
 
-def diff(
-    job_file: JobFile,
-    old: Annotated[Path, typer.Argument(metavar="OLD", help="A file of 'state export --all'.")],
-    new: Annotated[Path | None, typer.Argument(metavar="[NEW]", help="A later file; absent: the present changelog.")] = None,
-    key: Annotated[str | None, typer.Option("--key", help="Compare this key only, field by field.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Compare a copy with a later one: new, gone and changed keys; with --key the changed fields."""
-    from streamjobs.maintenance.copies import differing, printable
-
-    job = job_of(job_file)
-    before, after = load_copy(old), read_copy(job, new, key)
-    if key is None:
-        keys = {
-            kind: [(printable(name), number) for number, name in places] for kind, places in differing(before, after).items()
-        }
-        if as_json:
-            return show(keys)
-        if rows := [(kind, name, number) for kind in ("new", "gone", "changed") for name, number in keys[kind]]:
-            table(("what", "key", "partition"), rows, left=("what", "key"))
-        return say(", ".join(f"{len(places):,} {kind}" for kind, places in keys.items()))
-    fields = _fields(job, before, after, key)
-    if as_json:
-        show({partition: [one._asdict() for one in changes] for partition, changes in fields.items()})
-    else:
-        _print_fields(key, fields)
-
-
-def _fields(job: "Job", before: "Copy", after: "Copy", key: str) -> "dict[int, list[Change]]":
-    from streamjobs.maintenance.compare import changes
-
-    old = {entry.partition: entry for entry in entries_of(before, key)}
-    new = {entry.partition: entry for entry in entries_of(after, key)}
-    if old.keys() != new.keys():
-        raise ConfigError(
-            f"key {key!r}: expected it in the same partitions, got {sorted(old)} before and {sorted(new)} now."
-        )
-    return {partition: changes(job, entry, new[partition]) for partition, entry in old.items()}
-
-
-def _print_fields(key: str, fields: "dict[int, list[Change]]") -> None:
-    for partition, changes in fields.items():
-        if not changes:
-            say(f"{key} in partition {partition}: the same to the last bit")
-            continue
-        rows = [(one.stage, one.name, _shape(one.before), _shape(one.after), one.largest, one.share) for one in changes]
-        say(f"{key} in partition {partition}")
-        columns = ("stage", "field", "before", "now", "largest change", "of the norm")
-        table(columns, rows, left=("stage", "field", "before", "now"))
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
-
-
 def verify(
     job_file: JobFile,
     against: Annotated[
@@ -310,7 +254,7 @@ def verify(
     """
     from streamjobs.kafka import preflight
     from streamjobs.maintenance import changelog_edit
-    from streamjobs.maintenance.compare import verified
+    from streamjobs.maintenance.verify import verified
 
     job = job_of(job_file)
     older = load_copy(against) if against is not None else None

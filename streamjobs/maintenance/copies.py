@@ -133,15 +133,3 @@ def _decoded(data: bytes) -> Copy:
     inputs = {int(number): Origin(input_id=str(name)) for number, name in about.get("inputs", {}).items()}
     named = str(about["job"]), str(about["topic"]), str(about["fingerprint"])
     return Copy(*named, int(about["taken"]), ends, entries, inputs)
-
-
-def differing(old: Copy, new: Copy) -> Mapping[str, list[Place]]:
-    """The keys that are `new`, `gone`, `changed` and `same`, each sorted."""
-    both = old.entries.keys() & new.entries.keys()
-    changed = {place for place in both if old.entries[place].data != new.entries[place].data}
-    return {
-        "new": sorted(new.entries.keys() - both),
-        "gone": sorted(old.entries.keys() - both),
-        "changed": sorted(changed),
-        "same": sorted(both - changed),
-    }

@@ -138,16 +138,6 @@ def test_show_tells_stages_and_classes_of_a_key(there, capsys):
     assert json.loads(capsys.readouterr().out)[0]["classes"].keys() == {"run", "sit"}
 
 
-def test_diff_tells_keys_and_fields(there, capsys):
-    file, older, newer = there
-    assert command("state", "diff", file, older, newer) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "0 new, 0 gone, 3 changed, 0 same"
-    assert command("state", "diff", file, newer, newer, "--key", "p1") == 0
-    assert "the same to the last bit" in capsys.readouterr().out
-    assert command("state", "diff", file, older, newer, "--key", "p1") == 0
-    assert "298 -> 598" in capsys.readouterr().out
-
-
 def test_verify_ends_with_code_4_where_a_copy_has_fallen_behind(there, capsys):
     file, older, newer = there
     assert command("state", "verify", file, "--copy", newer, "--against", older) == 0

@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from streamjobs.errors import SnapshotError
-from streamjobs.maintenance.copies import MAGIC, VERSION, Copy, Entry, decode, differing, encode, printable
+from streamjobs.maintenance.copies import MAGIC, VERSION, Copy, Entry, decode, encode, printable
 
 ENTRIES = [
     Entry(0, b"p1", b"first", 4, 1_000),
@@ -38,20 +38,6 @@ def test_a_key_is_found_by_its_text_or_by_how_it_is_shown():
     assert [entry.key for entry in COPY.of("p é")] == ["p é".encode()]
     assert [entry.key for entry in COPY.of(printable(b"\xff\x00"))] == [b"\xff\x00"]
     assert COPY.of("p2") == []
-
-
-def test_keys_that_are_new_gone_changed_or_the_same_are_distinguished():
-    older = dict(COPY.entries)
-    del older[1, b"\xff\x00"]
-    older[0, b"p1"] = ENTRIES[0]._replace(data=b"before")
-    older[2, b"old"] = Entry(2, b"old", b"", 0, 0)
-    found = differing(COPY._replace(entries=older), COPY)
-    assert found == {
-        "new": [(1, b"\xff\x00")],
-        "gone": [(2, b"old")],
-        "changed": [(0, b"p1")],
-        "same": [(0, "p é".encode()), (3, b"p1")],
-    }
 
 
 @pytest.mark.parametrize(

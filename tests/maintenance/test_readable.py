@@ -6,8 +6,8 @@ from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Stored
 from streamjobs.core.state.held_stages import starting_over
-from streamjobs.maintenance import compare
-from streamjobs.maintenance.compare import unreadable
+from streamjobs.maintenance import verify
+from streamjobs.maintenance.verify import unreadable
 from tests.core.streams import samples, settings
 from tests.maintenance.copying import stored
 
@@ -38,7 +38,7 @@ def test_a_section_that_the_states_have_otherwise_or_alone_is_named(sections: di
 
 @pytest.mark.parametrize("at_once", [1, 500])
 def test_the_newest_state_of_a_key_alone_counts(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare, "AT_ONCE", at_once)
+    monkeypatch.setattr(verify, "AT_ONCE", at_once)
     job = Job.from_settings(settings())
     good = stored(job, samples(60))[b"p1"]
     for states, bad in (((good[:-1], good), []), ((good, good[:-1]), [(0, b"p1")])):
