@@ -66,9 +66,8 @@ DRIFT: Commands = {
     "relearn": (state.relearn, "job.toml pump-7 pump-9"),
 }
 STATE: Commands = {
-    "list": (state_read.list_command, "job.toml --limit 20"),
+    "list": (state_read.list_command, "job.toml --sort ls_error --limit 20"),
     "show": (state_read.show_command, "job.toml p7"),
-    "top": (state_read.top, "job.toml --by ls_error"),
     "verify": (state_read.verify, "job.toml"),
     "reset": (state_change.reset, "job.toml p7"),
     "forget": (state_change.forget, "job.toml p7 --count"),

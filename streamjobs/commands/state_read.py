@@ -1,4 +1,4 @@
-"""`state list|show|top|verify`: reads the changelog, or a copy of it. Workers may run."""
+"""`state list|show|verify`: reads the changelog, or a copy of it. Workers may run."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -45,34 +45,6 @@ def list_command(
     if copy is None and job.settings.state.replay:
         listed = "listed as last written" if found else "no state is written yet"
         note(f"{listed}: a worker that runs writes each change within 4 minutes, or as [state] replay says")
-
-
-def top(
-    job_file: JobFile,
-    by: Annotated[
-        Literal["ls_error", "bytes", "seen"] | None,
-        typer.Option("--by", help="Figure to sort by; absent: ls_error if the states have it, else seen."),
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Number of keys to list.")] = 10,
-    copy: CopyFile = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the keys with the largest recent LS error, the largest states or the most rows."""
-    job = job_of(job_file)
-    states = read_copy(job, copy)
-    lines = [line for line in _lines(job, states, list(states.entries.values())) if line.problem is None]
-    lacking = bool(lines) and all(line.ls_error is None for line in lines)
-    if by is None:
-        by = "seen" if lacking else "ls_error"
-        if lacking:
-            note("sorted by seen: no key's state has a mean LS error")
-    elif by == "ls_error" and lacking:
-        raise ConfigError(
-            f"{job_file}: no key's state has a mean LS error; only okfeb with censor = 'moving_average', and [drift] with "
-            "watch = 'ls_error', keep one. Use --by seen or bytes."
-        )
-    lines.sort(key=_descending(by))
-    _print_lines(lines, len(lines), sum(line.bytes for line in lines), limit, as_json)
 
 
 def read_copy(job: "Job", copy: Path | None, key: str | None = None) -> "Copy":

@@ -37,35 +37,17 @@ def there(tmp_path_factory):
     return file, *paths
 
 
-def test_list_and_top_are_sorted_and_cut(there, capsys):
+def test_list_is_sorted_and_cut(there, capsys):
     file, _, newer = there
     assert command("state", "list", file, "--copy", newer) == 0
     out = capsys.readouterr().out
     assert [line.split()[0] for line in out.splitlines()] == ["key", "p0", "p1", "p2", "3"]
-    assert command("state", "top", file, "--copy", newer, "--by", "ls_error", "--limit", "2", "--json") == 0
+    assert command("state", "list", file, "--copy", newer, "--sort", "ls_error", "--limit", "2", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     errors = [line["ls_error"] for line in found["states"]]
     assert found["keys"] == 3 and len(errors) == 2 and errors[0] >= errors[1] > 0
-    assert command("state", "top", file, "--copy", newer, "--json") == 0
-    out, err = capsys.readouterr()
-    assert json.loads(out)["states"][:2] == found["states"] and not err
     assert command("state", "list", file, "--copy", newer, "--sort", "offset", "--json") == 0
     assert [line["offset"] for line in json.loads(capsys.readouterr().out)["states"]] == [599, 598, 597]
-
-
-def test_top_of_states_without_ls_errors_sorts_by_rows_and_says_so(tmp_path, capsys):
-    file = tmp_path / "job.toml"
-    file.write_text('[source]\ntopic = "imu"\nx = "x"\ndim = 2\ntime = "ts"\n[learner]\nname = "okfeb"\n', encoding="utf-8")
-    job = job_of(file)
-    numbers = enumerate((b"p0", b"p1", b"p1"))
-    records = [Stored("imu", 0, n, 1000 * n, key, b'{"x": [1, %d], "ts": %d}' % (n, n)) for n, key in numbers]
-    (tmp_path / "copy").write_bytes(b"".join(encode(copy_of(job, stored(job, records), 0))))
-    assert command("state", "top", file, "--copy", tmp_path / "copy", "--json") == 0
-    out, err = capsys.readouterr()
-    assert [(one["key"], one["seen"]) for one in json.loads(out)["states"]] == [("p1", 2), ("p0", 1)]
-    assert err == "sorted by seen: no key's state has a mean LS error\n"
-    assert command("state", "top", file, "--copy", tmp_path / "copy", "--by", "ls_error") == 2
-    assert "Use --by seen or bytes." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("sort", "limit", "decoded"), [("key", 2, 2), ("bytes", 1, 1), ("offset", 2, 2), ("seen", 1, 3)])
