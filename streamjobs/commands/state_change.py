@@ -26,25 +26,21 @@ def export(
     job_file: JobFile,
     output: Output,
     key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="Export the model of this key.")] = None,
-    pool: Annotated[bool, typer.Option("--pool", help="Export one model of all keys, learned from the input.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Export a copy of all states, to the last bit.")] = False,
     partition: Annotated[int | None, typer.Option(min=0, help="Partition of the key's state, if it has several.")] = None,
     copy: CopyFile = None,
 ) -> None:
-    """Export a key's model or a pooled model for [state] start_from, or a copy of all states (--all)."""
+    """Export a key's model for [state] start_from, or a copy of all states (--all)."""
     from streamjobs.maintenance.copies import encode
     from streamjobs.maintenance.renew import exported_model
 
-    if sum((key is not None, pool, every)) != 1:
-        raise ConfigError("state export: give exactly one of KEY, --pool and --all.")
+    if (key is not None) == every:
+        raise ConfigError("state export: give either KEY or --all.")
     job = job_of(job_file)
     if every:
         states = read_copy(job, copy)
         size = write_private(output, encode(states), "--output")
         return say(f"{many(len(states.entries), 'state')} in {output} ({readable(size)}); --copy reads it")
-    if pool:
-        size = write_private(output, [_pooled(job)], "--output")
-        return say(f"model of all keys in {output} ({readable(size)}); use it as [state] start_from")
     assert key is not None
     entry = _one(entries_of(read_copy(job, copy, key), key), key, partition)
     size = write_private(output, [exported_model(job, entry)], "--output")
@@ -58,22 +54,6 @@ def _one(entries: "list[Entry]", key: str, partition: int | None) -> "Entry":
         partitions = ", ".join(str(entry.partition) for entry in entries)
         raise ConfigError(f"key {key!r}: expected one state, got some in partitions {partitions}; choose with --partition.")
     return chosen[0]
-
-
-def _pooled(job: "Job") -> bytes:
-    from streamjobs.commands.console import compile_loops
-    from streamjobs.kafka.reader import topic_records
-    from streamjobs.replay.engine import Replay
-    from streamjobs.replay.progress import Progress
-
-    if job.population is not None:
-        raise ConfigError("--pool learns a model for new keys, but these start from [population]; use 'streamjobs fit'.")
-    compile_loops(job)
-    run = Replay(job, pooled=True)
-    source = job.settings.source
-    records = topic_records(job.settings.broker, source.topic, max_bytes=source.max_bytes)
-    run.run(records, lambda output: None, Progress(job.task))
-    return run.export()
 
 
 def reset(

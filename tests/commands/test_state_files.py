@@ -159,7 +159,7 @@ def test_only_this_user_can_read_an_export(there, tmp_path, words):
         (["list", "JOB", "--copy", "JOB"], 1, "expected a file of 'state export --all'"),
         (["list", "OTHER", "--copy", "NEWER"], 1, "none of its 3 keys can be used"),
         (["show", "OTHER", "p1", "--copy", "NEWER"], 1, "key 'p1'"),
-        (["export", "JOB", "-o", "x"], 2, "one of KEY, --pool and --all"),
+        (["export", "JOB", "-o", "x"], 2, "either KEY or --all"),
         (["reset", "JOB"], 2, "either KEY or --all"),
         (["import", "JOB", "NEWER"], 2, "either --key or --all"),
         (["import", "JOB", "NEWER", "--all", "--partition", "1"], 2, "--from and --partition belong to --key"),
