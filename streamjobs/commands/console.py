@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from streamjobs.errors import SetupError, unwritable
+from streamjobs.errors import unwritable
 from streamjobs.settings.types import shortened
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from streamjobs.core.job import Job
 
 WIDTH_ELSEWHERE = 10_000  # columns, if standard output is not a terminal: rows stay whole
@@ -124,21 +122,6 @@ def write_private(path: Path, pieces: Iterable[bytes], option: str) -> int:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
     return size
-
-
-def draw(figure: "Callable[[], Figure]", path: Path, option: str) -> bool:
-    """Write a picture. Without matplotlib, it prints a note and returns False.
-
-    option: the one that named the file. Raises ConfigError if it cannot be written.
-    """
-    from streamjobs.notebook.pictures import save
-
-    try:
-        save(figure(), path, option)
-    except SetupError as error:
-        note(f"note: {path} was not drawn: {error}")
-        return False
-    return True
 
 
 def compile_loops(job: Any) -> None:

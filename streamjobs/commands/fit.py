@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, draw, job_of, note, say, show, write_private
+from streamjobs.commands.console import AsJson, JobFile, job_of, note, say, show, write_private
 from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, Separator, how_of
-from streamjobs.errors import ConfigError
+from streamjobs.errors import ConfigError, SetupError
 from streamjobs.settings.types import readable
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _drawn(fitted: "Fitted", path: Path) -> bool:
     """Write the report's page or picture; False where it cannot be drawn without matplotlib."""
     from streamjobs.fit.evaluation import BIN
     from streamjobs.fit.reports.report import as_page, curves_of
-    from streamjobs.notebook.pictures import fit_report
+    from streamjobs.notebook.pictures import fit_report, save
 
     shown = fitted.tested or fitted.evaluated
     assert shown is not None
@@ -160,7 +160,12 @@ def _drawn(fitted: "Fitted", path: Path) -> bool:
         write_private(path, [as_page(shown, before).encode()], "--picture")
         return True
     names, title = shown.data.names, f"New people: {shown.title}"
-    return draw(lambda: fit_report(title, names, shown.counts, shown.job, curves_of(shown), BIN), path, "--picture")
+    try:
+        save(fit_report(title, names, shown.counts, shown.job, curves_of(shown), BIN), path, "--picture")
+    except SetupError as error:
+        note(f"note: {path} was not drawn: {error}")
+        return False
+    return True
 
 
 def _print_result(fitted: "Fitted", asked: "Asked", seconds: float) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamjobs.commands.console import AsJson, JobFile, Pace, draw, fixed, note, say, show, table, write_private
+from streamjobs.commands.console import AsJson, JobFile, Pace, fixed, note, say, show, table, write_private
 from streamjobs.commands.recordings.options import FILES, KeyFrom, KeyIs, TimeColumn, how_of, milliseconds, recorded
 from streamjobs.errors import ConfigError
 from streamjobs.settings.types import many, toml
@@ -55,9 +55,6 @@ def compare(
     time_column: TimeColumn = None,
     delay: Delay = None,
     records: MostRecords = 200_000,
-    drawn: Annotated[
-        Path | None, typer.Option("--picture", help="File to draw the errors over time to, .svg or .png; needs matplotlib.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare learners on recordings: errors, controls without a model, processor time and size of the state.
@@ -68,11 +65,8 @@ def compare(
     """
     from streamjobs.core.job import Job
     from streamjobs.job_files import composing, job_from, read_job, read_table
-    from streamjobs.notebook import pictures
     from streamjobs.replay import comparing
 
-    if drawn is not None:
-        pictures.check_name("--picture", drawn)
     settings = read_job(job_file).settings
     key_from = key_from or ("file" if key is None and settings.source.key is None else None)
     if shared := settings.population is not None:
@@ -85,9 +79,6 @@ def compare(
         lambda name: note(f"{name} ..."),
         (lambda one: job_from(one, str(job_file))) if shared else Job.from_composition,
     )
-    if drawn is not None:
-        curves = {one.name: one.curve for one in [*done.learners, *done.controls] if one.curve}
-        draw(lambda: pictures.error_curves(curves, _measure(done)), drawn, "--picture")
     if as_json:
         compared, controls = ([one._asdict() for one in each] for each in (done.learners, done.controls))
         measured = {"measure": _measure(done), "delay": done.delay, "labels": done.labels}
@@ -273,9 +264,6 @@ def drift_tune(
     key: Annotated[str | None, typer.Option(help="Column of the file with the key.")] = None,
     key_is: KeyIs = None,
     time_column: TimeColumn = None,
-    drawn: Annotated[
-        Path | None, typer.Option("--picture", help="File to draw all alarms to, .svg or .png; needs matplotlib.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Count the alarms of each detector and watched value: false alarms while nothing changed, and changes found afterwards.
@@ -285,15 +273,12 @@ def drift_tune(
     """
     from streamjobs.commands.replay import records_to_replay
     from streamjobs.job_files import job_from, job_of
-    from streamjobs.notebook import pictures
     from streamjobs.replay import alarm_rates
     from streamjobs.replay.engine import Replay
     from streamjobs.settings.composition import composition_of
 
     own, until = job_of(job_file), milliseconds("--quiet-until", quiet_until)
     assert until is not None
-    if drawn is not None:
-        pictures.check_name("--picture", drawn)
     records = list(records_to_replay(own, source, how_of(key_is=key_is, key=key, time=time_column)))
     found = []
     for way in alarm_rates.ways(own.settings, own.composition.predicts):
@@ -310,9 +295,6 @@ def drift_tune(
         found.append(judge.judged(way, alarm_rates.stated_by(job.composition) if way.stated else None))
     if not found:
         raise ConfigError(f"{job_file}: nothing can be tried on this job; the notes name the reason of each watch.")
-    if drawn is not None:
-        alarms = {one.way.name: one.alarms for one in found}
-        draw(lambda: pictures.alarm_times(alarms, until / 1000.0), drawn, "--picture")
     if as_json:
         ways = [{"watch": one.way.name, "drift": one.way.drift.model_dump(exclude_defaults=True)} for one in found]
         figures = [{name: value for name, value in one._asdict().items() if name != "way"} for one in found]

@@ -182,31 +182,3 @@ def forecast(axes: Any, rows: Sequence[Mapping[str, Any]], column: str, unit: fl
         axes.plot(times, values, color=color, linewidth=1.2, label=label)
     axes.plot(at, [of_row[0]["naive"] for of_row in entries], color=INK, linewidth=1.0, label="value")
     axes.grid(axis="y", color=GRID, linewidth=0.6)
-
-
-def error_curves(curves: Mapping[str, Sequence[float | None]], measure: str) -> "Figure":
-    """Errors over a recording: a line for each learner and control, with a point for each equal part of the rows."""
-    with new_figure(9, 4.5) as figure:
-        axes = figure.add_subplot()
-        for number, (name, values) in enumerate(curves.items()):
-            share = (np.arange(len(values)) + 0.5) / max(1, len(values)) * 100
-            numbers = np.array([np.nan if value is None else value for value in values])
-            style = "-" if number < len(LINES) else "--"
-            axes.plot(share, numbers, style, color=LINES[number % len(LINES)], linewidth=1.4, label=name)
-        axes.set(title=f"{measure[0].upper()}{measure[1:]}", xlabel="percent of the labelled rows", ylim=(0, None))
-        axes.grid(axis="y", color=GRID)
-        figure.legend(loc="outside right upper")
-    return figure
-
-
-def alarm_times(alarms: Mapping[str, Sequence[float]], quiet_until: float) -> "Figure":
-    """A line for each way with a mark for each of its alarms, seconds since 1970, and where the quiet time ends."""
-    hours = {name: (np.asarray(times) - quiet_until) / 3600 for name, times in alarms.items()}
-    with new_figure(9, 1.2 + 0.3 * len(hours)) as figure:
-        axes = figure.add_subplot()
-        axes.eventplot(list(hours.values()), colors=BLUE, linelengths=0.7)
-        axes.set_yticks(range(len(hours)), list(hours))
-        axes.invert_yaxis()
-        axes.axvline(0, color=RED, linestyle="--")
-        axes.set(title="Alarms of all keys", xlabel="hours; quiet until 0")
-    return figure

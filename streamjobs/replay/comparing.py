@@ -2,7 +2,6 @@
 
 import copy
 import difflib
-import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +16,6 @@ from streamjobs.settings.learners import TASK
 
 OWN = "job"
 OF_POPULATION = ("filter", "lasts", "reject")  # settings of a head
-BINS = 40  # points of a curve
 BOUNDED = 100  # terms of a learner that keeps every sample by default, where the job's learner has no budget
 HALF = 0.5  # of each key's labelled rows: the second half shows what has been learned
 
@@ -29,7 +27,6 @@ class Compared(NamedTuple):
     half: float | None  # of the second half of each key's
     micros: float | None  # of the processor, a row; None of a control
     bytes: float | None  # of a key's state, the mean over keys
-    curve: list[float | None]  # errors of BINS parts of the rows, in their order
     dead: int = 0  # records that became dead letters
     refused: str = ""  # why this learner cannot run the job
 
@@ -74,7 +71,7 @@ def compare(
             found.append(one)
             rows = rows or said
         except (ConfigError, SettingError) as problem:
-            found.append(Compared(name, "", None, None, None, None, [], 0, str(problem).splitlines()[-1].strip()))
+            found.append(Compared(name, "", None, None, None, None, 0, str(problem).splitlines()[-1].strip()))
     if all(one.refused for one in found):
         raise ConfigError(
             [f"{one.name} cannot run: {one.refused}" for one in found] or "--learners: name one or more, such as job,rls."
@@ -101,9 +98,7 @@ def _run(name: str, job: Job, records: Sequence[Stored], delay: float) -> tuple[
 
 def _scored(name: str, model: str, task: str, rows: Sequence[Row], delay: float) -> Compared:
     known = judged(task, rows, delay)
-    edges = [round(number * len(known) / BINS) for number in range(BINS + 1)]
-    curve = [error(task, known[begin:end]) for begin, end in itertools.pairwise(edges)]
-    return Compared(name, model, error(task, known), error(task, parts(known, HALF)[1]), None, None, curve)
+    return Compared(name, model, error(task, known), error(task, parts(known, HALF)[1]), None, None)
 
 
 def _alone(table: Mapping[str, Any]) -> dict[str, Any]:

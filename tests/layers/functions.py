@@ -80,7 +80,7 @@ OTHERS = {
     "streamjobs.commands.init.init": (69, 20),
     "streamjobs.commands.recordings.produce.produce": (80, 13),
     "streamjobs.commands.replay.replay": (110, 17),
-    "streamjobs.commands.tune.compare": (70, 10),
+    "streamjobs.commands.tune.compare": (70, 9),
     "streamjobs.commands.tune.tune": (66, 13),
     "streamjobs.core.admit._one_by_one": (80, 7),
     "streamjobs.worker.app.build": (80, 6),

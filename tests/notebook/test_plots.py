@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from streamjobs import Job
 from streamjobs.errors import ConfigError
-from streamjobs.notebook.pictures import alarm_times, fit_report, save
+from streamjobs.notebook.pictures import fit_report, save
 from streamjobs.notebook.plots import KINDS
 from streamjobs.notebook.tables import of_folder, of_topics
 from streamjobs.settings.broker import BrokerSection
@@ -143,7 +143,6 @@ def test_pictures_take_names_as_they_are_and_any_number_of_activities(tmp_path: 
     figures = {
         "fit.svg": fit_report("a & b", names, np.eye(31), "the <best>", curves, 20),
         "again.svg": fit_report("a & b", names, np.eye(31), "the <best>", curves, 20),
-        "alarms.svg": alarm_times({"$a$": [0.0, 3600.0], "none": []}, 3600.0),
     }
     for name, figure in figures.items():
         save(figure, tmp_path / name, "path")
@@ -151,4 +150,3 @@ def test_pictures_take_names_as_they_are_and_any_number_of_activities(tmp_path: 
     assert "<b>" not in drawn["fit.svg"]
     assert all(text in drawn["fit.svg"] for text in ("&lt;b&gt;&amp;", ">$x$<", "the &lt;best&gt;"))
     assert drawn["fit.svg"] == drawn["again.svg"]
-    assert ">$a$<" in drawn["alarms.svg"]

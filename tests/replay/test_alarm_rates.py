@@ -1,12 +1,10 @@
 """Alarms counted by key and hour, and detectors judged by a time until which nothing changed."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 
-from streamjobs import install_line
 from streamjobs.core.messages import Stored
 from streamjobs.job_files import job_of
 from streamjobs.replay.engine import Replay
@@ -119,8 +117,7 @@ def test_dead_letters_and_files_without_times_have_no_hours(tmp_path: Path, caps
 def test_drift_tune_judges_each_way_before_and_after_the_quiet_time(tmp_path: Path, capsys) -> None:
     job, recording = written(tmp_path)
     job.write_text(job.read_text() + "[alarms]\nstuck = true\n")  # as init writes it
-    drawn, until = tmp_path / "alarms.svg", START + CHANGE - 1
-    arguments = ("--input", recording, "--key", "pump", "--quiet-until", str(until), "--picture", drawn)
+    arguments = ("--input", recording, "--key", "pump", "--quiet-until", str(START + CHANGE - 1))
     assert command("drift", "tune", job, *arguments, "--json") == 0
     ways = {one["watch"]: one for one in json.loads(capsys.readouterr().out)["ways"]}
     assert list(ways) == [
@@ -140,15 +137,4 @@ def test_drift_tune_judges_each_way_before_and_after_the_quiet_time(tmp_path: Pa
     loud = ways["ls_error, page_hinkley"]
     assert loud["false_alarms"] > 10
     assert loud["at_most"] is None
-    assert drawn.read_text().count("quiet until 0") == 1
-
-
-def test_without_matplotlib_drift_tune_says_in_one_line_that_it_drew_nothing(tmp_path: Path, capsys, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    job, recording = written(tmp_path)
-    drawn, until = tmp_path / "alarms.svg", START + CHANGE - 1
-    arguments = ("--input", recording, "--key", "pump", "--quiet-until", str(until), "--picture", drawn)
-    assert command("drift", "tune", job, *arguments) == 0
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if "matplotlib" in line]
-    assert line.startswith(f"note: {drawn} was not drawn") and install_line("plots") in line
-    assert not drawn.exists()
+    assert len(loud["alarms"]) >= loud["false_alarms"]

@@ -33,7 +33,7 @@ def test_learners_stand_next_to_controls_with_cost_and_size(tmp_path, capsys):
     assert by["job"]["half"] < 0.15 and by["rls"]["half"] > 0.3, "a line does not part the rings"
     assert by["okfeb"]["model"] == "okfeb+rls"
     assert by["job"]["bytes"] > by["rls"]["bytes"] > 100 and all(by[name]["micros"] > 0 for name in ("job", "rls", "krls"))
-    assert len(by["job"]["curve"]) == 40 and by["krls"]["error"] is not None
+    assert by["krls"]["error"] is not None
     assert by["adwin"]["refused"] == "adwin is a detector; name learners."
     assert [one["name"] for one in found["controls"]] == ["last label", "most frequent label so far"]
     assert 0.4 < found["controls"][0]["error"] < 0.6
@@ -106,9 +106,9 @@ def test_a_delay_takes_what_repeating_the_last_label_had(tmp_path, capsys):
     assert late["delay"] == 2 * HOLDS
     assert at_once["controls"][0]["half"] < 0.2 and late["controls"][0]["half"] > 0.8
     assert late["learners"][0]["half"] < 0.3
-    assert compare(job, recording, "--learners", "job", "--delay", "20s", "--picture", tmp_path / "c.svg") == 0
-    assert "20 s before its label is known" in capsys.readouterr().out
-    assert "most frequent label so far" in (tmp_path / "c.svg").read_text()
+    assert compare(job, recording, "--learners", "job", "--delay", "20s") == 0
+    out = capsys.readouterr().out
+    assert "20 s before its label is known" in out and "most frequent label so far" in out
 
 
 def test_tune_takes_labels_that_arrive_late(tmp_path, capsys):
