@@ -115,7 +115,7 @@ class _Keys(_Chunk):
         self.alive: set[bytes] = set()
 
     def add(self, records: Sequence[Any]) -> None:
-        for record in records:
+        for record in map(readable, records):
             (self.alive.discard if record.value is None else self.alive.add)(record.key)
 
     async def end_others(self, partition: int, store: Store) -> None:

@@ -1,6 +1,7 @@
 """exactly_once: a checkpoint is one transaction, and what a crash, a refusal or a slow broker leaves of it."""
 
 import asyncio
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,7 @@ from streamjobs.worker.changelog import TRANSACTION_TIMEOUT, Changelog
 from streamjobs.worker.failures import DeliveryError, FencedError
 from streamjobs.worker.outbox import BATCH_TTL, SentBatch
 from streamjobs.worker.store import MemoryStore
-from tests.worker.fakes import Broker, FakeTransactions, Worker, crashed_at, stream, until
+from tests.worker.fakes import Broker, FakeProducer, FakeTransactions, Worker, crashed_at, stream, until
 from tests.worker.outcome import check
 
 ORDER = [f"{when} {what}" for what in ("changelog", "offset", "commit", "store") for when in ("before", "after")]
@@ -38,6 +39,7 @@ def test_a_checkpoint_is_one_transaction_and_the_store_follows_its_commit():
         assert worker.broker.steps == ORDER
         assert worker.broker.committed == {0: 20} and len(worker.broker.topics) == 20
         assert delivery.partitions[0].committed == 20 and delivery.metrics.last_commit > 0
+        assert delivery.partitions[0].unstored == {} and "whole" in worker.store.marks(0)
 
     asyncio.run(body())
 
@@ -166,21 +168,68 @@ def test_states_that_a_broker_puts_below_those_before_them_are_not_written(offse
     asyncio.run(body())
 
 
-class Producer:
-    """Of an open transaction."""
+class Producer(FakeProducer):
+    """Of an open transaction. steps: what it was asked for, in order."""
 
     def __init__(self) -> None:
-        self.offsets, self.committed = {}, 0
-        self._txn_manager = SimpleNamespace(is_in_transaction=lambda: True, maybe_add_partition_to_txn=lambda place: None)
+        super().__init__(Broker())
+        self.offsets, self.steps, self.open = {}, [], True
+        join = partial(self.step, "join")
+        self._txn_manager = SimpleNamespace(
+            is_in_transaction=lambda: self.open,
+            maybe_add_partition_to_txn=lambda place: join(),
+            _pending_txn_partitions=SimpleNamespace(clear=partial(self.step, "nothing more is sent")),
+        )
+        self._message_accumulator = SimpleNamespace(fail_all=lambda why: self.step("fail"))
+
+    def step(self, name):
+        self.steps.append(name)
+
+    async def send_batch(self, *arguments, **named):
+        self.step("send")
+        return await super().send_batch(*arguments, **named)
 
     async def send_offsets_to_transaction(self, offsets, group):
         self.offsets |= offsets
 
-    async def commit_transaction(self):
-        self.committed += 1
+    async def start(self):
+        self.step("start")
 
     async def begin_transaction(self):
-        """The next one."""
+        self.step("begin")
+
+    async def commit_transaction(self):
+        self.step("commit")
+
+    async def abort_transaction(self):
+        self.step("abort")
+
+    async def stop(self):
+        self.step("stop")
+
+
+@pytest.mark.parametrize("never_answers", [False, True])
+def test_a_transaction_follows_the_one_before_and_a_closed_one_is_aborted(never_answers, monkeypatch):
+    """States name the input that they have learned from."""
+    monkeypatch.setattr("streamjobs.worker.changelog.CLOSE_WITHIN", 0.01)
+
+    async def body():
+        origin = Origin("imu", "i1", "c1", life="5f0c81d2")
+        changelog, made = Changelog({}, "job", "log", 2, origin), Producer()
+        changelog._producer = made
+        await changelog.open()
+        assert await changelog.write([(b"k", b"state"), (b"ended", None)]) == 2
+        told = [(one.topic, one.partition, one.key, one.value, list(one.headers)) for one in made.broker.topics]
+        assert told == [("log", 2, b"k", b"state", origin.headers), ("log", 2, b"ended", None, origin.headers)]
+        if never_answers:
+            monkeypatch.setattr(made, "abort_transaction", asyncio.Event().wait)
+        await changelog.close()
+        made.open = False
+        await changelog.close()
+        ended = ["fail", "nothing more is sent", *["abort"] * (not never_answers), "stop", "stop"]
+        assert made.steps == ["start", "begin", "send", "commit", "begin", *ended]
+
+    asyncio.run(body())
 
 
 def test_an_offset_joins_with_its_progress_and_up_to_where_input_and_changelog_were_there(monkeypatch):
@@ -202,14 +251,18 @@ def test_an_idle_transaction_is_committed_after_an_hour_and_one_with_outputs_nev
     async def body():
         changelog = Changelog({}, "job", "log", 2)
         changelog._producer = Producer()
+        steps = changelog._producer.steps
         await changelog.keep_alive()
-        assert not changelog._producer.committed
+        assert not steps
         monkeypatch.setattr("streamjobs.worker.changelog.KEEP_ALIVE", -1.0)
         await changelog.keep_alive()
-        assert changelog._producer.committed == 1
+        assert steps == ["join", "commit", "begin"], "the broker is not asked to commit a transaction without a partition"
         changelog.producer()  # outputs join: without the offset of their input they would be sent again
         await changelog.keep_alive()
-        assert changelog._producer.committed == 1
+        assert len(steps) == 3
+        await changelog.commit()
+        await changelog.keep_alive()
+        assert steps[3:] == ["commit", "begin", "join", "commit", "begin"]
 
     asyncio.run(body())
 

@@ -1,11 +1,14 @@
 """Batches: what goes in comes out, in order, whatever its size."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from aiokafka.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamjobs.core.messages import Output
 from streamjobs.errors import SetupError
@@ -83,6 +86,39 @@ def test_letters_without_a_timestamp_keep_none_beside_others():
     stamps = [-1, 7_000, -1, -1, 8_000, 9_000, -1]
     letters = [("dlq", b"k", b"%d" % at, at, []) for at in stamps]
     assert stamps_sent(lambda producer: send_dead_letters(producer, "dlq", 0, letters)) == stamps
+
+
+SIZES = st.one_of(st.none(), st.integers(0, 40), st.sampled_from([100, 101, 250]))
+
+
+@given(st.lists(st.tuples(SIZES, st.sampled_from([-1, 5, 9])), max_size=9), st.booleans())
+def test_dead_letters_of_any_size_arrive_once_in_order_and_each_large_one_is_a_batch_of_its_own(letters, transactional):
+    """A large one is compressed, and says that it belongs to a transaction: else readers would see it without a commit."""
+    records = [
+        ("dlq", b"k%d" % n, None if size is None else b"%03d" % n * size, at, [("h", b"%d" % n)])
+        for n, (size, at) in enumerate(letters)
+    ]
+    headers = []
+
+    class Transactional(FakeProducer):
+        _txn_manager = SimpleNamespace(transactional_id="job-0" if transactional else None)
+
+        def create_batch(self):
+            return BatchBuilder(100, 0, is_transactional=int(transactional))
+
+        async def send_batch(self, batch, topic, *, partition):
+            headers.extend(outcome := list(MemoryRecords(bytes(batch._build())).next_batch()))
+            assert MemoryRecords(bytes(batch._build())).next_batch().is_transactional == transactional
+            assert len(outcome) == 1 or all(len(one.value or b"") <= 100 for one in outcome)
+            return await super().send_batch(batch, topic, partition=partition)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outbox, "BATCH_BYTES", 100)
+        broker = Broker()
+        sent = asyncio.run(send_dead_letters(Transactional(broker), "dlq", 0, records))
+    assert [("dlq", one.key, one.value, [*one.headers]) for one in broker.topics] == [(*one[:3], one[4]) for one in records]
+    assert [one.timestamp for one in headers] == [one[3] for one in records]
+    assert sum(batch.records for batch in sent) == len(records)
 
 
 def test_outputs_have_no_timestamp_where_their_topic_would_refuse_it(monkeypatch):

@@ -143,12 +143,13 @@ def test_deleted_records_of_the_changelog_are_refused_only_where_the_store_lacks
     ("error", "revoked", "tries", "fails"),
     [
         (KafkaConnectionError("nothing there"), False, 2, False),
+        (KafkaConnectionError("nothing there"), None, 2, False),  # a spare worker, without partitions
         (KafkaConnectionError("nothing there"), True, 1, False),  # its next owner may write already: never fenced again
         (SetupError("another changelog"), False, 1, True),
     ],
 )
 def test_a_recovery_that_a_broker_does_not_answer_begins_again(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, revoked: bool, tries: int, fails: bool
+    monkeypatch: pytest.MonkeyPatch, error: Exception, revoked: bool | None, tries: int, fails: bool
 ) -> None:
     """The first attempt fails. A worker that was frozen meets the timeouts of all requests when it wakes up."""
     tried: list[int] = []
@@ -167,10 +168,38 @@ def test_a_recovery_that_a_broker_does_not_answer_begins_again(
     async def at_once(work: Any) -> None:
         await work
 
-    app = SimpleNamespace(delivery=SimpleNamespace(fail=failed.append, fencing=not revoked))
+    app = SimpleNamespace(delivery=SimpleNamespace(fail=failed.append, fencing=revoked is False))
     parts = {"wait_for_stopped": wait_for_stopped, "signal_recovery_start": signal, "_generation_id": 7, "_wait": at_once}
     service = SimpleNamespace(
-        should_stop=False, app=app, active_tps={("log", 0)}, _recover=recover, sleep=lambda _: asyncio.sleep(0), **parts
+        should_stop=False,
+        app=app,
+        active_tps=set() if revoked is None else {("log", 0)},
+        _recover=recover,
+        sleep=lambda _: asyncio.sleep(0),
+        **parts,
     )
     asyncio.run(ChangelogRecovery._restart_recovery.fun(service))
     assert tried == [7] * tries and failed == [error] * fails
+
+
+@pytest.mark.parametrize("restored", [True, False])
+@pytest.mark.parametrize("held", [{TP("log", 0)}, set()])
+def test_the_input_begins_only_behind_states_that_were_restored(restored: bool, held: set[Any]) -> None:
+    """Partitions may be revoked meanwhile, and their next owner begin."""
+    steps = list[Any]()
+
+    def noted(name: str, answer: Any = None) -> Any:
+        async def step(*arguments: Any) -> Any:
+            steps.append((name, *arguments))
+            return answer
+
+        return step
+
+    consumer = SimpleNamespace(resume_flow=lambda: steps.append("flow"), perform_seek=noted("seek"))
+    app = SimpleNamespace(fence_and_restore=noted("restore", restored), consumer=consumer)
+    app.flow_control = SimpleNamespace(resume=lambda: steps.append("resume"))
+    service: Any = SimpleNamespace(app=app, active_tps=held, on_recovery_completed=noted("completed"))
+    service._set_recovery_started = lambda: None
+    asyncio.run(ChangelogRecovery._recover(service, 7))
+    begun = ["resume", "flow", *[("seek",)] * (not held), ("completed", 7)]
+    assert steps == [("restore", {one.partition for one in held}), *(begun if restored else [])]
