@@ -19,7 +19,6 @@ TESTED = {
     "streamjobs.kafka.time_unit": "tests/brokers/test_rekey.py",
     "streamjobs.learner_checks": "tests/checks/test_suite.py",
     "streamjobs.maintenance": "tests/brokers/test_state_commands.py",
-    "streamjobs.maintenance.repartition": "tests/brokers/test_growth.py",
     "streamjobs.own_learners": "tests/notebook/test_own_learner.py",
     "streamjobs.recordings": "tests/recordings/test_dialects.py",
     "streamjobs.recordings.guess.x": "tests/recordings/test_init.py",

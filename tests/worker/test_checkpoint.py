@@ -6,9 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from streamjobs.kafka.topic_id import Origin
 from streamjobs.worker import checkpoint
 from streamjobs.worker import partition as module
-from streamjobs.worker.checkpoint import Checkpoints
+from streamjobs.worker.checkpoint import Checkpoints, FormerSections
 from streamjobs.worker.failures import DeliveryError, FencedError
 from streamjobs.worker.partition import Partition
 from streamjobs.worker.store import MemoryStore
@@ -232,3 +233,11 @@ def test_a_partition_has_a_backlog_while_another_large_call_waits():
         assert not partition.has_backlog
 
     asyncio.run(body())
+
+
+def test_the_sections_of_a_former_job_are_forgotten_where_none_was_added():
+    """Else a section that is removed and added again would count as never removed, and its alarms in between be lost."""
+    former, changelog = FormerSections({0: "stuck.1,bouts.2", 1: ""}), SimpleNamespace(origin=Origin())
+    present = Origin(sections="stuck.1")
+    assert former.job_before(0, None, changelog, present) is None
+    assert former.origin_of(0, present) == present and changelog.origin == Origin()

@@ -88,7 +88,7 @@ def test_letters_without_a_timestamp_keep_none_beside_others():
     assert stamps_sent(lambda producer: send_dead_letters(producer, "dlq", 0, letters)) == stamps
 
 
-SIZES = st.one_of(st.none(), st.integers(0, 40), st.sampled_from([100, 101, 250]))
+SIZES = st.one_of(st.none(), st.integers(0, 40), st.sampled_from([133, 134, 300]))
 
 
 @given(st.lists(st.tuples(SIZES, st.sampled_from([-1, 5, 9])), max_size=9), st.booleans())
@@ -98,26 +98,28 @@ def test_dead_letters_of_any_size_arrive_once_in_order_and_each_large_one_is_a_b
         ("dlq", b"k%d" % n, None if size is None else b"%03d" % n * size, at, [("h", b"%d" % n)])
         for n, (size, at) in enumerate(letters)
     ]
-    headers = []
+    found = []
 
     class Transactional(FakeProducer):
         _txn_manager = SimpleNamespace(transactional_id="job-0" if transactional else None)
 
         def create_batch(self):
-            return BatchBuilder(100, 0, is_transactional=int(transactional))
+            return BatchBuilder(400, 0, is_transactional=int(transactional))
 
         async def send_batch(self, batch, topic, *, partition):
-            headers.extend(outcome := list(MemoryRecords(bytes(batch._build())).next_batch()))
-            assert MemoryRecords(bytes(batch._build())).next_batch().is_transactional == transactional
-            assert len(outcome) == 1 or all(len(one.value or b"") <= 100 for one in outcome)
+            whole = MemoryRecords(bytes(batch._build())).next_batch()
+            found.extend(inside := list(whole))
+            large = len(inside[0].value or b"") > 400
+            assert len(inside) == 1 or not large
+            assert (whole.is_transactional, whole.compression_type) == (transactional, outbox.ZSTD if large else 0)
             return await super().send_batch(batch, topic, partition=partition)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outbox, "BATCH_BYTES", 100)
+        patch.setattr(outbox, "BATCH_BYTES", 400)
         broker = Broker()
         sent = asyncio.run(send_dead_letters(Transactional(broker), "dlq", 0, records))
     assert [("dlq", one.key, one.value, [*one.headers]) for one in broker.topics] == [(*one[:3], one[4]) for one in records]
-    assert [one.timestamp for one in headers] == [one[3] for one in records]
+    assert [one.timestamp for one in found] == [one[3] for one in records]
     assert sum(batch.records for batch in sent) == len(records)
 
 
@@ -212,3 +214,20 @@ def test_a_state_directory_that_cannot_be_made_is_one_sentence(tmp_path):
         SetupError, match=r"^\[state\] directory: .*taken/streamjobs cannot be created \(Not a directory\); set"
     ):
         build(settings, core_from(composition_of(settings)), Metrics(), 1)
+
+
+@pytest.mark.parametrize("failed", [None, DeliveryError("refused")])
+def test_a_worker_that_stops_on_a_failure_sends_nothing_more(failed, monkeypatch):
+    """Its input is read again; and what no broker takes would keep it from ending."""
+    steps = []
+
+    async def flush(self):
+        steps.append("flush")
+
+    monkeypatch.setattr(outbox.driver.Producer, "flush", flush)
+    producer = outbox.Producer.__new__(outbox.Producer)
+    producer.app = SimpleNamespace(delivery=SimpleNamespace(failed=failed))
+    accumulator = SimpleNamespace(fail_all=lambda error: steps.append(type(error).__name__))
+    producer._producer = SimpleNamespace(_message_accumulator=accumulator)
+    asyncio.run(producer.flush())
+    assert steps == (["ProducerClosed", "flush"] if failed else ["flush"])
