@@ -38,7 +38,7 @@ from streamjobs.process import INTERRUPTED, collect_rarely, use_one_thread
 
 Commands = Mapping[str, tuple[Callable[..., None], str]]  # by name, each with the example at the end of its --help
 COMMANDS: Commands = {
-    "demo": (demo.demo, "--people 5"),
+    "demo": (demo.demo, "--seconds 60"),
     "init": (init.init, "job.toml --sample records.jsonl"),
     "check": (check.check, "job.toml --sample records.jsonl --key person"),
     "size": (check.size, "job.toml --keys 50000 --rate 1/s"),

@@ -9,9 +9,6 @@ from streamjobs.commands.console import note, say
 
 def demo(
     kafka: Annotated[bool, typer.Option("--kafka", help="Use a real Apache Kafka (needs Java 17 and Maven).")] = False,
-    people: Annotated[
-        int | None, typer.Option(min=1, max=100_000, help="Number of people at once, in real time, on a real Kafka.")
-    ] = None,
     browser: Annotated[
         bool,
         typer.Option(
@@ -19,10 +16,7 @@ def demo(
         ),
     ] = True,
     seconds: Annotated[
-        float | None,
-        typer.Option(
-            min=5, max=600, help="How long to play; absent: 20 s, or 60 s with --people; with --feed until it is stopped."
-        ),
+        float | None, typer.Option(min=5, max=600, help="How long to play; absent: 20 s; with --feed until it is stopped.")
     ] = None,
     feed: Annotated[
         str | None,
@@ -42,11 +36,8 @@ def demo(
 
         note(f"sending the demo's recordings to {feed}, until it is stopped ...")
         return say(f"{send(feed, seconds):,} records sent")
-    from streamjobs.demo.show import run, run_crowd
+    from streamjobs.demo.show import run
 
-    if people is not None:
-        run_crowd(people=people, seconds=seconds or 60.0, browser=browser)
-        return
     run(kafka=kafka, seconds=seconds or 20.0, browser=browser)
 
 

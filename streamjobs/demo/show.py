@@ -18,8 +18,6 @@ from rich.console import Console
 from streamjobs.core.job import Job
 from streamjobs.demo.background import PARTITIONS, Background
 from streamjobs.demo.board import Board, Screen, controls, summary
-from streamjobs.demo.feed import FRAME as FRAME_SAMPLES
-from streamjobs.demo.feed import Counter, Sender
 from streamjobs.demo.job import FILE, demo_job, warm
 from streamjobs.demo.mock import MockBroker
 from streamjobs.demo.player import Player, Watcher
@@ -33,8 +31,6 @@ QUIET = 45.0  # seconds without an output after the last sample, until it gives 
 STOP_WITHIN = 30.0
 PLAIN_WIDTH = 116  # columns, if the output is not a terminal
 FRAME = 0.125  # seconds between two looks at the worker
-TELL_EVERY = 5.0  # seconds between two lines about many people
-SETTLED = 5.0  # seconds without a window, after the last frame, until all is answered
 
 
 class Stage(NamedTuple):
@@ -60,16 +56,6 @@ def run(*, kafka: bool, seconds: float, browser: bool = False) -> None:
     stage.screen.console.print(summary(board, facts))
     if board.windows != board.expected:
         raise StreamjobsError(f"demo: expected {board.expected} windows, got {board.windows}.")
-
-
-def run_crowd(*, people: int, seconds: float, browser: bool = False) -> None:
-    """The demo's job with many people on a real Kafka. Raises StreamjobsError if a part of it fails."""
-    with _stage(f"{people:,} people, a frame of {FRAME_SAMPLES} samples a second of each", kafka=True) as stage:
-        sender = Sender(stage.servers, stage.job.settings.source.topic, people, seconds)
-        counter = Counter(stage.servers, stage.job.sinks["predictions"])
-        with _running(stage, sender, counter, browser=browser) as worker:
-            _followed(worker, stage, sender, counter)
-            _stop(worker, stage.log)
 
 
 @contextmanager
@@ -129,37 +115,6 @@ def _running(stage: Stage, *threads: Background, browser: bool) -> Iterator[subp
         if worker.poll() is None:
             worker.kill()
             worker.wait()
-
-
-def _followed(worker: subprocess.Popen[bytes], stage: Stage, sender: Sender, counter: Counter) -> None:
-    """Start both, and print a line now and then until everything sent was answered."""
-    log, console = stage.log, stage.screen.console
-    began = reported_at = time.monotonic()
-    counter.start()
-    sender.start()
-    while sender.is_alive() or time.monotonic() - counter.last < SETTLED:
-        _check(worker, log, sender, counter)
-        time.sleep(FRAME)
-        if (now := time.monotonic()) - reported_at >= TELL_EVERY:
-            reported_at = now
-            console.print(_told(now - began, sender, counter))
-    took = counter.last - began
-    console.print(
-        f"{sender.people:,} people, {sender.samples:,} samples in {took:.0f} s ({sender.samples / took:,.0f} samples/s), "
-        f"{counter.windows:,} windows out, {counter.alarms:,} drift alarms"
-    )
-    if not counter.windows:
-        raise StreamjobsError(f"demo: no window came out; the worker's log ends: {_end_of(log)}")
-
-
-def _told(seconds: float, sender: Sender, counter: Counter) -> str:
-    right = f"{100 * counter.right / counter.judged:.0f} %" if counter.judged else "-"
-    delays = sorted(counter.delays)
-    median, high = (f"{delays[int(share * (len(delays) - 1))]:.2f} s" if delays else "-" for share in (0.5, 0.99))
-    return (
-        f"{seconds:5.0f} s  {sender.samples:>11,} samples in  {counter.windows:>8,} windows out  right {right:>5}  "
-        f"p50 {median}  p99 {high}"
-    )
 
 
 def _played(stage: Stage, seconds: float, *, browser: bool) -> tuple[Board, dict[str, Any]]:

@@ -1,6 +1,6 @@
 """What states of people cost: python -m tests.bench people [--people N] [--seconds N] [--labelled N] [--quick].
 
-The job of `demo --people` on a real Kafka, with [state] replay = "0s" (each checkpoint writes every changed state) and with
+The job of the demo on a real Kafka, with [state] replay = "0s" (each checkpoint writes every changed state) and with
 the default. One person in `--labelled` gives labels. Printed with the goals: changelog bytes a day and memory of a person.
 At their pace, states are written only after minutes: measure at least 300 s.
 """
@@ -11,8 +11,8 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from streamjobs.demo.feed import Counter, Sender
-from streamjobs.demo.show import Stage, _followed, _running, _stage, _stop
+from streamjobs.demo.show import Stage, _running, _stage, _stop
+from tests.bench.crowd import Counter, Sender, followed
 from tests.bench.goals import DAY, goal
 from tests.bench.worker import surroundings
 from tests.brokers.workers import cpu_of
@@ -21,29 +21,14 @@ PACES = ("0s", "10s")
 PEOPLE = 1000  # that the goal is for
 
 
-class FewLabels(Sender):
-    """One person in `labelled` gives labels."""
-
-    labelled = 100
-
-    def _value(self, person: int, turn: int, now: float) -> bytes:
-        value = super()._value(person, turn, now)
-        if person % self.labelled == 0:
-            return value
-        body = json.loads(value)
-        del body["exercise"]
-        return json.dumps(body).encode()
-
-
 def measure(replay: str, people: int, seconds: float, labelled: int) -> dict[str, float]:
     with _stage(f"{people:,} people, replay = {replay}", kafka=True) as stage:
         stage = stage._replace(env={**stage.env, "STREAMJOBS_STATE__REPLAY": replay})
-        sender = FewLabels(stage.servers, stage.job.settings.source.topic, people, seconds)
-        sender.labelled = labelled
+        sender = Sender(stage.servers, stage.job.settings.source.topic, people, seconds, labelled)
         counter = Counter(stage.servers, stage.job.sinks["predictions"])
         with _running(stage, sender, counter, browser=False) as worker:
             used = cpu_of(worker.pid)
-            _followed(worker, stage, sender, counter)
+            followed(worker, stage, sender, counter)
             used, figures = cpu_of(worker.pid) - used, _figures(stage)
             _stop(worker, stage.log)
     delays = sorted(counter.delays)

@@ -1,13 +1,15 @@
-"""The demo with many people on a real Kafka: every second of each of them is answered."""
+"""The demo's job with many people on a real Kafka: every second of each of them is answered."""
 
-import subprocess
-import sys
+from streamjobs.demo.show import _running, _stage, _stop
+from tests.bench.crowd import Counter, Sender, followed
 
 
 def test_every_window_of_many_people_comes_out() -> None:
-    words = [sys.executable, "-m", "streamjobs", "demo", "--people", "40", "--seconds", "6", "--no-browser"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    last = done.stdout.splitlines()[-1]
-    assert last.startswith("40 people, 12,000 samples in ")  # 50 a second
-    assert ", 200 windows out, " in last  # of two seconds, a second apart
+    with _stage("40 people", kafka=True) as stage:
+        sender = Sender(stage.servers, stage.job.settings.source.topic, people=40, seconds=6.0)
+        counter = Counter(stage.servers, stage.job.sinks["predictions"])
+        with _running(stage, sender, counter, browser=False) as worker:
+            followed(worker, stage, sender, counter)
+            _stop(worker, stage.log)
+    assert sender.samples == 12_000  # 50 a second
+    assert counter.windows == 200  # of two seconds, a second apart
