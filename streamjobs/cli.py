@@ -95,7 +95,7 @@ GROUPS: Mapping[str, tuple[str, Commands]] = {
 }
 
 FOLDER = "to read several files, name the folder or the .zip archive that has them"
-DATA = {"--sample": FOLDER, "--input": FOLDER, "--replay": FOLDER, "--from-topic": "init guesses from one topic"}
+DATA = {"--sample": FOLDER, "--input": FOLDER, "--from-topic": "init guesses from one topic"}
 
 _usual_warning = warnings.formatwarning
 

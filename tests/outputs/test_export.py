@@ -1,17 +1,20 @@
-"""`streamjobs export`: the records of a topic or of a replay, each once, as a table."""
+"""`streamjobs export`: the records of a topic, each once, as a table."""
 
 import csv
+import itertools
 import json
 import math
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyarrow import parquet
 
 from streamjobs.core.messages import Output
-from streamjobs.errors import ConfigError
+from streamjobs.core.output_records import schema_name
+from streamjobs.errors import ConfigError, SetupError
 from streamjobs.outputs import files
 from streamjobs.outputs.files import Repeats, Table
 from streamjobs.outputs.schema import lengths
@@ -152,25 +155,40 @@ def test_what_is_no_output_is_left_out_and_said() -> None:
     assert table.foreign == 2 and table.others == {"more"} and [one["key"] for one in found] == ["k"]
 
 
-def test_the_command_exports_a_replay_and_leaves_no_part_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_the_command_writes_the_whole_topic_and_leaves_no_part_of_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The topic has what a replay gives, which `test_on_a_broker` shows."""
     job, recordings = job_file(tmp_path, TYPED), jsonl(tmp_path / "in.jsonl", list(samples(600)))
-    asked = "--replay", recordings, "--key", "person"
-    for name in ("p.parquet", "p.csv", "p.jsonl"):
-        assert command("export", job, "predictions", "-o", tmp_path / name, *asked) == 0
-        assert f"{name}: 117 rows" in capsys.readouterr().out
     assert command("replay", job, "--input", recordings, "--key", "person", "--output-dir", tmp_path / "out") == 0
     replayed = [json.loads(line) for line in (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()]
+    capsys.readouterr()
+
+    def topic(broker: object, name: str, *times: object) -> Iterator[Output]:
+        assert (name, times) == ("imu.predictions", (None, None))
+        for one in replayed:
+            headers = [("streamjobs-id", one["id"].encode()), ("streamjobs-schema", schema_name("predictions").encode())]
+            value = json.dumps(one["value"]).encode()
+            yield Output("predictions", one["key"].encode(), value, one["timestamp"], headers)
+
+    monkeypatch.setattr("streamjobs.kafka.reader.topic_records", topic)
+    for name in ("p.parquet", "p.csv", "p.jsonl"):
+        assert command("export", job, "predictions", "-o", tmp_path / name) == 0
+        assert f"{name}: 117 rows" in capsys.readouterr().out
     exported = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     assert [one["value"] for one in replayed] == [{f: v for f, v in one.items() if f not in files.ADDED} for one in exported]
-    capsys.readouterr()
     before = (tmp_path / "p.csv").read_bytes()
-    (tmp_path / "in.jsonl").write_text("{")
-    assert command("export", job, "predictions", "-o", tmp_path / "p.csv", *asked) == 2
+
+    def refused(broker: object, name: str, *times: object) -> Iterator[Output]:
+        yield from itertools.islice(topic(broker, name, *times), 50)
+        raise SetupError("the broker is away.")
+
+    monkeypatch.setattr("streamjobs.kafka.reader.topic_records", refused)
+    assert command("export", job, "predictions", "-o", tmp_path / "p.csv") == 3
     assert (tmp_path / "p.csv").read_bytes() == before and not list(tmp_path.glob("*.part"))
     for words, said in (
         (("alarms", "-o", tmp_path / "a.csv"), "this job sends no alarms"),
         (("drift", "-o", tmp_path / "a.xls"), "expected a name that ends in .parquet, .csv, .jsonl"),
-        (("drift", "-o", tmp_path / "a.csv", "--key", "x"), "they need --replay"),
     ):
         assert command("export", job, *words) == 2
         assert said in capsys.readouterr().err

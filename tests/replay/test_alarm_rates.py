@@ -79,8 +79,8 @@ def test_a_pooled_reference_is_that_of_new_keys_and_an_alarm_that_lasts_begins_a
         f"reference  new keys have the reference of {model}; restarts when an alarm has lasted 100 rows"
         in capsys.readouterr().out
     )
-    assert command("export", new, "alarms", "--replay", recording, "--key", "pump", "-o", tmp_path / "alarms.jsonl") == 0
-    raised, ended = map(json.loads, (tmp_path / "alarms.jsonl").read_text(encoding="utf-8").splitlines())
+    assert command("replay", new, "--input", recording, "--key", "pump", "--output-dir", tmp_path) == 0
+    raised, ended = (json.loads(line)["value"] for line in (tmp_path / "alarms.jsonl").read_text("utf-8").splitlines())
     assert (raised["key"], raised["id"], ended["outcome"]) == ("a", ended["id"], "learned anew")
     assert ended["end"] - raised["start"] == 100.0
     capsys.readouterr()

@@ -7,6 +7,11 @@ import numpy as np
 import pytest
 
 from streamjobs import Job
+from streamjobs.core.messages import Output
+from streamjobs.core.output_records import ID, SCHEMA, schema_name
+from streamjobs.job_files import job_of
+from streamjobs.outputs.files import Table, parquet
+from streamjobs.outputs.schema import lengths
 from tests.commands.jobs import command
 
 JOB = """
@@ -46,7 +51,12 @@ def test_replay_prints_the_error_over_naives_and_the_coverage(tmp_path: Path, re
         inside = [one["low"] <= x <= one["high"] for one, x in zip(made, now[ahead:], strict=True) if one["low"] is not None]
         assert f"forecasts of temp {rows} ahead: {600 - ahead} judged, error {ratio:.3f} of the last value's, " in printed
         assert f"{np.mean(inside):.1%} inside 80%" in printed
-    assert command("export", job, "forecasts", "--replay", recording, "--key", "who", "-o", tmp_path / "f.parquet") == 0
+    table, headers = Table(job_of(job), "forecasts"), [(SCHEMA, schema_name("forecasts").encode())]
+    records = (
+        Output("forecasts", b"a", json.dumps(one).encode(), 0, [(ID, b"rooms-0-%d" % n), *headers])
+        for n, one in enumerate(sent)
+    )
+    assert sum(map(len, parquet(table.rows(records), table.fields, lengths(table.fields)))) > 0 and table.count == 600
 
 
 def test_a_table_has_a_row_for_each_column_and_rows_ahead(tmp_path: Path, recording: Path) -> None:

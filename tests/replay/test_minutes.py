@@ -33,5 +33,4 @@ def test_replay_prints_minutes_that_are_those_of_the_recording(tmp_path: Path, c
     assert "minutes of a on 2023-11-14: walk 3.0, rest 2.0" in capsys.readouterr().out
     sent = [json.loads(line)["value"] for line in (out / "bouts.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(one["activity"], one["end"] - one["start"]) for one in sent] == [("walk", 120.0), ("rest", 120.0)]
-    assert command("export", job, "bouts", "--replay", recording, "--key", "who", "-o", tmp_path / "bouts.parquet") == 0
     assert command("export", job, "bout", "-o", tmp_path / "bouts.csv") != 0
