@@ -36,24 +36,26 @@ class DriftSection(Section):
     watch: WatchName | list[WatchName] = setting(
         "ls_error",
         "ls_error: of the extractor; columns: numbers of each row; innovations: errors of a forecast of each number from"
-        " the 16 rows before; rows: single rows with an unusual innovation; loss: the prediction's error; a list shares "
-        "false_alarms",
+        " the 16 rows before; rows: single rows with an unusual innovation; loss: the prediction's error; the entries of "
+        "a list share false_alarms",
     )
     learn: int | None = optional(
         "rows that teach column_chart; absent: 1000, or 300 next to innovations or rows", ge=60, le=100_000
     )
     cycle: int | None = optional("rows of a day or other cycle, for innovations; absent: 300", ge=COMPARED, le=10_000)
     counts: bool = setting(False, "for innovations and rows: some columns are counts that are mostly 0")
-    each: bool = setting(False, "for columns: watch each column also by itself, so that one that wanders hides no other")
+    each: bool = setting(False, "for columns: also watch each column by itself, so that a wandering column hides no other")
     daily: bool = setting(False, "watch deviations from the same time on the days before")
     week: str | None = optional("with daily: a letter for each day from Monday on; days with the same letter are compared")
     slopes: dict[str, Annotated[Seconds, Field(gt=0)]] | None = optional(
         "watch how fast levels fall or rise, not the levels: { volts = '4h' } for mean slopes over 4 hours"
     )
     beside: list[str | dict[str, Any]] = setting(
-        [], "controls, such as last_points: the detector also watches their LS errors"
+        [], "controls (simple learners for comparison), such as last_points: their LS errors are watched too"
     )
-    idle: int = setting(10, "how many repeats of a sample are watched, also in windows; 0: all", ge=0, le=1_000_000)
+    idle: int = setting(
+        10, "repeats of a sample after which more repeats are not watched, also in windows; 0: never", ge=0, le=1_000_000
+    )
 
     @property
     def watch_names(self) -> list[str]:
@@ -101,5 +103,5 @@ class ForecastSection(Section):
     inputs: list[str] | None = optional("with learner: fields that it sees for each forecast; absent: the forecast field")
     lags: int | None = optional("with learner: latest values of each input that it sees; absent: 8", ge=1, le=1000)
     coverage: list[float] = setting([0.8, 0.95], "share of values in each interval")
-    cautious: bool = setting(False, "forecasts differ from the last value only as much as this has reduced errors so far")
+    cautious: bool = setting(False, "keep forecasts near the last value, unless larger differences have reduced the error")
     not_negative: list[str] | None = optional("fields that are never below 0, so forecasts and intervals are not either")

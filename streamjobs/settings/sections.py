@@ -116,7 +116,7 @@ class PopulationSection(Section):
     )
     replaces: list[Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = optional(
         "fingerprints of earlier populations, as 'streamjobs state migrate' prints: their keys get the new head, and "
-        "keep offsets, signal and waiting rows; absent: their states are refused"
+        "keep offsets, windows and waiting rows; absent: their states are refused"
     )
     directions: int | None = optional(
         "how many combinations of a row's numbers the head sees; absent: all numbers", ge=2, le=1000
@@ -158,8 +158,8 @@ class HeadSection(NamedSection):
         "'streamjobs fit'"
     )
     clip_target: float | None = optional(
-        "regression: a label farther than this from the key's running mean, in running standard deviations, is learned "
-        "as this limit; 0: off; absent: 10",
+        "regression: largest distance of a label from the key's running mean, in running standard deviations; labels "
+        "beyond are clipped to it; 0: off; absent: 10",
         ge=0,
         le=1e6,
     )

@@ -111,8 +111,8 @@ class SourceSection(Section):
     rekeyed: bool = setting(False, "with `key`: the job reads TOPIC.by-key, which 'streamjobs rekey' writes")
     partitioner: Partitioner = setting(
         "murmur2",
-        "how producers choose a key's partition; a worker stops at a record in another partition if there is a `key` "
-        "without rekeyed, or [alarms] expected",
+        "how producers choose a key's partition; with `key` but not rekeyed, or with [alarms] expected, a worker stops at "
+        "a record in another partition",
     )
     format: Literal["json", "msgpack", "raw", "avro", "protobuf"] = setting(
         "json", "encoding of record values; avro and protobuf need [registry] or schema_file"
@@ -152,20 +152,20 @@ class SourceSection(Section):
         "field with the label, or a path: text, whole number, boolean or numbers; records may lack it"
     )
     no_label: Categories | None = optional(
-        "labels that mean that none is known, such as ['null'] or [0]; absent: each is a class, or a number"
+        "labels that mean 'not known', such as ['null'] or [0]; absent: every label is a class or a number"
     )
     renamed: dict[FieldName, FieldName] | None = optional(
-        "former names of fields: { 'acc.x' = 'ax' } if acc.x was ax; states continue"
+        "former names of fields, so that states continue: { 'acc.x' = 'ax' } if acc.x was ax"
     )
     categories: dict[FieldName, Categories] | None = optional(
-        "fields with one of these texts (or whole numbers, true, false), such as { valve = ['open', 'shut'] }"
+        "fields with categories, and their texts, whole numbers or booleans: { valve = ['open', 'shut'] }"
     )
     categories_as: Literal["one_hot", "codes"] = setting(
         "one_hot", "one_hot: a column of 0 or 1 for each category; codes: one column with its index, from 0"
     )
     unseen: Literal["dlq", "other", "missing"] = setting(
         "dlq",
-        "a category that is not listed: dlq: a dead letter; other: 0 in all columns, or one code more; missing: a "
+        "a category that is not listed: dlq: a dead letter; other: 0 in all columns, or an extra code; missing: a "
         "missing number",
     )
     angles: dict[FieldName, Annotated[float, Field(ge=1e-3, allow_inf_nan=False)]] | None = optional(
@@ -185,7 +185,7 @@ class SourceSection(Section):
         " = 'hold' }, others: dlq",
     )
     missing_values: list[float] | dict[FieldName, list[float]] | None = optional(
-        "numbers that mean a missing one: [-999], or { temp = [-127] }"
+        "numbers that mean 'missing': [-999], or { temp = [-127] }"
     )
     hold_for: Seconds | None = optional(
         "with hold: event time after which a number is too old (duration, or seconds); absent: never"
