@@ -33,7 +33,7 @@ ColumnChartsState = cast(Any, namedtuple("ColumnChartsState", (*FIELDS, *EACH, "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnCharts(charts.ColumnDetector):
-    """Finds a change of mean, spread or correlation of the columns, also of one next to others that wander, and names it.
+    """Finds changes as `column_chart` does, also of each column by itself, so that a wandering column hides no other.
 
     It alarms at most once in `rows_between` rows, on average, while nothing changes.
 

@@ -39,7 +39,9 @@ ScaledWindowRatioState = cast(Any, namedtuple("ScaledWindowRatioState", (*Window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowRatio(OneNumber):
-    """Finds a rise of the mean by a ratio. The defaults suit an LS error in [0, 1].
+    """Finds a rise: the mean of the last `short` rows exceeds `ratio` times the mean of the `long` rows before.
+
+    The defaults suit an LS error in [0, 1].
 
     >>> detector = WindowRatio(short=2, long=4, ratio=2.0, floor=0.0)
     >>> state, out = detector.run(detector.init(dim=1, targets=0, seed=0), [[0.2]] * 6 + [[0.7], [0.7]])

@@ -35,7 +35,7 @@ class FogdState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fogd(LossLearner):
-    """Classification, or with loss = "squared" regression, on waves along random directions, the same for all keys.
+    """Classification, or with loss = "squared" regression, on random Fourier features, the same for all keys.
 
     >>> learner = Fogd(features=50, kernel=Kernel(bandwidth=1.0))
     >>> X, Y = [[0.0], [3.0], [0.1], [3.1]], [[1.0], [-1.0], [1.0], [-1.0]]

@@ -341,7 +341,7 @@ def size(
 ) -> None:
     """Predict cores, memory, disk, changelog, partitions and workers for a number of keys.
 
-    Measures the job's learner on this machine for a few seconds, and scales measurements of a worker to this machine.
+    Measures the job's learner on this machine for a few seconds. Other costs of a worker are scaled from measurements.
     """
     from streamjobs.sizing.measure import cost, slopes
     from streamjobs.sizing.slopes import BUSY, Load, need, rate_of, too_many_workers

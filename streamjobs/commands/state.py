@@ -37,7 +37,7 @@ def migrate(
     """Show which keys use an earlier population, and the setting that lets workers move them.
 
     Reads the changelog and writes nothing. A worker moves a key with its next record, in one transaction, so nothing has
-    to be stopped or copied. The key keeps offsets, signal and waiting rows; its head starts over from the new population.
+    to be stopped or copied. The key keeps offsets, windows and waiting rows; its head starts over from the new population.
     """
     from streamjobs.maintenance.scan import changelog_records, newest_by_key
 
@@ -85,7 +85,7 @@ def _print_result(result: dict[str, Any]) -> None:
     say(f"population {result['population']}: {result['keys_here']:,} keys use it")
     for name, count in result["keys_to_move"].items():
         keys = many(count, "key")
-        say(f"population {name}: {keys}; moved, they keep offsets, signal and waiting rows, and start a new head")
+        say(f"population {name}: {keys}; moved, they keep offsets, windows and waiting rows, and start a new head")
     if result["keys_of_another_job"]:
         say(f"{result['keys_of_another_job']:,} keys were written with other settings too and cannot be moved")
     if result["keys_to_move"] and result["set"]:

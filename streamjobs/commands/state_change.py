@@ -177,8 +177,8 @@ def import_command(
 ) -> None:
     """Start a key from an exported model, or restore its state from a copy of all states; with --all every state.
 
-    No worker may run. The last applied offset never goes back, so no record is learned twice. A state that moves to
-    another partition than in the copy has no applied offset there, and learns all records of its key in this partition.
+    No worker may run. The last applied offset never goes back, so no record is learned twice. If the key has another
+    partition than in the copy, its state has no applied offset there, and learns all records of the key in this partition.
     """
     from streamjobs.maintenance import changelog_edit
     from streamjobs.maintenance.renew import restored_snapshot, snapshot_from_model
@@ -295,10 +295,11 @@ def _place(job: "Job", key: str, partition: int | None, partitions: Any) -> "tup
 
 
 def forget_offsets(job_file: JobFile) -> None:
-    """Let all states continue with an input topic that was recreated, from its beginning, or that has lost records.
+    """Let all states continue after the input topic was recreated or has lost records.
 
-    Models stay unchanged. No worker may run. The command refuses an input that was not recreated and has lost no record,
-    because each record would be learned twice. It refuses a topic of another name, because states must not mix two topics.
+    A recreated topic is read from its beginning. Models stay unchanged. No worker may run. The command refuses an input that
+    was not recreated and has lost no record, because each record would be learned twice. It refuses a topic of another
+    name, because states must not mix two topics.
     """
     from streamjobs.kafka import preflight, topics
     from streamjobs.kafka.topic_id import another_input

@@ -28,7 +28,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("consumed_bytes_total", "Bytes of the values of records taken from the input.", ("topic",)),
     Metric(
         "records_redelivered_total",
-        "Records read again: their keys had applied them, or they are dead letters from before such a record.",
+        "Records read again after their keys had applied them, or after they had become dead letters.",
     ),
     Metric("samples_total", "Samples taken from records; a record can have several.", ("model",)),
     Metric("rows_total", "Rows (windows, or samples) that learners received.", ("model",)),
@@ -127,7 +127,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("recovery_remaining_records", "Changelog records still to be read before the worker begins."),
     Metric("recovery_duration_seconds", "Duration of the last recovery."),
     Metric("replay_seconds", "Processor time that a crash now would cost in applying records again; see [state] replay."),
-    Metric("replay_used_ratio", "The part of the bounds of [state] replay that is used up."),
+    Metric("replay_used_ratio", "Used share of the limit that [state] replay sets."),
     Metric("replay_records", "Records with outputs that some state in the changelog has not learned yet."),
     Metric("replay_remaining_records", "Records still to be applied again after a takeover."),
     Metric("replayed_records_total", "Records that were applied again, with outputs held back."),
