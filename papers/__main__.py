@@ -30,6 +30,9 @@ def scripts() -> dict[str, str]:
 
 def main(arguments: list[str]) -> int:
     known = scripts()
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(__doc__)
+        return 0
     if arguments[:1] == ["--list"]:
         for name, line in known.items():
             print(f"{name:20} {line}")

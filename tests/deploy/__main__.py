@@ -13,6 +13,9 @@ NAMES = ("wheel", "image", "unit")
 
 def main() -> int:
     chosen, *arguments = sys.argv[1:] or ("",)
+    if chosen in ("-h", "--help"):
+        print(__doc__)
+        return 0
     if chosen and chosen not in NAMES:
         print(f"unknown {chosen!r}; there are: {', '.join(NAMES)}.", file=sys.stderr)
         return 2
