@@ -17,7 +17,7 @@ from streamjobs.core.interface import Core
 from streamjobs.core.messages import ASIDE, Report
 from streamjobs.kafka.topic_id import Origin
 from streamjobs.kafka.topics import NO_LIMITS, Limits
-from streamjobs.process import return_free_memory
+from streamjobs.process import return_free_memory, use_all_descriptors
 from streamjobs.settings.sections import StateSection
 from streamjobs.worker.backpressure import Backpressure, Turns
 from streamjobs.worker.changelog import NO_ORIGIN
@@ -130,6 +130,7 @@ class Delivery:
 
         Returns what `mark_restored` takes once the stores of these partitions are restored.
         """
+        use_all_descriptors()
         await self._close_changelogs()
         opening = self._changelogs = {number: self.kafka.changelog(number) for number in numbers}
         slots = asyncio.Semaphore(OPEN_AT_ONCE)

@@ -33,6 +33,9 @@ EVERY_KEY = b"\0", b"\xff"  # all keys of a store begin with a letter or "_"
 BLOCK_CACHE = 64 << 20  # bytes, shared by all partitions; Faust's default is 2 GiB for each
 WRITE_BUFFER = 16 << 20  # bytes of a partition
 ALL_WRITE_BUFFERS = 16 << 20  # bytes of all partitions together
+# Bytes that a buffer grows by, and that count as used. With RocksDB's 1 MB a few states in each of 16 partitions fill
+# ALL_WRITE_BUFFERS, and then each checkpoint writes a file of its own: ten times the processor of 64 KB.
+BUFFER_STEP = 64 << 10
 OPEN_FILES = 256  # of a partition
 CORRUPT = "Corruption"  # in RocksDB's messages about damaged files
 LOCKED = "While lock file"  # in RocksDB's message when another process has the store open; Faust waits on "lock" in it
@@ -234,6 +237,7 @@ class SharedOptions(RocksDBOptions):  # type: ignore[misc]
         options.set_max_open_files(self.max_open_files)
         options.set_write_buffer_size(self.write_buffer_size)
         options.set_write_buffer_manager(self._buffers)
+        options.set_arena_block_size(BUFFER_STEP)
         options.set_keep_log_file_num(2)
         options.set_compression_type(rocksdict.DBCompressionType.none())  # snapshots are floats: it costs and gives nothing
         table = rocksdict.BlockBasedOptions()

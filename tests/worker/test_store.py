@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from streamjobs.worker.store import LocalCopy, MemoryStore, RocksStore, SharedOptions, StoreError
+from streamjobs.worker.store import ALL_WRITE_BUFFERS, LocalCopy, MemoryStore, RocksStore, SharedOptions, StoreError
 from tests.sizes import first_fast
 from tests.worker.faust_store import OFFSET_KEY, FaustStore, filled
 
@@ -158,6 +158,15 @@ def test_all_partitions_share_one_block_cache(tmp_path):
         for number in range(200):
             assert db.get(b"%d" % number) == bytes(4000)
     assert options._cache.get_usage() > before
+
+
+def test_a_few_states_of_many_partitions_stay_in_the_buffers_that_they_share(tmp_path):
+    store = RocksStore(faust := FaustStore(tmp_path))
+    for offset in range(4):
+        for partition in range(24):
+            store.write(partition, [(b"%d" % offset, bytes(3000))], offset)
+    buffered = [int(db.property_value("rocksdb.size-all-mem-tables")) for db in faust.handles.values()]
+    assert sum(buffered) < ALL_WRITE_BUFFERS / 4 and not list(tmp_path.rglob("*.sst")), buffered
 
 
 RESTORE_THEN_CRASH = """
