@@ -19,6 +19,7 @@ MEMORY = 1000.0  # rows of mean and deviation
 FAR_LAG, FAR = 5.0, 8.0  # deviations at which lags are cut, and forecasts and new values
 CLIP_FROM = 30  # rows before new values are cut
 LEAST_RATIO = 0.1  # of one deviation to the next: beyond it weights and P stay as they are
+APART, FEW = 8.0, 3.5  # deviations of all rows, to those of the latest ones, if a few were wild; most such rows
 MEAN, VARIANCE = 0, 1
 
 
@@ -120,3 +121,31 @@ def follow(level: Array, x: float, rows: int, memory: float) -> None:
         gap = min(max(gap, -FAR * spread), FAR * spread)
     level[MEAN] += rate * gap
     level[VARIANCE] = (1.0 - rate) * (level[VARIANCE] + rate * gap * gap)
+
+
+@compiled
+def few_are_wild(clip, part, variance, off, rows):
+    """Whether a few wild values gave so many rows their variance.
+
+    Then their spread is more than `clip` times that of the newest rows, and the mean about the same. part: variance of the
+    newest rows; off: from the mean of all rows to theirs.
+    """
+    return part > 0.0 and variance > clip * clip * part and off * off * rows <= FEW * variance
+
+
+@compiled
+def leave_out_wild(latest, level, rows, moves):
+    """Mean and variance of the latest values in place of those of all, if a few of these were wild; whether they were.
+
+    moves: not where the latest values are all the same.
+    """
+    mean, square = latest[0], 0.0
+    for value in latest:
+        mean += (value - latest[0]) / latest.size  # exact where the column stands
+    for value in latest:
+        square += (value - mean) ** 2 / latest.size
+    part = square if moves else max(square, NO_SPREAD**2)
+    if not few_are_wild(APART, part, level[VARIANCE], level[MEAN] - mean, rows):
+        return False
+    level[MEAN], level[VARIANCE] = mean, square
+    return True

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
+from algorithms.common import lagged_rls
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import insist
 from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, cholesky, invert_lower, missing
@@ -19,7 +20,7 @@ from algorithms.common.randomness import uniform
 from algorithms.common.workspace import Slot
 from algorithms.drift import ranked, report
 from algorithms.drift.detector import Detector
-from algorithms.drift.standing import CLIP_FROM, EARLY, few_are_wild
+from algorithms.drift.standing import CLIP_FROM, EARLY
 
 CHARTS = 3  # |smooth|^2, |whitened smooth|^2, |whitened row|^2
 LEAST_MOVED = 0.1  # deviations of the smoothed row of one column: less, as after a jump of one that stands still, is none
@@ -280,7 +281,7 @@ def _learn_first(mean, moments, moved, x, rows, last, gap):
         whole = moved[NEXT_MEAN, x.size] == CLIP_FROM  # else an earlier release wrote the state within this part
         for i in range(x.size if whole else 0):
             off, square, part = moved[NEXT_MEAN, i] - mean[i], moments[i, i] / rows, moved[NEXT_SQUARES, i] / CLIP_FROM
-            if few_are_wild(CLIP, part, square, off, rows):
+            if lagged_rls.few_are_wild(CLIP, part, square, off, rows):
                 moments[i, :] = 0.0
                 moments[:, i] = 0.0
                 mean[i], moments[i, i] = moved[NEXT_MEAN, i], part * rows

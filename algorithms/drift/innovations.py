@@ -23,7 +23,6 @@ from algorithms.common.lagged_rls import DELTA, LAGS, SIZE
 from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, missing
 from algorithms.common.protocol import AFTER_PAUSE, Array, Basis, Learner, Outputs
 from algorithms.common.workspace import packed
-from algorithms.drift.standing import few_are_wild
 
 WARM = 2 * LAGS  # rows before the first z
 NORMAL = 1.2533141373155003  # deviation of a normal value over its mean size
@@ -34,7 +33,6 @@ LEAST = 1e-3  # of a column's deviation: smaller errors are rounding, or what is
 STEPS = 16.0  # of a deviation, that z is rounded to: a forecast goes on learning a cycle, which changes nothing
 WILD = 20.0  # |z| beyond which a jump teaches nothing, and the next rows are forecast from its level
 EARLY, LATER = 60, 90  # rows after which a few wild values of the first ones leave mean and variance
-APART = 8.0  # deviations of all rows, to those of the latest ones, if there were wild values
 STAND = 4  # repeats of a value, after which a column says nothing: its forecast only wanders then
 
 
@@ -131,15 +129,9 @@ def _go_on(value, expected, lags):
 @compiled
 def _leave_out_wild(rows, lags, level, weights, P):
     """Start over with the latest rows if a few of the first ones were wild, as in `charts`; whether they were."""
-    mean, square = lags[0], 0.0
-    for value in lags:
-        mean += (value - lags[0]) / LAGS  # exact where the column stands
-    for value in lags:
-        square += (value - mean) ** 2 / LAGS
-    off, variance = level[lagged_rls.MEAN] - mean, level[lagged_rls.VARIANCE]
-    if not few_are_wild(APART, square, variance, off, rows):
+    if not lagged_rls.leave_out_wild(lags, level, rows, True):
         return False
-    level[lagged_rls.MEAN], level[lagged_rls.VARIANCE], at = mean, square, 0
+    at = 0
     for i in range(SIZE):
         weights[i, 0] = 0.0
         for j in range(i + 1):

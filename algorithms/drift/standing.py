@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from algorithms.common import lagged_rls
 from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, at_most, every
 from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE
@@ -33,7 +34,7 @@ CLIP = 6.0  # deviations at which values are cut
 BATCHES = 8  # parts of a reference, for its memory
 CLIP_FROM = 30  # rows of a scale before values are cut while it is learned
 FARTHEST = 1e70  # largest |x|: sums of its squares stay finite
-EARLY, FEW = 4, 3.5  # looks for wild values among the first rows, each after CLIP_FROM rows; most such rows
+EARLY = 4  # looks for wild values among the first rows, each after CLIP_FROM rows
 TEACHES = 2  # bit of `learn`: the row is one of the reference
 STARTED = 0.25  # of the limit: above it a change has begun
 LARGEST, FLOAT32 = 3e38, 1.2e-7  # what is kept is float32, which rounds to such a share
@@ -98,16 +99,6 @@ def keep(kept: Array, held: int, step: int, learned: int, first: int, values: Ar
 
 
 @compiled
-def few_are_wild(clip, part, variance, off, rows):
-    """Whether a few wild values gave so many rows their variance.
-
-    Then their spread is more than `clip` times that of the newest rows, and the mean about the same. part: variance of the
-    newest rows; off: from the mean of all rows to theirs.
-    """
-    return part > 0.0 and variance > clip * clip * part and off * off * rows <= FEW * variance
-
-
-@compiled
 def leave_out_wild(kept, held, smoothing, count, i, mean, square, smooth):
     """Mean, sum of squares and average without a few wild values of the first rows, as `charts` leaves them out.
 
@@ -124,7 +115,7 @@ def leave_out_wild(kept, held, smoothing, count, i, mean, square, smooth):
         rounding += (FLOAT32 * kept[m - 1, i] / smoothing) ** 2
     if squares <= rounding:  # the column stands: a spread so small would cut what it does later
         return mean, square, smooth
-    if not few_are_wild(CLIP, squares / CLIP_FROM, square / count, part - mean, count):
+    if not lagged_rls.few_are_wild(CLIP, squares / CLIP_FROM, square / count, part - mean, count):
         return mean, square, smooth
     last, smooth = part, part
     for m in range(held):

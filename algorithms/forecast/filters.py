@@ -7,7 +7,8 @@ of the learners, about 50 numbers a column and horizon, 5 for each row ahead, an
 Readings: a learner sees the `lags` - 1 latest steps of each input column in their deviations, and its level; with a season
 also the value a season ago and the step that followed it. It learns the step of so many rows in deviations of such steps,
 when the value has come. Rows are judged, then learned, then forecast, as in `forecast.py`. The forecast is the last value
-where the learner predicts nothing, and where a column has no spread.
+where the learner predicts nothing, and where a column has no spread. After a few wild first values, units and errors start
+over as of `forecast.py`; the learner goes on.
 """
 
 from dataclasses import dataclass
@@ -232,7 +233,8 @@ def _look(work, slots, X, skipped, season, lags, inputs, plan, found):
             x, level = min(max(X[n, i], -FARTHEST), FARTHEST), all_level[key, i]
             if gap > 0:
                 fill(values[i], row, gap, season)
-            enter(values[i], level, x, row + gap, seen_rows[key], now[i])
+            if enter(values[i], level, x, row + gap, seen_rows[key], now[i]) and i < len(inputs):
+                all_gaps[key, i], all_judged[key, i], all_made[key, i, :, ROW] = 0.0, 0, -1.0
         row += gap
         numbers[n], part = row, 0
         for column in range(len(inputs)):
@@ -280,6 +282,8 @@ def _judge(work, slots, X, plan, found, features):
             x, field = min(max(X[n, column], -FARTHEST), FARTHEST), features[n, part * wide : (part + 1) * wide]
             begin = ahead[:k].sum()
             kept, errors = all_made[key, column, begin + row % ahead[k]], all_errors[key, column, k]
+            if judged[part, n] == 0:  # it starts, perhaps over again
+                errors[:] = 0.0
             if not np.isnan(due[part, n]):
                 halves, value = kept[HALVES:end], kept[MADE]
                 if cautious:

@@ -8,7 +8,8 @@ Symbols: none beyond the names.
 Cost of a row: O(dim horizons (lags^2 + samples)).  State: about 1000 numbers a column and horizon, 13 for each row ahead,
 and the rows of a season.
 Readings: what was foreseen for a row is judged, then the row is learned, then the next ones are forecast. A row that is not
-learned is forecast from as if it were.
+learned is forecast from as if it were. If a few values of a column's first rows were wild, as the latest rows show after 60
+and 90, all but its values starts over.
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ from algorithms.forecast import experts as of_experts
 from algorithms.forecast import intervals
 from algorithms.forecast.experts import NEAR, SAMPLES
 from algorithms.forecast.intervals import EXPERTS, FIRST, HALF, OF_TRUST, WIDTHS
-from algorithms.forecast.table import FARTHEST, MADE, ROW, UNIT, Ahead, enter, fill, shortened
+from algorithms.forecast.table import FARTHEST, MADE, OF_VALUES, ROW, UNIT, Ahead, enter, fill, shortened
 
 NAMES = ("naive", "seasonal naive", "average .1", "average .3", "mean of 300", "RLS, values", "RLS, steps", "QKLMS, steps")
 OF_300, AVERAGES = 2, 3  # of `level`, behind those of values and of steps
@@ -226,7 +227,14 @@ def _column(x, row, rows, season, parts, plan, rooms, look, own, column_number, 
     cautious = made.shape[1] > halves_end
 
     now = np.empty(3)
-    enter(values, level, x, row, rows, now)
+    if enter(values, level, x, row, rows, now):
+        level[OF_300], level[AVERAGES] = level[OF_VALUES], level[OF_VALUES, lagged_rls.MEAN]
+        for P in (value_part[1], step_part[1]):
+            for k in range(len(ahead)):
+                P[k] = DELTA * np.eye(P.shape[1])
+        for array in (gaps, losses, errors):
+            array[:] = 0.0
+        value_part[0][:], step_part[0][:], near_part[1][:], counts[:], made[:, ROW] = 0.0, 0.0, 0.0, 0, -1.0
     lagged_rls.follow(level[OF_300], x, rows, 300.0)
     for i in range(2):
         level[AVERAGES, i] = x if rows == 1 else level[AVERAGES, i] + AVERAGED[i] * (x - level[AVERAGES, i])

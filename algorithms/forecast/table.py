@@ -16,6 +16,7 @@ ROW, UNIT, MADE = range(3)  # of what is kept of a forecast: row it was made in,
 OF_VALUES, OF_STEPS = 0, 1  # of a column's levels: mean and variance of its values, and of its steps
 MOST_AHEAD = 10_000
 FARTHEST = 1e70  # largest |x|
+EARLY, LATER, FEWEST = 60, 90, 8  # rows after which a few wild values of the first ones are left out; values that show it
 
 
 class Ahead(Learner, abstract=True):
@@ -109,7 +110,10 @@ def fill(values, row, gap, season):
 
 @compiled
 def enter(values, level, x, row, rows, now):
-    """A row of a column into its ring and levels. row: its number; rows: so many there are; now (3,): MEAN, SPREAD, STEP."""
+    """A row of a column into its ring and levels. row: its number; rows: so many there are; now (3,): MEAN, SPREAD, STEP.
+
+    Gives whether a few of the first values were wild: levels are then of the latest ones, and all else starts over.
+    """
     room = len(values)
     if row == 0:
         for r in range(room):
@@ -118,6 +122,23 @@ def enter(values, level, x, row, rows, now):
     values[row % room] = x
     lagged_rls.follow(level[OF_VALUES], x, rows, lagged_rls.MEMORY)
     lagged_rls.follow(level[OF_STEPS], x - last, rows, lagged_rls.MEMORY)
+    over = rows in (EARLY, LATER) and _leave_out_wild(values, level, row, rows)
     now[MEAN] = level[OF_VALUES, 0]
     now[SPREAD] = lagged_rls.deviation(level[OF_VALUES])
     now[STEP] = lagged_rls.deviation(level[OF_STEPS])
+    return over
+
+
+@compiled
+def _leave_out_wild(values, level, row, rows):
+    """Levels of the latest values, if there are enough of these and a few of the first ones were wild."""
+    many = min(len(values) - 1, lagged_rls.CLIP_FROM)
+    latest = np.empty(max(many, 1))
+    for i in range(many):
+        latest[i] = values[(row - i) % len(values)]
+    if many < FEWEST or not lagged_rls.leave_out_wild(latest, level[OF_VALUES], rows, False):
+        return False
+    level[OF_STEPS] = 0.0
+    for i in range(1, many):
+        lagged_rls.follow(level[OF_STEPS], latest[many - 1 - i] - latest[many - i], i, lagged_rls.MEMORY)
+    return True

@@ -8,7 +8,7 @@ import pytest
 from algorithms import LEARNERS, SettingError, learner_from
 from algorithms.common.protocol import Array
 from algorithms.forecast.filters import FilterForecast
-from algorithms.forecast.table import DUE, FIRST_INTERVAL, INSIDE, VALUE
+from algorithms.forecast.table import DUE, FIRST_INTERVAL, INSIDE, RATIO, VALUE
 from streamjobs.core.state.snapshot import flatten, unflatten
 
 SETTINGS: dict[str, dict[str, Any]] = {  # of learners that a budget alone does not make
@@ -112,6 +112,21 @@ def test_rows_that_are_missing_are_not_judged() -> None:
     table = one.forecasts(one.init(dim=2, targets=1, seed=0), x, skipped)[:, 0]
     assert np.isnan(table[200, 0, DUE]) and table[200, 1, DUE] == table[198, 1, VALUE]
     assert np.isnan(one.forecasts(one.init(dim=2, targets=1, seed=0), np.where(skipped[:, None], np.nan, x))[200]).all()
+
+
+@pytest.mark.parametrize("at", [(0,), (3,), (12, 20), (25,)])
+@pytest.mark.parametrize("wild", [65535.0, -1e9])
+def test_wild_first_values_are_forgotten_after_90_rows(at: tuple[int, ...], wild: float) -> None:
+    usual = 20.0 + np.random.default_rng(620).normal(size=400)[:, None]
+    odd = usual.copy()
+    odd[list(at)] = wild
+    for one in (model(ahead=(1, 4)), model(ahead=(1, 4), cautious=True)):
+        tables = [one.forecasts(one.init(dim=1, targets=1, seed=0), x)[:, 0] for x in (usual, odd)]
+        error, plain = (np.abs(table[150:, :, DUE] - usual[150:]).mean(axis=0) for table in reversed(tables))
+        assert (error < 1.1 * plain).all(), error / plain
+        inside = tables[1][150:, :, FIRST_INTERVAL + INSIDE].mean(axis=0)
+        assert (np.abs(inside - 0.8) < 0.06).all(), inside
+        assert (tables[1][-1, :, RATIO] < 1.0).all()
 
 
 def test_a_season_is_used_from_its_third_on() -> None:

@@ -334,6 +334,25 @@ def test_states_stay_finite_and_rows_are_forecast(kind: str) -> None:
         assert woken[0] > 0.7 and woken[1] > 0.85, woken
 
 
+@pytest.mark.parametrize("at", [(0,), (3,), (12, 20), (25,)])
+def test_wild_first_values_are_forgotten_after_90_rows(at: tuple[int, ...]) -> None:
+    usual = 20.0 + np.random.default_rng(621).normal(size=400)
+    odd = usual.copy()
+    odd[list(at)] = 65535.0
+    learner = Forecast(ahead=(1, 4))
+    plain, table = forecasts(learner, usual), forecasts(learner, odd)
+    error, least = (np.abs(one[150:, :, DUE] - usual[150:, None]).mean(axis=0) for one in (table, plain))
+    assert (error < 1.05 * least).all(), error / least
+    assert (np.abs(table[150:, :, FIRST_INTERVAL + INSIDE].mean(axis=0) - 0.8) < 0.06).all()
+
+
+def test_a_column_that_stands_still_after_a_wild_value_has_no_spread_until_it_moves() -> None:
+    values = np.full(600, 20.0)
+    values[3], values[300:] = 65535.0, 20.0 + np.random.default_rng(622).normal(size=300)
+    table = forecasts(Forecast(), values)[:, 0]
+    assert (table[100:300, VALUE] == 20.0).all() and np.abs(table[330:, VALUE] - 20.0).max() < 6.0
+
+
 def test_each_column_is_forecast_by_itself() -> None:
     learner, X = Forecast(ahead=(1, 3)), np.stack([autoregressive(200, 0.5, 1), daily(5)], axis=1)
     both = learner.table(learner.run(fresh(learner, 2), X)[1].features, 2)
