@@ -8,21 +8,24 @@ linear head on other statistics of the same windows; draws the accuracy over tim
 would give more, nearly all of it by repeating the last one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from algorithms import learner_from
-from algorithms.common.protocol import PREDICT_ONLY
+from algorithms.common.protocol import PREDICT_ONLY, Array
 from papers import recordings
 from papers.common import options
 from papers.late_labels import Model, empty, population, predicted
 from streamjobs.fit.evaluation import BIN, SHUFFLES, Runs, accuracy_over_time, confusion, table
 from streamjobs.fit.recordings import Recordings, controls, shuffled, worth
-from streamjobs.notebook.pictures import fit_report, save
+from streamjobs.notebook.pictures import GRID, LINES, matrix, new_figure, save
 from streamjobs.stages.statistics import KINDS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SETS: dict[str, Callable[..., Recordings]] = {"watch": recordings.watch, "phone": recordings.phone}
 BEST_CHAIN = "okfeb head, map first, warm"
@@ -95,6 +98,29 @@ def run(data: Recordings, chosen: list[Model], shuffles: int) -> Runs:
             for name, labels in decided.items():
                 runs.setdefault(name, {})[person, shuffle] = (labels, stream.activity, worth(labels, stream))
     return runs
+
+
+def fit_report(
+    title: str, names: Sequence[str], counts: Array, best: str, curves: Mapping[str, Array], bin: int
+) -> "Figure":
+    """True by decided classes, counts (classes, classes), of `best`; and by way the share right in each `bin` windows.
+
+    The first curve is drawn thick.
+    """
+    side = max(4.0, 2.0 + 0.35 * len(names))
+    with new_figure(2 * side + 2, side + 1) as figure:
+        figure.suptitle(title)
+        left, right = figure.subplots(1, 2)
+        matrix(left, counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), names)
+        left.set_title(f"Classes decided by {best}")
+        for number, (name, curve) in reversed(list(enumerate(curves.items()))):
+            at = bin * (np.arange(len(curve)) + 0.5)
+            right.plot(at, curve, color=LINES[number % len(LINES)], linewidth=1.5 if number else 3, label=name)
+        about = f"Share right in every {bin} windows of a person"
+        right.set(title=about, xlabel="windows of the person so far", ylim=(0, 1))
+        right.grid(axis="y", color=GRID, linewidth=0.6)
+        right.legend(reverse=True, fontsize=8)
+    return figure
 
 
 def draw(out: Path, title: str, names: list[str], runs: Runs) -> Path:

@@ -10,14 +10,13 @@ import typer
 
 from streamjobs.commands.console import AsJson, JobFile, job_of, note, say, show, write_private
 from streamjobs.commands.recordings.options import FILES, Decimal, KeyFrom, Separator, how_of
-from streamjobs.errors import ConfigError, SetupError
+from streamjobs.errors import ConfigError
 from streamjobs.settings.types import readable
 
 if TYPE_CHECKING:
     from streamjobs.fit.fitting import Asked, Fitted
     from streamjobs.fit.proposing import Proposed
 
-PAGE = ".html"
 Sources = Annotated[
     list[str], typer.Option("--input", help=f"{FILES}; 'topic' for the job's input topic, or topic:NAME; may be repeated.")
 ]
@@ -69,9 +68,6 @@ def fit(
     test: Test = None,
     better: Better = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Only learn; write no report.")] = False,
-    picture: Annotated[
-        Path | None, typer.Option(help="File for the report, .html, .svg or .png; absent: the population's name plus .html.")
-    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -81,15 +77,11 @@ def fit(
     labels arrive late, and compares with simpler methods.
     """
     from streamjobs.fit.fitting import Asked, fit_job, ready
-    from streamjobs.notebook.pictures import check_name
 
-    if picture is not None and picture.suffix.lower() != PAGE:
-        check_name("--picture", picture)
     asked = Asked(
         job=job_file,
         sources=sources,
         output=output,
-        picture=picture,
         key=key,
         time=time_column,
         recording=recording,
@@ -108,8 +100,8 @@ def fit(
         proposed, printed = choose(asked, better, as_json)
         asked, windows, chosen = replace(asked, job=better), proposed.windows, {"chosen": printed}
     fitted = fit_job(asked, note if as_json else say, _doubt, windows)
-    if fitted.picture is not None and not _drawn(fitted, fitted.picture):
-        fitted = fitted._replace(picture=None)
+    if fitted.page is not None:
+        _write_page(fitted, fitted.page)
     if as_json:
         show(_table(fitted, time.monotonic() - started) | chosen)
     else:
@@ -147,25 +139,14 @@ def _doubt(doubt: str) -> None:
     note(f"note: {doubt}")
 
 
-def _drawn(fitted: "Fitted", path: Path) -> bool:
-    """Write the report's page or picture; False where it cannot be drawn without matplotlib."""
-    from streamjobs.fit.evaluation import BIN
-    from streamjobs.fit.reports.report import as_page, curves_of
-    from streamjobs.notebook.pictures import fit_report, save
+def _write_page(fitted: "Fitted", path: Path) -> None:
+    """Write the report's page: of people who do not teach if there are some."""
+    from streamjobs.fit.reports.report import as_page
 
     shown = fitted.tested or fitted.evaluated
     assert shown is not None
-    if path.suffix.lower() == PAGE:
-        before = fitted.evaluated if fitted.tested is not None else None
-        write_private(path, [as_page(shown, before).encode()], "--picture")
-        return True
-    names, title = shown.data.names, f"New people: {shown.title}"
-    try:
-        save(fit_report(title, names, shown.counts, shown.job, curves_of(shown), BIN), path, "--picture")
-    except SetupError as error:
-        note(f"note: {path} was not drawn: {error}")
-        return False
-    return True
+    before = fitted.evaluated if fitted.tested is not None else None
+    write_private(path, [as_page(shown, before).encode()], "the report")
 
 
 def _print_result(fitted: "Fitted", asked: "Asked", seconds: float) -> None:
@@ -174,8 +155,8 @@ def _print_result(fitted: "Fitted", asked: "Asked", seconds: float) -> None:
         f"{fitted.output}: {population.people} people, {len(population.names)} activities, {readable(fitted.nbytes)}, "
         f"in {seconds:.0f} s"
     )
-    if fitted.picture is not None:
-        say(f"{fitted.picture}: the report")
+    if fitted.page is not None:
+        say(f"{fitted.page}: the report")
     if fitted.stated:
         if asked.output is None:
             say(f"A person's state has at most {readable(job_of(job_file).state_bytes)}.")
@@ -215,7 +196,7 @@ def _table(fitted: "Fitted", seconds: float) -> dict[str, Any]:
         "output": str(fitted.output),
         "bytes": fitted.nbytes,
         "fingerprint": population.fingerprint.hex(),
-        "picture": None if fitted.picture is None else str(fitted.picture),
+        "page": None if fitted.page is None else str(fitted.page),
         "people": population.people,
         "activities": dict(zip(population.names, population.labels.tolist(), strict=True)),
         "recordings": len(set(read.data.recording.tolist())),

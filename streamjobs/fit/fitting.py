@@ -49,7 +49,6 @@ class Asked:
     job: Path
     sources: list[str]
     output: Path | None = None
-    picture: Path | None = None
     key: str | None = None
     time: str | None = None
     recording: str | None = None
@@ -70,7 +69,7 @@ class Fitted(NamedTuple):
     population: Population
     output: Path
     nbytes: int  # of the file
-    picture: Path | None  # where to draw the report
+    page: Path | None  # of the report
     stated: bool  # the job itself names a population
     judged: Judged | None  # with [head] reject
     alarms: Alarms | None  # with [drift] reference = "population"
@@ -82,11 +81,11 @@ def ready(asked: Asked) -> tuple[Composition, Path, Path | None, bool]:
     Raises ConfigError where the job cannot be fitted or a file exists.
     """
     composition, output, stated = _composition(asked)
-    picture = (asked.picture or output.with_name(output.name + ".html")) if asked.report or asked.test else None
-    for path in (output, picture):
+    page = output.with_name(output.name + ".html") if asked.report or asked.test else None
+    for path in (output, page):
         if path is not None:
             _refuse_taken(path, asked.force)
-    return composition, output, picture, stated
+    return composition, output, page, stated
 
 
 def fit_job(
@@ -97,7 +96,7 @@ def fit_job(
     windows: what `read_recordings` gives for this job, if the inputs are read. Raises ConfigError and SetupError, one
     sentence each, for what cannot work.
     """
-    composition, output, picture, stated = ready(asked)
+    composition, output, page, stated = ready(asked)
     settings = composition.settings
     recipe, numbers = recipe_of(composition), len(composition.columns)
     with Progress() as progress:
@@ -148,7 +147,7 @@ def fit_job(
         say(alarms.as_text(watched, settings.drift.false_alarms) + "\n")
     stored = encode(population)
     write(output, stored)
-    return Fitted(data_read, evaluated, tested, population, output, len(stored), picture, stated, judged, watched)
+    return Fitted(data_read, evaluated, tested, population, output, len(stored), page, stated, judged, watched)
 
 
 def read_recordings(

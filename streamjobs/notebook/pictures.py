@@ -113,29 +113,6 @@ def matrix(axes: Any, shares: Array, names: Sequence[str]) -> None:
     axes.set(xlabel="predicted", ylabel="true")
 
 
-def fit_report(
-    title: str, names: Sequence[str], counts: Array, best: str, curves: Mapping[str, Array], bin: int
-) -> "Figure":
-    """True by decided classes, counts (classes, classes), of `best`; and by way the share right in each `bin` windows.
-
-    The first curve is drawn thick.
-    """
-    side = max(4.0, 2.0 + 0.35 * len(names))
-    with new_figure(2 * side + 2, side + 1) as figure:
-        figure.suptitle(title)
-        left, right = figure.subplots(1, 2)
-        matrix(left, counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), names)
-        left.set_title(f"Classes decided by {best}")
-        for number, (name, curve) in reversed(list(enumerate(curves.items()))):
-            at = bin * (np.arange(len(curve)) + 0.5)
-            right.plot(at, curve, color=LINES[number % len(LINES)], linewidth=1.5 if number else 3, label=name)
-        about = f"Share right in every {bin} windows of a person"
-        right.set(title=about, xlabel="windows of the person so far", ylim=(0, 1))
-        right.grid(axis="y", color=GRID, linewidth=0.6)
-        right.legend(reverse=True, fontsize=8)
-    return figure
-
-
 def unit_of(span: float) -> tuple[str, float]:
     """The unit of an axis of so many seconds, and its seconds.
 

@@ -1,17 +1,15 @@
-"""`streamjobs fit`: the file, the report, the picture, and what is refused with one sentence."""
+"""`streamjobs fit`: the file, the report, its page, and what is refused with one sentence."""
 
 import errno
 import json
 import os
 import shlex
-import sys
 from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from streamjobs import install_line
 from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import ConfigError
 from streamjobs.fit import fitting
@@ -89,23 +87,6 @@ def test_the_page_stands_alone_and_has_every_activity_way_and_control(fitted):
     assert "<script" not in page and "http" not in page and "prefers-color-scheme:dark" in page
     sit = page[page.index("<th>sit</th>") :]
     assert f">{100 * fitted[1]['report']['confusion'][1][1] / (6 * 2 * 39):.0f}</td>" in sit[: sit.index("</tr>")]
-
-
-def test_a_picture_is_an_svg_with_every_activity_and_every_way(tmp_path, table):
-    assert fit(tmp_path, table, "--shuffles", "1", "--picture", tmp_path / "report.svg") == 0
-    root = ElementTree.fromstring((tmp_path / "report.svg").read_text())
-    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert set(ACTIVITIES) < set(texts) and "ald, gated: this job" in texts and "last label seen" in texts
-    assert not (tmp_path / "population.state.html").exists()
-
-
-def test_without_matplotlib_a_line_says_that_nothing_was_drawn(tmp_path, table, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert fit(tmp_path, table, "--json", "--shuffles", "1", "--folds", "1", "--picture", tmp_path / "report.svg") == 0
-    said = capsys.readouterr()
-    assert json.loads(said.out)["picture"] is None
-    assert not (tmp_path / "report.svg").exists()
-    assert [line for line in said.err.splitlines() if install_line("plots") in line]
 
 
 def test_people_of_test_teach_nothing_and_are_distinguished(fitted, tmp_path, table, capsys):

@@ -76,7 +76,7 @@ COMPILED = {
 # Commands, where an argument is an option of the command line, and what is still to be divided.
 OTHERS = {
     "streamjobs.commands.check.check": (60, 13),
-    "streamjobs.commands.fit.fit": (70, 19),
+    "streamjobs.commands.fit.fit": (70, 18),
     "streamjobs.commands.init.init": (69, 20),
     "streamjobs.commands.recordings.produce.produce": (80, 13),
     "streamjobs.commands.replay.replay": (110, 17),

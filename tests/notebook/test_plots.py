@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from streamjobs import Job
 from streamjobs.errors import ConfigError
-from streamjobs.notebook.pictures import fit_report, save
-from streamjobs.notebook.plots import KINDS
+from streamjobs.notebook.pictures import save
+from streamjobs.notebook.plots import KINDS, Plot
 from streamjobs.notebook.tables import of_folder, of_topics
 from streamjobs.settings.broker import BrokerSection
 from tests.commands.jobs import JOB, command, job_file, jsonl, rows
@@ -139,14 +139,11 @@ def test_nothing_is_drawn_before_a_replay(folder: Path) -> None:
 
 def test_pictures_take_names_as_they_are_and_any_number_of_activities(tmp_path: Path) -> None:
     names = ["<b>&", "$x$", *(f"activity number {n}" for n in range(29))]
-    curves = {"short": np.array([]), "one": np.array([0.5, 1.0])}
-    figures = {
-        "fit.svg": fit_report("a & b", names, np.eye(31), "the <best>", curves, 20),
-        "again.svg": fit_report("a & b", names, np.eye(31), "the <best>", curves, 20),
-    }
-    for name, figure in figures.items():
-        save(figure, tmp_path / name, "path")
-    drawn = {name: (tmp_path / name).read_text() for name in figures}
-    assert "<b>" not in drawn["fit.svg"]
-    assert all(text in drawn["fit.svg"] for text in ("&lt;b&gt;&amp;", ">$x$<", "the &lt;best&gt;"))
-    assert drawn["fit.svg"] == drawn["again.svg"]
+    made = [{"key": "a & b", "ts": float(n), "predicted_class": name, "true_class": name} for n, name in enumerate(names)]
+    drawn = []
+    for name in ("confusion.svg", "again.svg"):
+        save(Plot(lambda sink: made).confusion(), tmp_path / name, "path")
+        drawn.append((tmp_path / name).read_text())
+    assert "<b>" not in drawn[0]
+    assert all(text in drawn[0] for text in ("&lt;b&gt;&amp;", ">$x$<", "activity number 28"))
+    assert drawn[0] == drawn[1]
