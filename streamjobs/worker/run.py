@@ -316,13 +316,14 @@ class _Worker:
         until = time.monotonic() + within
         await asyncio.wait({stopping, released}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
         safe = released.done() and (failed or delivery.failed) is None
+        if safe:
+            self.code = 0  # of `_give_up`: closing the stores of 200 partitions may hold the event loop until then
         await asyncio.wait({stopping}, timeout=CLOSE_WITHIN if safe else max(0.0, until - time.monotonic()))
         released.cancel()
         if not stopping.done() and safe and delivery.failed is None:
             log.warning(
                 "a library did not end", seconds=CLOSE_WITHIN, reason="the last checkpoint is safe", at=_waiting_at(app)
             )
-            self.code = 0
             self.end_within(END_WITHIN)
             return
         if not stopping.done():

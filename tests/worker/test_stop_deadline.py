@@ -76,3 +76,27 @@ def test_a_worker_that_hangs_behind_its_stop_ends_with_the_code_of_its_failure_a
         assert (running.code, running.health.reason) == (code, str(failed) if failed is not None else "")
 
     asyncio.run(body())
+
+
+def test_what_closes_for_long_after_the_last_checkpoint_does_not_change_the_exit_code() -> None:
+    """Closing many local stores holds the event loop, until the process ends hard with the code of that moment."""
+    codes = []
+
+    async def body() -> None:
+        delivery = await Worker().begin(0)
+        running = run._Worker(None, None, delivery.metrics, Health(delivery.metrics), None)  # type: ignore[arg-type]
+
+        async def stop() -> None:
+            delivery.raise_barrier()
+            await delivery.revoke("stop")
+            codes.append(running.code)
+            delivery.released.set()
+            await asyncio.sleep(0.05)
+            codes.append(running.code)
+
+        await running._stop(SimpleNamespace(stop=stop, delivery=delivery), None)
+        assert running.last_resort is not None
+        running.last_resort.cancel()
+
+    asyncio.run(body())
+    assert codes == [1, 0]
