@@ -7,65 +7,45 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from confluent_kafka import KafkaError, Message, Producer
-
-from streamjobs.demo.background import PARTITIONS, TICK
+from streamjobs.core.messages import Stored
 from streamjobs.demo.job import demo_job
 from streamjobs.demo.player import key_of
-from streamjobs.demo.recordings import NEW, PAUSE, Sample, samples
-from streamjobs.errors import SetupError
-from streamjobs.kafka import client, topics
-from streamjobs.settings.types import many
+from streamjobs.demo.recordings import PAUSE, Sample, samples
+from streamjobs.kafka import topics
+from streamjobs.kafka.send import Sender
 
-FLUSH_WITHIN = 30.0  # seconds
+LOOK_EVERY = 0.1  # seconds, whether it is to stop
 
 
 def feed(url: str, seconds: float | None) -> int:
     """Send until `seconds` have passed (None: until SIGTERM or Ctrl-C); gives the number of records the broker has.
 
     Creates the topics of the demo's job where they are missing. Credentials come from the environment, as a worker's do.
-    Raises SetupError where the broker does not answer or refuses a record.
+    Raises SetupError where the broker does not answer, SendError where it refuses a record.
     """
     job = demo_job({**os.environ, "STREAMJOBS_BROKER__URL": url})
-    broker, topic = job.settings.broker, job.settings.source.topic
     topics.create(job.settings, partitions=None, job_sinks=job.sinks, state_bytes=job.state_bytes)
-    partitions = topics.count_partitions(broker, topic) or PARTITIONS
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    producer: Any = Producer({**client.for_confluent(broker), "linger.ms": 5, "enable.idempotence": True})
-    refused: list[str] = []
-    acknowledged = 0
+    sender = Sender(job.settings.broker, job.settings.source.topic)
+    sender.send(_in_time(sender, stopping, seconds), stamped=False, progress=lambda sent, acknowledged: None)
+    return sender.acknowledged
 
-    def count_sent(error: KafkaError | None, _: Message) -> None:
-        nonlocal acknowledged
-        if error is None:
-            acknowledged += 1
-        else:
-            refused.append(str(error))
 
-    played = samples()
+def _in_time(sender: Sender, stopping: threading.Event, seconds: float | None) -> Iterator[Stored]:
+    """Each sample at its time, with it as `ts`, until it is to stop or `seconds` have passed."""
     begun, started = time.time(), time.monotonic()
-    for at, sample in endless(played):
-        while (wait := at - (time.monotonic() - started)) > 0 and not stopping.is_set():
-            producer.poll(0)
-            stopping.wait(max(wait, TICK))
-            if seconds is not None and time.monotonic() - started >= seconds:
-                stopping.set()
-        if stopping.is_set() or refused:
-            break
-        value = json.dumps({**sample.body, "ts": round(begun + at, 3)})
-        part = NEW.index(sample.person) % partitions
-        producer.produce(topic, key=key_of(sample.person), value=value, partition=part, on_delivery=count_sent)
-    left = producer.flush(FLUSH_WITHIN)
-    if refused or left:
-        reason = refused[0] if refused else f"no answer within {FLUSH_WITHIN:.0f} s"
-        raise SetupError(
-            f"demo: the broker at {url} did not take {many(len(refused) or left, 'record')} for {topic} ({reason})."
-        )
-    return acknowledged
+    for number, (at, sample) in enumerate(endless(samples())):
+        while (passed := time.monotonic() - started) < at and not stopping.is_set():
+            if seconds is not None and passed >= seconds:
+                return
+            sender.wait_until(started + min(at, passed + LOOK_EVERY))
+        if stopping.is_set():
+            return
+        value = json.dumps({**sample.body, "ts": round(begun + at, 3)}).encode()
+        yield Stored(sender.topic, 0, number, 0, key_of(sample.person).encode(), value)
 
 
 def endless(played: Sequence[Sample]) -> Iterator[tuple[float, Sample]]:

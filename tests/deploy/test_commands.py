@@ -17,6 +17,7 @@ from streamjobs.demo.job import demo_job
 from streamjobs.demo.mock import MockBroker
 from streamjobs.demo.player import key_of
 from streamjobs.demo.recordings import PAUSE, Sample, samples
+from streamjobs.kafka import send
 from streamjobs.kafka.topics import changelog
 from tests.deploy.tools import DEPLOY
 
@@ -28,7 +29,10 @@ def played() -> list[Sample]:
     return samples()
 
 
-def test_the_feed_sends_the_recordings_with_the_time_of_their_sending(played: list[Sample]) -> None:
+def test_the_feed_sends_the_recordings_with_the_time_of_their_sending(
+    played: list[Sample], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(send, "_retention", lambda *_: send.Retention(None))  # the mock broker has no settings of topics
     with MockBroker() as broker:
         job = demo_job({"STREAMJOBS_BROKER__URL": broker.url})
         topic = job.settings.source.topic
