@@ -161,7 +161,7 @@ class Windows(JobStage):
 
         untimed: bool, whether a sample has its record's timestamp for a time; None: none has.
         """
-        n, dim, labels, room = len(times), X.shape[1], L.shape[1], self.room("X")
+        n, dim, labels, nominal, room = len(times), X.shape[1], L.shape[1], self.nominal, self.room("X")
         of_records = np.zeros(n, np.bool_) if untimed is None else untimed
         samples = plain_columns(slots, times, X, L, owner, of_records, learn)
         # Rows the loop gives before it pauses: about as many as can come, in bounded memory.
@@ -172,9 +172,8 @@ class Windows(JobStage):
         skipped = np.zeros(len(REASONS), np.int64)
         gap = 10.0 / self.rate if self.gap is None else self.gap
         grid = (self.length, self.hop, 1.0 / self.rate, gap)
-        most_plain = MANY * self.nominal if self.fewest < FULL else np.inf
-        bounds = (self.fewest * self.nominal, FULL * self.nominal, most_plain)
-        making = (bounds, self.nominal, self.label == "mean", skipped)
+        bounds = (self.fewest * nominal, FULL * nominal, MANY * nominal if self.fewest < FULL else np.inf)
+        making = (bounds, nominal, self.label == "mean", skipped)
         parts, begin = [], 0
         while True:
             begin, k = _advance(work.arrays, samples, begin, out, grid, making)

@@ -21,7 +21,7 @@ from algorithms.common import eigen
 from algorithms.common.compiled import compiled_in_place
 from algorithms.common.protocol import Array, plain
 from algorithms.common.randomness import uniform
-from streamjobs.stages.stage import check_numbers
+from streamjobs.stages.stage import check_numbers, lined_up
 from streamjobs.stages.statistics import CONVOLVED
 
 TAPS, HEAVY = 9, 3  # samples that a convolution weighs, and those of weight 2; the others have -1
@@ -119,7 +119,7 @@ def checked(arrays: list[Array], samples: int, dim: int) -> Convolutions:
     scale, wide = (channels(dim),), size * BIASES
     shapes = scale, scale, (size, BIASES), (wide,), (wide, arrays[-1].shape[-1])
     check_numbers("convolutions", dict(zip(Convolutions._fields, arrays, strict=True)), *shapes)
-    learned = Convolutions(*map(np.ascontiguousarray, arrays))
+    learned = Convolutions(*map(lined_up, arrays))
     if not (learned.spread > 0).all():
         raise ValueError("expected a spread above 0 of convolutions")
     learned.replaced(np.zeros((1, samples * dim)), samples, dim)  # compiles the loop
