@@ -32,6 +32,9 @@ Count = Callable[[Iterable[Any]], Iterable[Any]]
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
 _DATED = re.compile(r"(?:19|20)[0-9]{2}[-_.]?[0-9]{2}")  # a year and a month: parts of one stream
 _NUMBER = re.compile("[0-9]+")
+_JOINED = re.compile(r"(?<=[^\W\d_])[-_]+(?=[^\W\d_])")  # between letters
+_ENDING = re.compile("(?<=..[^\\W\\d_])(?:ing|ed|es|e|(?<!s)s)$")  # behind three letters or more
+APART = "are different classes"
 MOST_SPELLINGS = 4  # of a label in a sentence
 MOST_LISTED = 32  # labels with their counts
 MISSPELT, SHORTEST = 0.25, 4  # most rows of a misspelling, as a share of the right label's; letters of a label
@@ -175,8 +178,11 @@ def doubtful(labels: Mapping[Any, int], rows: str = "row") -> Iterator[str]:
     """What the owner of labels may not want, a sentence each. labels: with the number of their rows.
 
     >>> list(doubtful({"run": 9, "walk": 9, "Walk ": 9, "none": 9}))  # doctest: +NORMALIZE_WHITESPACE
-    ["the labels 'Walk ', 'walk' differ only in case or spaces, but are different classes; write them in one way.",
+    ["the labels 'Walk ', 'walk' differ only in case, spaces, '-' or '_', but are different classes; write them in one way.",
      'the label \\'none\\' is a class like any other; with [source] no_label = ["none"] its rows have no label.']
+    >>> list(doubtful({"sit": 9, "Sitting": 9, "stairs_up": 9, "stand": 9}))  # doctest: +NORMALIZE_WHITESPACE
+    ["the labels 'Sitting', 'sit' differ only in their endings, but are different classes; if they mean the same activity,
+     write them in one way."]
     >>> list(doubtful({"run": 9, "  ": 9}))
     ['the label \\'  \\' is a class like any other; with [source] no_label = ["  "] its rows have no label.']
     >>> list(doubtful({0: 80, 1: 40, 2: 20}))
@@ -191,19 +197,24 @@ def doubtful(labels: Mapping[Any, int], rows: str = "row") -> Iterator[str]:
     spellings: dict[str, list[str]] = {}
     for label in sorted(texts):
         spellings.setdefault(_plain(label), []).append(label)
+    stems: dict[str, list[str]] = {}
     for plain, alike in spellings.items():
+        stems.setdefault(_stem(plain), []).append(alike[0])
         if len(alike) > 1:
-            some = ", ".join(map(repr, alike[:MOST_SPELLINGS]))
-            yield f"the labels {some} differ only in case or spaces, but are different classes; write them in one way."
+            yield f"the labels {_some(alike)} differ only in case, spaces, '-' or '_', but {APART}; write them in one way."
         if plain in NO_LABEL or not plain:
             yield _class_like_others(repr(alike[0]), alike)
+    for alike in stems.values():
+        if len(alike) > 1:
+            what = f"the labels {_some(alike)} differ only in their endings, but {APART}"
+            yield f"{what}; if they mean the same activity, write them in one way."
     most = max([count for label, count in labels.items() if str(label) != "0"], default=0)
     for label, count in labels.items() if len(labels) > 2 else ():
         if str(label) == "-1" or (str(label) == "0" and count >= CODED * most):
             yield _class_like_others(f"{label} ({many(count, rows)})", [label])
     for label in sorted(texts, key=texts.__getitem__)[:MOST_CLASSES]:
         enough = [one for one, count in texts.items() if count * MISSPELT >= texts[label]]
-        near = [one for one in enough if _one_slip(_plain(label), _plain(one))]
+        near = [one for one in enough if _one_slip(_plain(label), _plain(one)) and one not in stems[_stem(_plain(label))]]
         if near:
             yield (
                 f"the label {label!r} ({many(texts[label], rows)}) is spelled nearly as {near[0]!r} ({texts[near[0]]:,}), "
@@ -216,8 +227,19 @@ def _class_like_others(label: str, none: Sequence[Any]) -> str:
     return f"the label {label} is a class like any other; with [source] no_label = {listed} its rows have no label."
 
 
+def _some(labels: Sequence[str]) -> str:
+    return ", ".join(map(repr, labels[:MOST_SPELLINGS]))
+
+
 def _plain(label: str) -> str:
-    return "".join(label.split()).casefold()
+    return _JOINED.sub("", "".join(label.split())).casefold()
+
+
+def _stem(plain: str) -> str:
+    """Without an ending of English verbs and plurals: 'sit' of 'sitting', 'cycl' of 'cycle' and 'cycling'."""
+    stem = _ENDING.sub("", plain)
+    doubled = stem != plain and stem[-1] == stem[-2] and stem[-1] not in "ls"  # 'jogg', but not 'fall' and 'press'
+    return stem[:-1] if doubled else stem
 
 
 def _one_slip(a: str, b: str) -> bool:

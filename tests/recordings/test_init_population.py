@@ -9,7 +9,7 @@ import pytest
 
 from streamjobs.commands.check import SAMPLED
 from streamjobs.job_files import read_table
-from streamjobs.recordings.survey import MOST_UNSTATED
+from streamjobs.recordings.survey import MOST_UNSTATED, doubtful
 from tests.commands.jobs import command
 from tests.fit.people import as_csv, rows
 
@@ -132,13 +132,33 @@ def test_labels_that_differ_in_case_or_spaces_only_are_named_by_init_and_by_fit(
             row["activity"] = {"walk": "Walk ", "run": "None"}.get(row["activity"], row["activity"])
     found = printed(as_csv(tmp_path / "people.csv", made))
     sentences = (
-        "the labels 'Walk ', 'walk' differ only in case or spaces, but are different classes; write them in one way.",
+        "the labels 'Walk ', 'walk' differ only in case, spaces, '-' or '_', but are different classes; write them in one "
+        "way.",
         "the label 'None' is a class like any other; with [source] no_label = [\"None\"] its rows have no label.",
     )
     assert all(found.says(one) for one in sentences)
     assert command("fit", found.file, "--input", tmp_path / "people.csv", "--no-report") == 0
     said = " ".join(capsys.readouterr().err.split())
     assert all(one in said for one in sentences)
+
+
+@pytest.mark.parametrize(
+    ("labels", "alike"),
+    [
+        (["walk", "Walking ", "walks", "run"], ["'Walking ', 'walk', 'walks'"]),
+        (["jog", "jogging", "fall", "falling", "press", "presses", "cycle", "cycling"], ["cycl", "fall", "jog", "press"]),
+        (["walking", "king", "ring", "bus", "walk1", "walk2", "upstairs", "downstairs", "lie_to_sit", "sit_to_lie"], []),
+    ],
+)
+def test_labels_that_differ_in_their_endings_are_named(labels, alike):
+    said = list(doubtful(dict.fromkeys(labels, 9)))
+    assert len(said) == len(alike) and all("differ only in their endings" in one for one in said)
+    assert all(one in text for one, text in zip(alike, said, strict=True))
+    joined = list(doubtful(dict.fromkeys(["stairs_up", "stairs up", "Stairs-Up", "up 1", "up_1"], 9)))
+    assert joined == [
+        "the labels 'Stairs-Up', 'stairs up', 'stairs_up' differ only in case, spaces, '-' or '_', but are different "
+        "classes; write them in one way."
+    ]
 
 
 def test_misspelt_labels_are_counted_and_named_by_init_fit_and_check(tmp_path, printed, capsys):
