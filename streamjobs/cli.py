@@ -137,7 +137,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def every_command(
     debug: Annotated[
-        bool, typer.Option("--debug", help="Print the traceback of an error; works at any place in the line.")
+        bool, typer.Option("--debug", help="Print the traceback of an error; works anywhere in the line.")
     ] = False,
     _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the versions.")] = False,
 ) -> None:

@@ -103,7 +103,7 @@ class Stage:
         if abstract:
             return
         if not isinstance(getattr(cls, "persisted_name", None), str):
-            raise TypeError(f"{cls.__name__}: expected persisted_name, the text by which stored states know it; got none.")
+            raise TypeError(f"{cls.__name__}: expected persisted_name, its name in stored states; got none.")
         named = {*cls.triangles, *cls.triangles.values(), *cls.may_be_empty}.union(*cls.aligned)
         if named - set(cls.stored):
             unknown_fields = ", ".join(sorted(named - set(cls.stored)))

@@ -336,7 +336,7 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
 def size(
     job_file: JobFile,
     keys: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="Number of keys that send records.")] = 10_000,
-    rate: Annotated[str, typer.Option(help="Records of each key: a number for each s, min, h or day.")] = "1/s",
+    rate: Annotated[str, typer.Option(help="Records of each key: a number per s, min, h or day.")] = "1/s",
     as_json: AsJson = False,
 ) -> None:
     """Predict cores, memory, disk, changelog, partitions and workers for a number of keys.

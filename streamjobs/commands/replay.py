@@ -41,7 +41,7 @@ def replay(
         list[str],
         typer.Option(
             "--input",
-            help=f"{options.FILES}; 'topic' for the job's input topic, or topic:NAME. A second one has later labels.",
+            help=f"{options.FILES}; 'topic' for the job's input topic, or topic:NAME. A second --input has later labels.",
         ),
     ],
     key: Annotated[str | None, typer.Option(help="Column of the file with the key; absent: [source] key.")] = None,

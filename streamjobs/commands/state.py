@@ -99,7 +99,7 @@ def _print_result(result: dict[str, Any]) -> None:
 def repartition(
     job_file: JobFile,
     partitioner: Annotated[
-        Partitioner | None, typer.Option(help="The producers' partitioner; absent: the one that explains where keys are.")
+        Partitioner | None, typer.Option(help="The producers' partitioner; absent: as the partitions of the keys show.")
     ] = None,
     start_over: Annotated[
         bool, typer.Option("--start-over", help="Move nothing: keys that move start over in their new partitions.")
@@ -176,7 +176,7 @@ def restore(
     reread: Annotated[
         bool,
         typer.Option(
-            "--reread", help="Where a local store is behind the committed offset, read the input again from there."
+            "--reread", help="If a local store is behind the committed offset, read the input again from the store's end."
         ),
     ] = False,
     accept: Annotated[

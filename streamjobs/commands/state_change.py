@@ -164,9 +164,9 @@ def import_command(
     job_file: JobFile,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of 'state export' or 'replay --export'.")],
     key: Annotated[str | None, typer.Option("--key", help="The key that gets the state.")] = None,
-    saved: Annotated[str | None, typer.Option("--from", help="The key to take from a copy; absent: that of --key.")] = None,
+    saved: Annotated[str | None, typer.Option("--from", help="The key in the copy; absent: the same as --key.")] = None,
     partition: Annotated[int | None, typer.Option(min=0, help="The partition of a key without a state.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Restore all states of a copy; keys that it lacks stay.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Restore all states of a copy; other keys stay.")] = False,
     partitioner: Annotated[
         str | None,
         typer.Option(

@@ -48,7 +48,7 @@ def first_records(source: Path, settings: "Settings", how: "How", most: int) -> 
 
 def compare(
     job_file: JobFile,
-    learners: Annotated[str, typer.Option(help="Learners, such as job,rls,krls: 'job' is the job file's own.")],
+    learners: Annotated[str, typer.Option(help="Learners, such as job,rls,krls; 'job' is the job file's.")],
     source: Annotated[Path, typer.Option("--input", help=f"Recordings with labels. {FILES}.")],
     key: Annotated[str | None, typer.Option(help="Column with the key; absent: the name of each file is the key.")] = None,
     key_from: KeyFrom = None,

@@ -129,7 +129,7 @@ def constructor(entry: Entry, extras: Mapping[str, Extra]) -> Callable[..., None
         for name, parameter in known.items():
             value = given.get(name, parameter.default)
             if value is inspect.Parameter.empty:
-                raise TypeError(f"{entry.title}.__init__() misses the keyword argument {name!r}")
+                raise TypeError(f"{entry.title}.__init__() needs the keyword argument {name!r}")
             setattr(self, name, value)
 
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -119,7 +119,7 @@ def _chosen(path: Path, settings: Settings, columns: Columns) -> Columns:
     usual = None if how.key_from else next((lower[name] for name in KEYS if name in lower), None)
     key = columns.key or source.key or usual
     if key is None and how.key_from is None:
-        raise ConfigError(f"{path}: name the column with the person with --key; the file has {_listed(present)}.")
+        raise ConfigError(f"{path}: expected the person's column as --key, got none; the file has {_listed(present)}.")
     recording = columns.recording or next((lower[name] for name in RECORDINGS if name in lower), None)
     fields = source.record_fields if source.sensors is None else source.record_fields[:1]  # others: of some sensors' records
 

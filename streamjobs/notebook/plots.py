@@ -163,7 +163,7 @@ class Plot:
     def _wanted(self, sink: str) -> Rows:
         rows = self._rows(sink)
         if not rows:
-            raise ConfigError(f"{sink}: expected outputs to draw; got none.")
+            raise ConfigError(f"{sink}: expected outputs to draw, got none; look at the summary or the dead letters.")
         return rows
 
 

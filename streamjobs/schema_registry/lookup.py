@@ -302,7 +302,7 @@ class Client:
             try:
                 other = await self._schema(session, path)
             except NotFoundError:
-                raise RegistryError(f"no schema for the reference {reference.name!r:.80}, which it must have") from None
+                raise RegistryError(f"an answer without the schema of the reference {reference.name!r:.80}") from None
             others[reference.name] = ""  # asked for: references may name each other
             await self._referenced(session, other, others)
             del others[reference.name]

@@ -47,7 +47,9 @@ class ClassCounts(JobStage):
     def inherit(self, state: ClassCountsState) -> ClassCountsState:
         """Rows that taught the exported model count as seen. A new key has had no rows."""
         if state.seen + state.rows >= MOST_COUNTED:
-            raise SnapshotError(f"the exported state has seen {state.seen} rows and {state.rows}, more than there can be.")
+            raise SnapshotError(
+                f"the exported state counts {state.seen} inherited and {state.rows} own rows, more than there can be."
+            )
         return state._replace(seen=state.seen + state.rows, rows=0)
 
     def migrate(self, state: ClassCountsState, fresh: ClassCountsState, column: Sequence[int]) -> ClassCountsState:

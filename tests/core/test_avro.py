@@ -188,7 +188,7 @@ def test_an_id_that_was_not_looked_up_stops_the_job_instead_of_losing_records():
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [
-        (avro_record("R", next=["null", "R"]), "names itself: a 'R' may hold another one"),
+        (avro_record("R", next=["null", "R"]), "is recursive: a 'R' may contain another 'R'"),
         (avro_record("R", x={"type": "array", "items": "null"}), "has an array with items of 0 bytes"),
         (avro_record("R", x={"type": "array", "items": avro_record("E")}), "has an array with items of 0 bytes"),
         (avro_record("R", x="Unknown"), "is not an Avro schema: unknown type Unknown"),

@@ -266,7 +266,7 @@ REFUSED = {
         lambda table: without(table, "person"),
         (),
         JOB,
-        "with the person with --key; the file has 'recording'",
+        "expected the person's column as --key, got none; the file has 'recording'",
     ),
     "an unknown key": (lambda table: table, ("--key", "who"), JOB, "no column 'who' for --key"),
     "an unknown recording": (lambda table: table, ("--recording", "who"), JOB, "no column 'who' for --recording"),

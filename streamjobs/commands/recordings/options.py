@@ -24,7 +24,7 @@ Separator = Annotated[
 ]
 Decimal = Annotated[Literal[".", ","] | None, typer.Option(help="Decimal sign of CSV; absent: as the first rows show.")]
 KeyFrom = Annotated[
-    Literal["file", "folder"] | None, typer.Option("--key-from", help="Use its name as the key of a recording.")
+    Literal["file", "folder"] | None, typer.Option("--key-from", help="Key of a recording: the name of its file or folder.")
 ]
 KeyIs = Annotated[str | None, typer.Option("--key-is", help="One key for all records, such as the person's name.")]
 TimeColumn = Annotated[

@@ -46,7 +46,7 @@ def produce(
         ),
     ] = "max",
     partitioner: Annotated[
-        Partitioner, typer.Option(help="How keys choose partitions, as your other producers.")
+        Partitioner, typer.Option(help="How keys choose partitions: as in your other producers.")
     ] = "murmur2",
     as_json: AsJson = False,
 ) -> None:

@@ -186,7 +186,7 @@ def _validate(job: Job, states: dict[str, Any], names: list[str]) -> None:
         )
     classifies, least = job.task == "classification", job.given_names
     if names[: len(least)] != least:
-        raise SnapshotError(f"snapshot has the classes {names!r:.200}, this job begins with {least!r:.200}.")
+        raise SnapshotError(f"snapshot has the classes {names!r:.200}, but this job's classes begin with {least!r:.200}.")
     if names and not classifies:
         refuse("names", "no classes in a regression", f"{len(names)}")
     if classifies and (len(names) > job.targets or len(set(names)) < len(names)):

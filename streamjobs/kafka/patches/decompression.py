@@ -111,7 +111,7 @@ def _snappy_blocks(payload: memoryview) -> list[memoryview]:
         size = int.from_bytes(payload[at : at + 4], "big", signed=True)
         at += 4
         if not 0 < size <= len(payload) - at:
-            raise _damaged(f"snappy: a block of {size} bytes where {max(0, len(payload) - at)} are left")
+            raise _damaged(f"snappy: expected a block of at most {max(0, len(payload) - at)} bytes, got {size}")
         blocks.append(payload[at : at + size])
         at += size
     return blocks

@@ -106,7 +106,7 @@ class _Preparation:
 
     def _named(self, name: str, schema: dict[str, Any], within: tuple[str, ...]) -> int:
         if name in within:
-            raise SchemaError(f"names itself: a {name!r} may hold another one")
+            raise SchemaError(f"is recursive: a {name!r} may contain another {name!r}")
         if name not in self.sizes:
             if schema["type"] == "fixed":
                 _rename(schema, self.time_unit)
