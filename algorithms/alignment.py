@@ -2,9 +2,9 @@
 
 Source: Cristianini, Shawe-Taylor, Elisseeff, Kandola (2002), On kernel-target alignment; Cortes, Mohri, Rostamizadeh (2012),
 Algorithms for learning kernels based on centered alignment. Paper 001 chooses the widths of its kernels by it.
-Readings: a width is judged by the pairs of different rows alone. On a hundred rows the diagonal, where every kernel says 1,
-decides what the labels should. Measured (`python -m papers alignment`, six data sets), centring kernel values as well
-chooses worse: on so few rows it favours any kernel that tells one or two rows from all others.
+Readings: a width is judged by the pairs of different rows alone. With a hundred rows the diagonal, which is 1 in every
+kernel, would outweigh the labels. Centring kernel values as well chooses worse widths (`python -m papers alignment`, six
+data sets): on so few rows it favours any kernel that separates one or two rows from all others.
 """
 
 from typing import Literal
@@ -24,12 +24,12 @@ KNOWN = 4  # mark of a row with a known target
 
 
 def kernel_alignment(K: ArrayLike, Y: ArrayLike, *, centred: bool = False, diagonal: bool = True) -> float:
-    """The cosine of the angle between a kernel matrix and what the labels would want it to be, from -1 to 1.
+    """The cosine of the angle between a kernel matrix and the ideal matrix of the labels, from -1 to 1.
 
     K (n, n), symmetric; Y (n,) or (n, targets): classes as -1/+1 in one column or as one column each (0/1 or -1/+1), or
-    numbers. Wanted is 1 where two rows are of one class and -1/(classes - 1) where they are not, or of numbers the product
-    of their deviations from the mean. centred: of both matrices without their means, as Cortes et al. have it. Without the
-    diagonal only pairs of different rows count. NaN where the rows do not differ in their labels, or K is zero.
+    numbers. The ideal value of two rows is 1 in one class and -1/(classes - 1) in two classes; for numbers it is the
+    product of their deviations from the mean. centred: both matrices without their means, as in Cortes et al. Without the
+    diagonal only pairs of different rows count. NaN if the rows do not differ in their labels, or K is zero.
 
     >>> X = np.array([[0.0], [0.1], [3.0], [3.1]])
     >>> K = np.exp(-((X - X.T) ** 2) / 2)
@@ -63,11 +63,11 @@ def _centred(M: Array) -> Array:
 def aligned_bandwidth(
     X: ArrayLike, Y: ArrayLike | None = None, *, kernel: Literal["gaussian", "laplacian"] = "gaussian"
 ) -> float:
-    """The width of a kernel for these rows: the one of those tried with pair values that agree best with the labels.
+    """The width of a kernel for these rows: of 13 widths the one with kernel values that agree best with the labels.
 
-    X (n, dim), Y (n, targets) as in `kernel_alignment`, NaN where unknown. Tried are 13 widths from an eighth of the
-    median distance to eight times as much. With fewer than ten labelled rows, or labels that do not differ, it is half
-    the median distance; where no two rows differ, sqrt(dim).
+    X (n, dim), Y (n, targets) as in `kernel_alignment`, NaN where unknown. The widths go from an eighth of the median
+    distance to eight times as much. With fewer than ten labelled rows, or labels that do not differ, it is half the
+    median distance; if no two rows differ, sqrt(dim).
 
     >>> X = np.linspace(0, 10, 41)[:, None]
     >>> slow, fast = np.sign(np.sin(0.6 * X + 0.1)), np.sign(np.sin(3 * X + 0.1))

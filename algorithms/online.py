@@ -1,4 +1,4 @@
-"""A learner and its state for row after row: the state stays in its workspace, where `run` would load it for every call.
+"""A learner and its state, for rows that come one by one: `run` would load and save the state in each call.
 
 For estimators and notebooks; a worker keeps the states of many keys in one workspace instead. The numbers are those of
 `run`, bit for bit.

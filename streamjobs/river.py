@@ -45,7 +45,7 @@ CLASSES = {"max_classes": Extra(10, "int", "Most labels there will ever be; each
 
 
 class StreamModel(base.Estimator):  # type: ignore[misc]
-    """What all have in common; no model by itself."""
+    """The base class of all models; not a model itself."""
 
     _entry: Entry
     _online: Online | None = None  # None until the first row is learned
@@ -152,7 +152,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):  # type: ignore[mis
 
 
 class StreamClassifier(StreamModel, base.MiniBatchClassifier):  # type: ignore[misc]
-    """Predicts a label among those that came; None before the first."""
+    """Predicts one of the labels that it has learned; None before the first."""
 
     _labels: tuple[Any, ...] = ()  # in the order they came
 
@@ -261,5 +261,5 @@ __all__ = ["MODELS", *MODELS]  # noqa: PLE0604 - names of classes
 
 
 def __getattr__(name: str) -> Any:
-    """For type checkers, to which the generated classes are unknown; at run time only for names that are none."""
+    """For type checkers, which do not see the generated classes; at run time it is called for unknown names only."""
     raise AttributeError(f"module {__name__!r} has no model {name!r}; there are {', '.join(MODELS)}")

@@ -1,6 +1,6 @@
-"""What linear heads with a covariance matrix P share: a state holds its lower triangle, a workspace the whole of it.
+"""What linear heads with a covariance matrix P share. A state has its lower triangle, a workspace the whole matrix.
 
-Whole it takes twice the memory, but its rows are what vector instructions want.
+The whole matrix takes twice the memory, but vector instructions can read its rows.
 """
 
 from collections.abc import Mapping

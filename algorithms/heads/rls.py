@@ -6,8 +6,8 @@ correlation matrix of the inputs.
 Cost of a row: O(d^2 + d targets); n = d, one more with the intercept.  State: (d + 1) targets + n (n + 1) / 2 + 1 numbers.
 Departs from the source: P is downdated by u u' with u = P z / sqrt(lambda + z'P z), so it is symmetric to the last bit and
 a state holds its lower triangle only; forgetting pauses while the trace of P would exceed 10^4 times that of its start
-(an idle input would otherwise wind it up without limit); P starts again from delta I should rounding ever leave it
-indefinite. When the basis of the features turns by T, P becomes T P T' + delta (I - T T').
+(an idle input would otherwise increase it without limit); if rounding leaves P indefinite, it starts again from delta I.
+When the basis of the features turns by T, P becomes T P T' + delta (I - T T').
 """
 
 from dataclasses import dataclass

@@ -47,7 +47,7 @@ def nearest_of_codes(k: Array, block: Array, count: int, spread: Array) -> int:
 
 @compiled
 def spread_of(code: Code, prototypes: Array, block: Array, count: int, own: int) -> float:
-    """Mean kernel among the members of a block; infinite of none."""
+    """Mean kernel among the members of a block; infinite for an empty block."""
     total, size = 0.0, 0
     for i in range(count):
         if block[i] == own:

@@ -1,7 +1,8 @@
 """What speed, sparse_speed, ispeed and sispeed share: one form of state, one loop, and how they meet a workspace.
 
-The four differ in which rows enter the dictionary and whether the map follows. Each is a learner of its own with these
-class as its base. With head = "none" (as in a chain) it only gives features; otherwise it predicts with its head.
+The four differ in which rows enter the dictionary and whether the map follows the stream. Each is a learner of its own, with
+one of these classes as its base. With head = "none" (as in a chain) it only gives features. Otherwise it predicts with its
+head.
 """
 
 from collections import namedtuple

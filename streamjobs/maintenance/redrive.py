@@ -1,4 +1,4 @@
-"""Reads dead letters, and sends the records that they were back to their input: original bytes, headers and partition."""
+"""Reads dead letters, and sends their records back to the input, with the original bytes, headers and partition."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -104,9 +104,9 @@ def sent_before(settings: Settings, chosen: Sequence[Letter], offsets: Mapping[P
 
 
 def older_than_input(settings: Settings, chosen: Sequence[Letter], offsets: Mapping[Place, int]) -> set[Place]:
-    """The dead letters of which the input cannot show whether they were sent back before: later records are deleted.
+    """The dead letters for which the input cannot show whether they were sent back: it may have deleted the new records.
 
-    A compacted input shows it of none: a newer record of the key replaces what was sent back.
+    A compacted input shows this for no letter, because a newer record of the key replaces the record that was sent back.
     offsets: of `offsets_after`. Raises SetupError if the broker does not answer.
     """
     names, admin = {letter.source[0] for letter in chosen}, changelog_edit.admin_of(settings)

@@ -1,7 +1,7 @@
-"""The samples that a key's learner keeps, in the units of the records: which row each was, and its share of the rows.
+"""The samples that a key's learner keeps, in the units of the records, with the number of their row and their share of rows.
 
-A state does not hold all of this. The row that a sample was is found by its bits among the rows of the key; the share of a
-sample is that of the rows that are more similar to it than to any other, by the learner's own kernel.
+A state does not have all of this. The row of a sample is found by its bits among the rows of the key. The share of a sample
+is the fraction of rows that are more similar to it than to any other sample, by the learner's own kernel.
 """
 
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ def _shown(job: Job, states: Mapping[str, State], held: StoredSamples, rows: Key
 
 
 def _unscaled(job: Job, states: Mapping[str, State], scaled: Array) -> Array:
-    """The samples by the scale of now; `scaled` itself where the scale cannot be undone."""
+    """The samples by the present scale; `scaled` itself if the scale cannot be undone."""
     if job.steps.scaling is None:
         return scaled.copy()
     scaling: Any = job.steps.scaling.learner

@@ -83,7 +83,7 @@ def cost(job: Job, rate: float) -> Cost:
 
 
 def remembered_bytes(records: Sequence[Stored]) -> tuple[int, int]:
-    """Of a record that a worker remembers, as it is and compressed."""
+    """Bytes of a record that a worker remembers, plain and compressed."""
     packed = [Packed.of(records, codec) for codec in (None, ZSTD)]
     plain, compressed = [len(one.rows) // len(records) for one in packed if one is not None]
     return plain, compressed

@@ -187,7 +187,7 @@ def _pace(cost: Cost, load: Load, workers: int) -> tuple[float, float]:
 
 
 def _cpu(slopes: Slopes, cost: Cost, load: Load, workers: int) -> float:
-    """us of processor a record. Beyond the cache keys come in turn: no record finds its state live, the worst there is."""
+    """us of processor a record. With more keys than the cache holds, no record finds its state live: the worst case."""
     machine: float = cost.fixed_loop / slopes.data["fixed_loop_seconds"]
     state: float = cost.miss / slopes.core_miss  # how this job's states compare on this machine
     if load.keys / workers * cost.slot_bytes > load.cache:
