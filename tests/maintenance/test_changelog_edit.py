@@ -1,11 +1,14 @@
 """Commands that write states: behind a fence, only to a changelog that is as it was read, and never beside a worker."""
 
+from functools import partialmethod
 from typing import Any, ClassVar
 
 import pytest
+from aiokafka.errors import GroupAuthorizationFailedError, NotCoordinatorForGroupError
+from confluent_kafka import KafkaError, KafkaException
 
 from streamjobs.errors import SetupError
-from streamjobs.kafka import preflight
+from streamjobs.kafka import client, preflight
 from streamjobs.kafka.layout import Commit
 from streamjobs.kafka.topic_id import Origin
 from streamjobs.maintenance import changelog_edit
@@ -129,3 +132,66 @@ def test_offsets_of_another_topic_are_found_by_its_id_or_because_the_input_does_
     monkeypatch.setattr(preflight, "origin_of", lambda *_: Origin("imu", "id"))
     inputs = {number: Origin("imu", one) for number, one in known.items()}
     assert changelog_edit.foreign_offsets(SETTINGS, inputs) == bounds
+
+
+def test_a_transaction_that_a_killed_process_left_is_aborted_before_states_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later it would move the end, and readers of committed records would stop before it until then."""
+
+    def end_offsets(settings: Any, topic: str, *, committed_only: bool = True) -> dict[int, int]:
+        aborted = "open" in (Writer.made[0].steps if Writer.made else [])
+        return {0: 8 if aborted else 5 if committed_only else 7, 1: 9}
+
+    monkeypatch.setattr(changelog_edit, "end_offsets", end_offsets)
+    monkeypatch.setattr(Writer, "__init__", partialmethod(Writer.__init__, origin=Origin()))
+    assert changelog_edit.settled_ends(SETTINGS) == {0: 8, 1: 9}
+    assert {number: one.steps for number, one in Writer.made.items()} == {0: ["open", "close"]}
+    monkeypatch.setattr(Writer, "open", Writer.close)  # the broker does not abort it
+    monkeypatch.setattr(changelog_edit, "MARKERS_WITHIN", -1.0)
+    Writer.made.clear()
+    with pytest.raises(SetupError, match=r"\[0\]: a transaction of a process that was killed is still open; nothing was"):
+        changelog_edit.settled_ends(SETTINGS)
+
+
+def test_a_write_ends_when_readers_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def send(self: Writer, snapshots: list[Any]) -> int:
+        return 41
+
+    ends = iter([{0: 40}, {0: 40}, {0: 41}, {0: 42}, {}])
+    monkeypatch.setattr(Writer, "send", send)
+    monkeypatch.setattr(changelog_edit, "end_offsets", lambda *_, **__: next(ends))
+    changelog_edit.write(SETTINGS, {0: [(b"a", b"1")]}, {0: 40})
+    assert [*ends] == [{}]
+
+
+@pytest.mark.parametrize(
+    ("problem", "asked"),
+    [
+        (TimeoutError(), 2),
+        (NotCoordinatorForGroupError(), 2),
+        (KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE)), 2),
+        (GroupAuthorizationFailedError(), 1),
+        (KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)), 1),
+    ],
+)
+def test_a_broker_that_does_not_know_yet_is_asked_again_and_one_that_refuses_is_not(
+    problem: Exception, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = list[int]()
+
+    def question() -> int:
+        times.append(1)
+        if len(times) == 1:
+            raise problem
+        return 7
+
+    monkeypatch.setattr(client, "unanswered", lambda *_: SetupError("refused"))
+    if asked == 1:
+        with pytest.raises(SetupError, match="refused"):
+            changelog_edit.ask(SETTINGS, question)
+    else:
+        assert changelog_edit.ask(SETTINGS, question) == 7 and len(times) == asked
+        times.clear()
+        monkeypatch.setattr(changelog_edit, "RETRY_WITHIN", -1.0)
+        with pytest.raises(SetupError, match="refused"):
+            changelog_edit.ask(SETTINGS, question)
+    assert len(times) == 1

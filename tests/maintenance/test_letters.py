@@ -1,8 +1,13 @@
 """Dead letters become again what they were, and attempts are counted."""
 
+from contextlib import nullcontext
+from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
@@ -10,6 +15,7 @@ from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output, Stored
 from streamjobs.maintenance import redrive
 from streamjobs.maintenance.redrive import letter_id, letter_ids, original_headers, parse_letter, redriven, when_late
+from streamjobs.worker.failures import DeliveryError
 from tests.commands.jobs import command
 from tests.core.streams import settings
 
@@ -24,9 +30,12 @@ TOPIC = "imu.dlq"
 WINDOW = {"length": "1s", "hop": "500ms", "rate": 10.0}
 
 
+JOB = Job.from_settings(settings())
+
+
+@cache
 def failed(record: Stored) -> Output:
-    job = Job.from_settings(settings())
-    (output,) = advance(job, Live(job, {}.get), [record]).outputs
+    (output,) = advance(JOB, Live(JOB, {}.get), [record]).outputs
     assert output.sink == "dlq"
     return output
 
@@ -100,6 +109,10 @@ def test_the_input_shows_no_redrive_of_letters_older_than_its_first_record(monke
     for _ in range(2):
         assert redrive.older_than_input(job.settings, letters, offsets) == {(2, 0), (2, 3)}
     assert redrive.older_than_input(job.settings, letters, offsets) == {one.place for one in letters}, "a compacted input"
+    for first in (0, 1):  # a moved key's letter was sent back to a partition that may have deleted it
+        monkeypatch.setattr(redrive.topics, "setting_of", lambda *_: "delete")
+        monkeypatch.setattr(redrive.changelog_edit, "first_offsets", lambda settings, topic, at=first: {2: 0, 3: at})
+        assert len(redrive.older_than_input(job.settings, [found[1]._replace(moved=3)], offsets)) == first
 
 
 @pytest.mark.parametrize(
@@ -126,3 +139,71 @@ def test_what_becomes_of_letters_of_keys_that_went_on(late: str, window: Any, sa
     assert (report.rows, report.skipped.get("late", 0), report.dead_lettered.get("late", 0)) == ends
     assert when_late(made).endswith(f"newest sample of their key {says}" if says else "")
     assert bool(when_late(made)) is bool(says)
+
+
+@given(st.lists(st.tuples(st.sampled_from([40, 41, 42, 60]), st.sampled_from([None, 3]), st.booleans()), max_size=6))
+def test_a_redrive_that_was_killed_and_is_repeated_sends_what_it_has_not_sent(letters: list[Any]) -> None:
+    """letters: offset of the record, where its key has moved, and whether it was sent back before the kill."""
+    made, topic = settings(), dict[tuple[int, int], Stored]()
+    chosen = []
+    for at, (offset, moved, sent) in enumerate(letters):
+        letter = parse_letter(lying(failed(BROKEN._replace(offset=offset)), at))
+        assert letter is not None
+        chosen.append(letter._replace(moved=moved))
+        if sent:
+            back = redriven(chosen[-1], TOPIC)
+            place = back.partition, max([offset, *(one for number, one in topic if number == back.partition)]) + 1
+            topic[place if moved is None else (3, at)] = back
+
+    def records_of(broker: Any, name: str, setting: str, start: dict[int, int]) -> list[Stored]:
+        return [one for (number, at), one in topic.items() if number in start and at >= start[number]]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redrive.preflight, "kept_life", lambda settings: "")
+        patch.setattr(redrive, "records_of", records_of)
+        before = redrive.sent_before(made, chosen, redrive.offsets_after(made, chosen))
+    assert before == {letter_id(TOPIC, one.place) for one, (*_, sent) in zip(chosen, letters, strict=True) if sent}
+
+
+@pytest.mark.parametrize(("held", "moved"), [([3], 3), ([2], None), ([], None), ([2, 3], None), ([0, 3], None)])
+def test_a_letter_goes_where_its_key_has_its_only_state(held: list[int], moved: int | None, monkeypatch: Any) -> None:
+    letter = parse_letter(lying(failed(BROKEN), 5))
+    assert letter is not None
+    other = letter._replace(key=b"other", source=("another", 0, 1))
+    states = [Stored("log", number, 0, 0, key, b"state", ()) for number in held for key in (b"p1", b"other")]
+    monkeypatch.setattr(redrive.topics, "connect", lambda broker, wanted: (None, {"imu": 4}))
+    monkeypatch.setattr(redrive, "changelog_records", lambda settings: states)
+    assert redrive.with_present_partitions(settings(), [letter, other]) == [letter._replace(moved=moved), other]
+
+
+@pytest.mark.parametrize(
+    ("left", "refused", "says"), [(0, 0, None), (2, 0, "2 of 3 records not"), (0, 1, "1 of 3 records not")]
+)
+def test_records_are_sent_back_whole_and_none_is_lost_without_a_word(
+    left: int, refused: int, says: str, monkeypatch: Any
+) -> None:
+    sent, asked = list[Any](), list[Any]()
+
+    class Producer:
+        def __init__(self, options: Any) -> None:
+            assert options["enable.idempotence"] is True, "none twice, none out of order"
+
+        def produce(self, topic: str, *, on_delivery: Any, **record: Any) -> None:
+            sent.append((topic, record))
+            asked.append(on_delivery)
+
+        def poll(self, within: float) -> None:
+            """Answers come with `flush`."""
+
+        def flush(self, within: float) -> int:
+            for number, answer in enumerate(asked):
+                answer(SimpleNamespace(str=lambda: "no right.") if number < refused else None, None)
+            return left
+
+    monkeypatch.setattr(redrive, "Producer", Producer)
+    records = [Stored("imu", number, -1, 1_000 + number, b"k", b"v%d" % number, HEADERS) for number in range(3)]
+    with pytest.raises(DeliveryError, match=says) if says else nullcontext():
+        redrive.send_back(settings(), records)
+    wanted = [(one.partition, one.timestamp, one.key, one.value, [*one.headers]) for one in records]
+    order = ("partition", "timestamp", "key", "value", "headers")
+    assert [(topic, *(record[name] for name in order)) for topic, record in sent] == [("imu", *one) for one in wanted]

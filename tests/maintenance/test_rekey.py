@@ -84,7 +84,7 @@ def test_offsets_of_idle_partitions_are_committed_again_after_an_hour(monkeypatc
 
     writer: Any = SimpleNamespace(commit=commit)
     one = rekey._Copy(job(rekeyed=True).settings, None, KNOWN, None, writer, {0: 5, 1: 6, 2: 7, 3: 8}, print)
-    monkeypatch.setattr(one, "_read", {0: 9, 1: 6, 2: 7, 3: 8}.__getitem__)
+    monkeypatch.setattr(one, "_read", {0: 9, 1: 6, 2: 7, 3: -1}.__getitem__)  # -1: not known yet
     asyncio.run(one._commit())
     one._all_at = time.monotonic() - 3700
     asyncio.run(one._commit())
