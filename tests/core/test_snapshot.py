@@ -1,5 +1,6 @@
 """The codec: what went in comes out bit for bit, and nothing damaged or foreign is ever read."""
 
+from collections import namedtuple
 from contextlib import suppress
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from streamjobs.core.state import snapshot
-from streamjobs.core.state.snapshot import Snapshot
+from streamjobs.core.state.snapshot import LeftOut, Snapshot
 from streamjobs.errors import SnapshotError
 
 any_array = st.sampled_from([np.dtype(name) for name in snapshot.DTYPES]).flatmap(
@@ -96,3 +97,35 @@ def test_the_message_names_only_what_differs():
         "Restore those settings; or give the job another [job] name, which begins with new states and keeps these; or "
         "delete these with 'streamjobs state reset JOB --all'."
     )
+
+
+@pytest.mark.parametrize("places", [(), (0, 0), (1, 0), (2,)])
+def test_arrays_that_are_left_out_have_each_a_place_and_an_order(places):
+    """Otherwise one state would have two snapshots, or an array the place of another."""
+    begin = snapshot._HEAD.pack(snapshot.MAGIC, snapshot.LEAVES_OUT, 0, b"f" * 16) + snapshot.text_bytes("")
+    begin += snapshot.U16.pack(len(places)) + b"".join(snapshot.U16.pack(place) + b"12345678" for place in places)
+    array = [snapshot.array_header(np.dtype("<f8"), (1,)), np.ones(1).tobytes()]
+    with pytest.raises(SnapshotError):
+        snapshot.decode(snapshot.assemble(begin, {}, [], array))
+
+
+def test_an_array_may_be_left_out_behind_the_last_one():
+    written = Snapshot(b"f" * 16, "", {}, [], [np.ones(1), LeftOut(b"12345678")])
+    assert snapshot.encode(snapshot.decode(snapshot.encode(written))) == snapshot.encode(written)
+
+
+@pytest.mark.parametrize("array", [np.ones((3, 2), "<i8"), np.ones((3, 3)), np.ones(3), np.ones((3, 2), "<f4")])
+def test_a_state_is_not_read_from_arrays_of_another_type_or_width(array):
+    like = namedtuple("State", "rows")(np.zeros((5, 2)))
+    with pytest.raises(SnapshotError, match="field rows has shape"):
+        snapshot.unflatten(like, [array])
+    assert snapshot.unflatten(like, [np.ones((3, 2))]).rows.shape == (3, 2)
+    with pytest.raises(SnapshotError, match="holds 2 arrays, this job expects 1"):
+        snapshot.unflatten(like, [np.ones((3, 2)), array])
+    assert type(snapshot.unflatten(like._replace(rows=0), [np.asarray(7)]).rows) is int
+
+
+def test_an_array_that_cannot_be_is_refused():
+    header = snapshot.array_header(np.dtype("<f8"), (2**32 - 1,) * 3)
+    with pytest.raises(SnapshotError, match="runs past the end"):
+        snapshot.decode(snapshot.assemble(snapshot.head(b"f" * 16, ""), {}, [], [header, b""]))
