@@ -6,7 +6,7 @@ import pytest
 
 from streamjobs.core.messages import Stored
 from streamjobs.errors import SetupError
-from streamjobs.kafka.layout import Commit, Growth, growth, mark, require_laid_out
+from streamjobs.kafka.layout import Commit, Growth, growth, mark, require_laid_out, require_same_count
 from streamjobs.kafka.topics import behind_input, create, problems_of
 from streamjobs.settings.sections import Settings
 
@@ -109,3 +109,15 @@ def test_a_changelog_with_a_retention_is_refused_before_it_deletes_states(
     monkeypatch.setattr("streamjobs.kafka.topics.setting_of", lambda admin, topic, name: policy)
     found = problems_of(SETTINGS, {"dlq": "d"}, None, {"in": 4, "d": 4, CHANGELOG: 4}, "User:me")
     assert len(found) == problems and all(f"got {policy}, which would delete states" in one for one in found)
+
+
+def test_of_several_growths_the_first_one_counts_and_a_partition_without_a_commit_waits_too() -> None:
+    assert growth(commits(p0=mark(2), p1=mark(4)), 8) == Growth(2, frozenset({0, 1}))
+    assert growth(commits(p0=mark(2)), 4) == Growth(2, frozenset({0, 1}))
+
+
+def test_one_more_partition_ends_a_worker() -> None:
+    for now in (None, 1, 2):
+        require_same_count("in", 2, now)
+    with pytest.raises(SetupError, match=r"2 before, 3 now.*topics grow JOB"):
+        require_same_count("in", 2, 3)

@@ -1,16 +1,18 @@
 """Which topics states belong to: what is kept with them, and the sentences where they differ."""
 
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
 from streamjobs.core.state import snapshot
 from streamjobs.core.state.snapshot import Snapshot
 from streamjobs.errors import SetupError
-from streamjobs.kafka import preflight
+from streamjobs.kafka import preflight, topic_id
 from streamjobs.kafka.preflight import changelog_problems
 from streamjobs.kafka.topic_id import (
     MISSING,
@@ -156,3 +158,32 @@ def test_a_commit_has_the_sections_of_the_job_while_states_lack_records() -> Non
         alarms={"stuck": True}, drift={**drift, "false_alarms": "1 per 900 rows"}, sinks={"alarms": "in.alarms"}
     )
     assert added_sections(other, several) == {"drift"} and not added_sections(former, several)
+
+
+def test_what_is_not_known_refuses_nothing_and_what_is_lost_refuses_all() -> None:
+    present = Origin("in", "i1", "c1")
+    topic_id.require_same_input("job", present._replace(input_id=""), Origin("in", "i0"))
+    with pytest.raises(SetupError, match="expected id i0, got i1"):
+        topic_id.require_same_input("job", present, Origin("in", "i0"))
+    topic_id.require_same_fields(("in", 0), "progress=9", "abc")
+    with pytest.raises(SetupError, match="expected hash xyz, got abc"):
+        topic_id.require_same_fields(("in", 0), "fields=xyz", "abc")
+    topic_id.require_same_changelog("log", "", topic_id.MISSING)
+    with pytest.raises(SetupError, match="it was deleted, and this job's states with it"):
+        topic_id.require_same_changelog("log", "c1", topic_id.MISSING)
+    assert topic_id.deleted_states("log", {0: 0}) == []
+    assert "[1] before offset 1)" in topic_id.deleted_states("log", {0: 0, 1: 1})[0]
+
+
+def test_words_of_a_commit_are_read_whole_and_the_first_leader_epoch_is_one() -> None:
+    assert topic_id.life_of(["former-input-life=5f0c81d2"]) == ""
+    assert topic_id.epoch_of(Origin("in").metadata_of(5, 5, epoch=0)) == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "known"), [("UNKNOWN_TOPIC_OR_PART", topic_id.MISSING), ("TOPIC_AUTHORIZATION_FAILED", "")]
+)
+def test_only_a_topic_that_the_broker_does_not_know_is_missing(code: str, known: str) -> None:
+    answer: Future[Any] = Future()
+    answer.set_exception(KafkaException(KafkaError(getattr(KafkaError, code))))
+    assert topic_id._id(answer) == known
