@@ -210,6 +210,9 @@ def _expected_value(node: ast.expr, module: Any) -> str:
         if isinstance(part, ast.Constant):
             words += str(part.value)
         elif isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.Name):
-            number = getattr(module, part.value.id, "")
-            words += str(number) if isinstance(number, int) else ""  # a local variable may be called like a function
-    return re.sub(r" \(\)", "", words)  # "1 to budget ({self.budget})"
+            number = getattr(module, part.value.id, None)
+            words += str(number) if isinstance(number, int) else "?"  # a local variable may be called like a function
+        else:
+            words += "?"
+    words = re.sub(r" \([^)]*\?[^)]*\)", "", words)  # "1 to budget ({self.budget})"
+    return "" if "?" in words else words

@@ -71,6 +71,8 @@ def test_ranges_are_those_with_which_wrong_values_are_refused():
     assert (ranges["step_size"], ranges["budget"]) == ("above 0", "0 or more")
     assert {s.name: s.range for s in source.settings("okfeb")}["rank"] == "1 to budget"
     assert {s.name: s.range for s in source.settings("rff")}["features"] == "1 to 20000; even for pair"
+    assert {s.name: s.range for s in source.settings("skegd")}["rank"] == "", "its bound is known only at run time"
+    assert {s.name: s.range for s in source.settings("sieve_streaming")}["budget"] == "1 to 10000"
 
 
 def test_a_size_grows_with_the_budget_and_an_unlimited_one_is_said(capsys):
