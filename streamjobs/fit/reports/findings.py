@@ -277,7 +277,8 @@ def advice(
             f"{cold.mean():.1%}. Remove [population] and what needs it"
         )
     if bad:
-        said.append("look at the recordings that look mislabelled, correct their labels and fit again")
+        what = "correct their labels, or leave out those in which the sensor was worn another way, and fit again"
+        said.append(f"look at the recordings that look mislabelled: {what}")
     worst = int(job.argmin())
     if job[worst] < WEAK and mean - job[worst] > 2 * MATTERS:
         said.append(f"look at {names[worst]} ({job[worst]:.1%}): how this person wears the sensor, and who moves alike")
