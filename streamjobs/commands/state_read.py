@@ -235,7 +235,7 @@ def verify(
     if copy is None:  # read after the snapshots, so that it includes their input
         ends = changelog_edit.end_offsets(job.settings, job.settings.source.topic, committed_only=False)
         committed = changelog_edit.committed_offsets(job.settings, ends)
-    result = verified(job, present, ends, committed, older)
+    result = verified(job, present, ends, committed, older, counted)
     if copy is None:
         known = preflight.origin_of(job.settings, changelog_edit.admin_of(job.settings))
         lost = [*preflight.changelog_problems(job.settings, known), *changelog_edit.deleted_states(job.settings)]

@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ EXAMPLES = 3  # keys named for each problem
 AT_ONCE = 500  # states
 ROOM = 1 << 40  # bytes; only AT_ONCE states are held at a time
 LOOKED_AT = 100  # of the newest states, for one that another job wrote
+Item = tuple[Place, Entry]
 
 
 class Verified(NamedTuple):
@@ -30,15 +31,20 @@ class Verified(NamedTuple):
 
 
 def verified(
-    job: Job, copy: Copy, ends: Mapping[int, int] | None, committed: Mapping[int, int] | None, against: Copy | None
+    job: Job,
+    copy: Copy,
+    ends: Mapping[int, int] | None,
+    committed: Mapping[int, int] | None,
+    against: Copy | None,
+    counted: Callable[[Iterable[Item], str], Iterable[Item]] = lambda items, what: items,
 ) -> Verified:
     """Whether every snapshot decodes, belongs to the job and its partition, and has applied only input that exists.
 
     ends: end offsets of the input's partitions; committed: the group's next offsets; both None for a copy in a file.
-    against: an older copy; the present states must not be behind it.
+    against: an older copy; the present states must not be behind it. counted: passes states on, and may print how many.
     """
     keys_by_problem, ahead = defaultdict[str, list[str]](list), 0
-    for place, entry in copy.entries.items():
+    for place, entry in counted(copy.entries.items(), "states verified"):
         for problem in _problems(job, entry, ends):
             keys_by_problem[problem].append(_named(place))
         applied = (offsets_of(entry) or {}).get((job.settings.source.topic, entry.partition), -1)

@@ -104,8 +104,11 @@ def test_a_dead_letter_with_a_key_of_a_megabyte_is_shown_by_its_first_characters
         assert "kkk... (1,048,576 characters)" in out and len(out) < 10_000
 
 
-def test_what_takes_long_tells_how_far_it_is(capsys, monkeypatch):
+def test_what_takes_long_tells_how_far_it_is(there, capsys, monkeypatch):
+    file, _, newer = there
     monkeypatch.setattr(console, "PROGRESS_EVERY", -1.0)
+    assert command("state", "verify", file, "--copy", newer) == 0
+    assert capsys.readouterr().err.splitlines() == [f"{number} states verified ..." for number in (1, 2, 3)]
     assert list(console.counted("abc", "letters read")) == ["a", "b", "c"]
     assert capsys.readouterr().err.splitlines() == ["1 letters read ...", "2 letters read ...", "3 letters read ..."]
 
