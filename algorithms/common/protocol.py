@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from algorithms.common.blas import ONE_THREAD
 from algorithms.common.compiled import compiled_in_place
 from algorithms.common.ranges import out_of_range
-from algorithms.common.workspace import Slot, Workspace, packed, unpacked
+from algorithms.common.workspace import Slot, Workspace, packed, unpacked, zeros
 
 Array = NDArray[Any]
 State = Any  # a NamedTuple of arrays, ints, floats and nested states
@@ -169,10 +169,10 @@ class Stage:
             shape = (rows[field], *one.shape[1:]) if field in rows else one.shape
             if field in squares:
                 shape = (squares[field], squares[field])
-            arrays.append(np.zeros((slots, *shape), one.dtype))
+            arrays.append(zeros((slots, *shape), one.dtype))
         arrays.append(np.zeros((slots, len(self.stored)), np.int64))
         caches = self.caches(state, rows)
-        arrays.extend(np.zeros((slots, *cache.shape), cache.dtype) for cache in caches.values())
+        arrays.extend(zeros((slots, *cache.shape), cache.dtype) for cache in caches.values())
         return Workspace(tuple(arrays), (*state._fields, "counts", *caches), self.stored)
 
     def load(self, work: Any, slot: int, state: State) -> None:

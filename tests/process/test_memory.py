@@ -54,6 +54,19 @@ while work.nbytes < 50 << 20:
     last.append(bytearray(1000))  # lies behind them
 print(resident() - before, work.nbytes >> 20)
 """
+UNUSED = """
+from algorithms.heads.rls import Rls
+from streamjobs.process import return_large_arrays
+
+def resident():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS")) // 1024
+
+return_large_arrays()
+head = Rls()
+state, before = head.init(dim=200, targets=2, seed=0), resident()
+works = [head.workspace(state, slots=16) for _ in range(20)]
+print(resident() - before, sum(work.nbytes for work in works) >> 20)
+"""
 IN_A_THREAD = """
 import ctypes, threading
 from streamjobs.process import return_large_arrays
@@ -91,6 +104,12 @@ def test_a_buffer_of_the_heap_is_reused_without_new_page_faults() -> None:
 def test_states_that_grew_leave_no_holes() -> None:
     resident, states = printed(GROWN)
     assert resident < 1.15 * states  # MB
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_slots_that_no_key_has_used_take_no_memory() -> None:
+    resident, states = printed(UNUSED)
+    assert resident < states / 10  # MB
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
