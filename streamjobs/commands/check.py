@@ -263,7 +263,7 @@ def _print_rows(first: dict[str, Any]) -> None:
         lines.append((name, *cells))
     table(("column", *names, *(f"scaled {n + 1}" for n in range(len(scaled)))), lines, left=("column",))
     if len(first["columns"]) > MOST_COLUMNS:
-        say(f"and {len(first['columns']) - MOST_COLUMNS} more columns (--json has them all)")
+        say(f"and {many(len(first['columns']) - MOST_COLUMNS, 'more column')} (--json has them all)")
 
 
 def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:

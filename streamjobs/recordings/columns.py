@@ -167,8 +167,10 @@ def read_times(rows: Sequence[dict[str, Any]], chosen: str | None = None) -> tup
     """
     found = Times({}, {}, {})
     for column in columns_of(rows):
-        if column.kind == "text" and (unread := _unread(column.values, None)) is not None:
-            found.zoned[column.name] = all(_has_zone(text) for text in column.values if not unread or reads(text, None))
+        texts = list(chain.from_iterable(column.values)) if column.kind == "list" else column.values
+        written = column.kind == "text" or (column.kind == "list" and texts and all(isinstance(one, str) for one in texts))
+        if written and (unread := _unread(texts, None)) is not None:
+            found.zoned[column.name] = all(_has_zone(text) for text in texts if not unread or reads(text, None))
             found.unread[column.name] = unread
             continue
         by = {one: unread for one in _formats(column, chosen) if (unread := _unread(column.values, one)) is not None}
@@ -179,7 +181,9 @@ def read_times(rows: Sequence[dict[str, Any]], chosen: str | None = None) -> tup
     if not found.zoned:
         return list(rows), found
 
-    def read(name: str, value: str | float) -> float | None:
+    def read(name: str, value: Any) -> Any:
+        if isinstance(value, list):  # of the times of a record's samples
+            return [read(name, one) for one in value]
         form = found.formats.get(name, [None])[0]
         return _seconds(value, form) if not found.unread[name] or reads(value, form) else None
 

@@ -46,7 +46,7 @@ class Dialect(NamedTuple):
     clock: tuple[int, int] | None = None  # places of a column of dates and of one of times of day, next to each other
     time: str = ""  # name of the column that has both
     numbers: frozenset[int] = frozenset()  # places of columns of numbers, where words such as n/a mean a missing one
-    names: tuple[str, ...] = ()  # of the columns, where no line has them
+    names: tuple[str, ...] = ()  # of the columns, where no line has them, or two
     spaced: str = ""  # a number with spaces or apostrophes between thousands
     ending: str = ""  # what stands behind the last cell of every line
     padded: bool = False  # spaces stand around names and cells, and belong to none
@@ -56,9 +56,12 @@ class Dialect(NamedTuple):
         """What should be known of it; None for plain CSV."""
         usual = Dialect()
         parts = []
+        joined = bool(self.names) and self.names[0] != "c1"
         if self.titles:
-            parts.append(f"the names of columns in line {self.first + 1}, below a title")
-        if self.names:
+            parts.append(f"the names of columns in line {self.first + 1 - 2 * joined}, below a title")
+        if joined:
+            parts.append(f"two lines of names joined, as in {max(self.names, key=len)!r}")
+        elif self.names:
             parts.append(f"no line of names: the columns are {self.names[0]} to {self.names[-1]}")
         if self.separator != usual.separator or self.decimal != usual.decimal:
             between = "spaces" if self.separator == SPACES else SEPARATORS.get(self.separator, repr(self.separator))
@@ -103,6 +106,8 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
     if padded:
         rows = [[cell.strip() for cell in row] for row in _rows(body, separator, padded)[1]] or rows
     names, rows = rows[0], rows[1:]
+    if not named and (named := _joined(names, rows)):
+        names, rows, first = [*named], rows[1:], first + 2
     decimal = decimal or _decimal(names, rows, separator, where)
     units = _units(names, rows, decimal)
     clock = _clock(names, rows if units is None else rows[1:])
@@ -112,6 +117,28 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
     cells = (row[n].strip() for row in rows for n in sorted(numbers) if n < len(row))
     spaced = next(filter(_SPACED.fullmatch, cells), "")
     return Dialect(encoding, separator, decimal, first, titles, units, clock, time, numbers, named, spaced, ending, padded)
+
+
+def _joined(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The names of two lines, where the first has them for groups of columns of numbers; empty for other tables.
+
+    >>> _joined(["day", "oven 1", "", "note"], [["", "top", "base", ""], ["2", "220.5", "200.5", ""]])
+    ('day', 'oven 1 top', 'oven 1 base', 'note')
+    >>> _joined(["", "a"], [["x", "1"], ["y", "2"]])
+    ()
+    """
+    below, unclear = rows[0], [n for n, name in enumerate(names) if names.count(name) > 1 or not name.strip()]
+    cells = [cell.strip() for cell in (*names, *below)]
+    sign = max(DECIMALS, key=lambda one: len(_numbers(names, rows[1:], one)))
+    if len(below) != len(names) or any("\n" in cell or _reads(cell, sign) for cell in cells):
+        return ()
+    if not unclear or not all(below[n].strip() for n in unclear) or not {*unclear} <= _numbers(names, rows[1:], sign):
+        return ()
+    joined, group = list[str](), ""
+    for name, cell in zip(names, below, strict=True):
+        group = name.strip() or group
+        joined.append(f"{group} {cell.strip()}".strip())
+    return tuple(joined) if len({*joined}) == len(joined) else ()
 
 
 def _ending(text: str, separator: str) -> str:
@@ -163,7 +190,7 @@ def _decoded(head: bytes, where: str) -> tuple[str, str]:
 def _rows(text: str, separator: str, padded: bool = False) -> tuple[int, list[list[str]]]:
     """The rows that have cells, and the lines of titles above them; none where the text cannot be cut.
 
-    A title or comment has cells for few of the columns, or begins with #. The names below it are texts in all columns.
+    A title or comment has cells for few of the columns, or begins with #. The names below it are texts in most columns.
     """
     skips = padded or separator == SPACES
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=skips)
@@ -180,9 +207,10 @@ def _rows(text: str, separator: str, padded: bool = False) -> tuple[int, list[li
     columns = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     for at, row in enumerate(rows):
         filled = [cell for cell in map(str.strip, row) if cell]
-        if at and len(filled) == columns > 1 and not any(one[0].isdigit() or reads_as_number(one) for one in filled):
-            return above[at], rows[at:]
         few = columns // 2 if columns > 2 else int(len(row) < columns)
+        named = len(filled) > few and len(row) == columns > 1
+        if at and named and not any(one[0].isdigit() or reads_as_number(one) for one in filled):
+            return above[at], rows[at:]
         if len(filled) > few and not row[0].startswith("#"):
             break
     return 0, rows

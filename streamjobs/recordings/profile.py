@@ -388,7 +388,7 @@ def _by_key(
     of_sample = [column_path(name).find for name in (*guessed.fields, *guessed.categories, *filter(None, [guessed.x]))]
     room = NUMBERS // len(finds)
     for number, (row, owner) in enumerate(zip(rows, itertools.repeat(None) if owners is None else owners, strict=False)):
-        if number >= LOOK_AT or not room:
+        if number >= LOOK_AT or room <= 0:
             break
         key = owner if key_of is None else key_of(row)  # type: ignore[arg-type]
         if isinstance(key, (list, dict)) or (key not in kept and len(kept) >= KEYS):
@@ -401,9 +401,16 @@ def _by_key(
                     late = max(late or 0.0, after)
                 continue
             newest[key] = max(newest.get(key, moment), moment)
+        if _is_frame(cells):
+            cells = list(itertools.chain.from_iterable(zip(*cells, strict=True)))
         kept.setdefault(key, []).extend(cells)
-        room -= 1
+        room -= len(cells) // len(finds)
     return {key: _timed(_numbers(found, len(finds), guessed.time_format)) for key, found in kept.items()}, late
+
+
+def _is_frame(cells: Sequence[Any]) -> bool:
+    """Whether a record's cells are lists: the times and numbers of several samples."""
+    return isinstance(cells[0], list) and all(isinstance(one, list) and len(one) == len(cells[0]) > 0 for one in cells)
 
 
 def _numbers(found: Sequence[Any], width: int, form: str | None) -> Array:
@@ -428,6 +435,8 @@ def _timed(key: Array) -> Array:
 
 
 def moment_of(value: Any, form: str | None) -> float:
+    """Of a record with several samples, that of the last one."""
+    value = value[-1] if isinstance(value, list) and value else value
     try:
         written = isinstance(value, str) or (form == EXCEL and not absent(value))
         return seconds_since_1970(value, zone_of("UTC"), form) if written else _number(value)

@@ -259,7 +259,7 @@ def _shared(a: str, b: str) -> int:
 
 def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     """With the names of a folder's files as keys, where no column may have the key and the names are not dates; or of its
-    folders, where files with labels have the same names in each.
+    folders, where files with labels have the same names in each, or those of slow samples are named by dates.
 
     A column of few texts that do not take turns is rather the label of each file's person.
     """
@@ -269,16 +269,16 @@ def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     files = [recording.name for recording in recordings]
     named = all(recording.named for recording in recordings) and len({*files}) > 1  # each person in several folders
     keys, labels = (guessed.candidates.get(what, []) for what in ("key", "label"))
-    if {*keys} - {*labels} or any(map(_DATED.search, files)):
+    dated = [_DATED.search(one) is not None for one in files]
+    if {*keys} - {*labels} or any(dated) > all(dated):
         return guessed
-    if len({*files}) == len(files) or named:
+    if not any(dated) and (len({*files}) == len(files) or named):
         return _by_name(guessed, [*dict.fromkeys(files)])
     folders = {recording.folder for recording in recordings}
-    if (
-        len(folders) < 2
-        or any("=" in one or _DATED.search(one) for one in folders)
-        or _of_one_label(recordings, guessed, how)
-    ):
+    if len(folders) < 2 or any("=" in one or _DATED.search(one) for one in folders):
+        return guessed
+    logs = any(dated) and guessed.label is None and not windowed(guessed.rate)  # a file a day of each machine
+    if not logs and _of_one_label(recordings, guessed, how):
         return guessed
     return with_key_known(guessed)._replace(key_from="folder", files=len(folders))
 
@@ -315,7 +315,7 @@ def _of_one_label(recordings: Sequence[Recording], guessed: Guess, how: How) -> 
 
 def _by_folder(path: Path, guessed: Guess, how: How) -> Guess:
     """With the names of a folder's folders as what may be the label, where no column is."""
-    if guessed.files < 2 or "label" not in guessed.choose or guessed.preset is not None:
+    if guessed.files < 2 or guessed.key_from or "label" not in guessed.choose or guessed.preset is not None:
         return guessed
     folders = [*dict.fromkeys(one.folder for one in recordings_of(path, how))]
     if len(folders) < 2 or len(folders) == guessed.files or any("=" in name for name in folders):

@@ -88,6 +88,20 @@ def test_each_way_to_write_the_same_table_gives_the_same_rows(tmp_path, text, en
     assert len(said) == len(told) and all(one in line for one, line in zip(told, said, strict=True))
 
 
+def test_names_of_groups_of_columns_in_two_lines_below_a_title_are_joined(tmp_path):
+    """As spreadsheets write merged cells."""
+    text = "Ovens;;;;\nHall 3;;;;\n\nday;oven 1;;oven 2;note\n;top;base;top;\n2;220,5;200,5;210,0;\n3;221,5;201,5;211,0;x\n"
+    found, said = read(written(tmp_path / "a.csv", text))
+    assert [*found[0].items()] == [
+        ("day", 2),
+        ("oven 1 top", 220.5),
+        ("oven 1 base", 200.5),
+        ("oven 2 top", 210.0),
+        ("note", None),
+    ]
+    assert len(found) == 2 and "line 4, below a title; two lines of names joined, as in 'oven 1 base'" in said[0]
+
+
 @pytest.mark.parametrize(
     ("text", "names"),
     [

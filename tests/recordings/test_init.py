@@ -1,6 +1,7 @@
 """`init --sample` on the files newcomers have: what it guesses, what it leaves to them to choose, what it refuses."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -134,7 +135,9 @@ def test_of_iso_times_without_a_zone_the_zone_is_to_be_chosen(tmp_path, printed)
 
 def test_other_texts_are_no_times(tmp_path, printed):
     found = printed(jsonl(tmp_path / "c.jsonl", table(time=lambda i: f"00:00:{i:02}", a=random)))
-    assert found.says("choose: time: 'time' holds texts; time is read as ISO 8601, or a number of seconds (or ms, us, ns)")
+    assert found.says(
+        "choose: time: 'time' holds texts such as '00:00:00'; time is read as ISO 8601, or a number of seconds"
+    )
 
 
 def test_numbers_beyond_the_usual_limit_raise_it(tmp_path, printed):
@@ -171,6 +174,23 @@ def test_a_list_of_samples_in_a_record_makes_a_job(tmp_path, printed):
     found = printed(sample)
     assert (found.source["fields"], found.source["time"]) == (["payload[].acc.x"], "payload[].t")
     assert command("check", found.file, "--sample", sample, "--key", "device") == 0
+
+
+@pytest.mark.parametrize("moment", [lambda t: t, lambda t: datetime.fromtimestamp(t, UTC).isoformat()])
+def test_samples_of_several_numbers_with_a_time_each_are_fields_next_to_numbers_of_the_record(tmp_path, printed, moment):
+    """What the record has once would make a row of ten samples, and no learner would hear of the samples."""
+    made = table(
+        200,
+        device=lambda i: "ab"[i % 2],
+        meta=lambda i: {"rssi": -60 + i % 7},
+        readings=lambda i: [
+            {"t": moment(START + i // 2 * 10 + n), "temp": random(i + n), "rh": random(n)} for n in range(10)
+        ],
+    )
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
+    assert (found.source["fields"], found.source["time"]) == (["readings[].temp", "readings[].rh"], "readings[].t")
+    assert found.says("left out of x: meta.rssi: one number a record") and not found.says("never change")
+    assert found.says("on the sample, watch", " of 2 keys and ")
 
 
 def test_lists_of_named_objects_are_fields_by_name(tmp_path, printed):

@@ -103,7 +103,7 @@ def test_columns_that_pandas_numbered_keep_their_names(tmp_path, printed):
         ("a.xml", b"<a/>", "got '.xml'."),
         ("a", b"", "got 'no ending'."),
         ("a.csv", b"a,b,a\n1,2,3\n", "column 'a' appears twice; give every column a name of its own."),
-        ("a.csv", b",Pump,Pump\nt,flow,level\n1,2,3\n", "a name of its own; of two lines of names, remove one."),
+        ("a.csv", b",Pump,Pump\nt,flow,flow\n1,2,3\n", "a name of its own; of two lines of names, remove one."),
     ],
 )
 def test_a_file_that_gives_no_rows_is_one_sentence(tmp_path, printed, name, contents, said):
@@ -234,6 +234,20 @@ def test_files_of_months_are_one_stream(tmp_path, printed):
     assert printed(tmp_path / "log").out.endswith("--key-is log\n")
 
 
+def test_files_of_days_are_of_the_machine_that_their_folder_names(tmp_path, printed):
+    """A folder may also name a label of fast samples: then people choose."""
+    for pause, key in (50, "folder"), (0.05, None):
+        for machine in ("van-1", "van-2"):
+            (tmp_path / f"{key}" / machine).mkdir(parents=True)
+            for day in (1, 2):
+                made = table(60, ts=lambda i, day=day, pause=pause: 1_700_000_000 + 86_400 * day + pause * i, a=random)
+                as_csv(tmp_path / f"{key}" / machine / f"can_2026-10-0{day}.csv", made)
+        found = printed(tmp_path / f"{key}")
+        found.file.unlink()
+        assert found.says("choose: key") == (key is None) == found.says("make folders such as person=van-1")
+        assert found.out.endswith(f"--key-from {key}\n") == (key is not None)
+
+
 def test_whole_numbers_that_never_fall_and_are_times_are_the_time(tmp_path, printed):
     made = table(60, line=lambda i: f"l{i % 3}", when=lambda i: 1_767_225_600 + 30 * (i // 3), a=random)
     found = printed(as_csv(tmp_path / "a.csv", made))
@@ -315,3 +329,28 @@ def test_a_file_of_labels_with_begin_and_end_is_named(tmp_path, printed):
     found = printed(folder)
     assert found.says(f"no row of {folder}/spans.csv has a field. Labels with a begin and an end are written")
     assert found.says("left out of x: start: only in files without fields")
+
+
+def test_labels_of_a_file_without_samples_are_no_labels_of_the_samples(tmp_path, printed):
+    """`fit` would learn from labels without numbers."""
+    (folder := tmp_path / "people").mkdir()
+    made = [{"person": p, "ts": 1.7e9 + i / 20, "ax": random(i)} for p in ("p1", "p2", "p3") for i in range(400)]
+    as_csv(folder / "imu.csv", made)
+    spans = [{"person": row["person"], "end": row["ts"] + 5, "activity": "ab"[n % 2]} for n, row in enumerate(made[::100])]
+    as_csv(folder / "labels.csv", spans)
+    found = printed(folder)
+    assert found.says(f"choose: label: 'activity' has no sample; no row of {folder}/labels.csv has a field")
+    assert "label" not in found.source and "streamjobs fit" not in found.out
+    assert found.says("left out of x: activity: only in files without fields")
+
+
+def test_a_switch_is_no_key_and_times_of_day_name_no_keys(tmp_path, printed):
+    rows = table(1200, Datum="2. März 2026", Uhrzeit=lambda i: f"{i // 60}:{i % 60:02}", oven=random, steam=_switched)
+    found = printed(as_csv(tmp_path / "oven.csv", 2 * rows[:1001] + rows[1001:]))
+    assert found.says("guessed from 2,000 rows: fields oven.") and found.out.endswith("--key-is oven\n")
+    assert found.says("'steam' changes as the state of one device")
+    assert found.says("'Datum' holds texts such as '2. März 2026'", "; write months as numbers")
+
+
+def _switched(i: int) -> str:
+    return ("EIN", "AUS")[i // 30 % 2]

@@ -67,6 +67,7 @@ def test_rows_that_are_sorted_by_sensor_are_to_be_sorted_by_time(tmp_path, print
     found = printed(jsonl(tmp_path / "blocks.jsonl", in_blocks))
     late = f"{3 * (count - 1):,} of {6 * count:,} rows are older than a row of their key before them"
     assert found.says(late, "sort it by 'ts' and run init again") and not found.says("may have a wrong time")
+    assert found.says("fields temp.value, vib.value; key machine") and not found.says("few of the keys")
 
 
 def numbered(name: str, value: str) -> list[dict]:

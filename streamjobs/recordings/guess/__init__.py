@@ -32,7 +32,8 @@ from streamjobs.recordings.exports import Exported
 from streamjobs.recordings.files import Recording, recordings_of, rows_of
 from streamjobs.recordings.guess.columns import Columns
 from streamjobs.recordings.guess.keys import names_id
-from streamjobs.recordings.guess.narrow import as_narrow
+from streamjobs.recordings.guess.narrow import MOST_NAMES, VALUES, as_narrow
+from streamjobs.recordings.guess.narrow import NAMES as SENSORS
 from streamjobs.recordings.guess.result import NOTHING_CHOSEN, Chosen, Guess, windowed
 from streamjobs.recordings.guess.texts import read_numbers
 from streamjobs.recordings.guess.x import EMPTY, machines_in, quoted_names
@@ -46,6 +47,7 @@ SHORT_LIST = 16  # numbers
 MORE_ROWS, DATE = 200_000, 10  # rows of the file that may tell days from months; characters that have both
 FEW_KEYS = 20  # of which rows are looked for in MORE_ROWS rows where the first rows have more keys than repeat
 MOST_FILES, FIRST_ROWS = 100, 20  # that are looked at for columns that few files have
+OF_EACH = 500  # rows of each sensor, where those of one follow those of another
 LEAST = 5  # rows of a kind: that have the same columns; of a label that was chosen 1
 MOST = 0.5  # of the labels alone, at least, that repeat the time of a sample and follow a later one
 
@@ -67,21 +69,24 @@ def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
         how = dataclasses.replace(how, preset=preset.name)
     every = itertools.chain.from_iterable(each.rows(how) for each in found)
     first = list(itertools.islice(every, LOOK_AT))
-    rows = _of_few_keys(first, every, chosen.key)
-    rows = rows + _of_other_columns(rows, every)
+    few = _of_few_keys(first, every, chosen.key)
+    rows = _of_other_sensors(few, every) or few + _of_other_columns(few, every)
     guessed = guess_rows(rows, str(path), chosen, preset)
     if (only := _only_format(path, guessed, how)) is not None:
         guessed = guess_rows(rows, str(path), chosen._replace(time_format=only), preset)
-    if rows[: len(first)] != first:
+    if few is not first:
         why = f"few of the keys in the first {LOOK_AT:,} rows repeat there; the rows of {FEW_KEYS} keys were looked at"
         guessed = guessed._replace(remarks=[why, *guessed.remarks])
     return _by_file(found, how, guessed)._replace(files=len(found))
 
 
 def _by_file(found: Sequence[Recording], how: How, guessed: Guess) -> Guess:
-    """With the number of files that have a column, where it is empty for this reason; names files without any field."""
+    """With the number of files that have a column, where it is empty for this reason; names files without any field.
+
+    A label that only these have is of no sample.
+    """
     empty = [name for name, why in guessed.left_out.items() if why.startswith(EMPTY)]
-    if len(found) == 1 or not empty or any(isinstance(one.of, Exported) for one in found):
+    if len(found) == 1 or not (empty or guessed.gaps.lacking) or any(isinstance(one.of, Exported) for one in found):
         return guessed
     how, there = dataclasses.replace(how, tell=untold), list[set[str]]()
     for one in found[:MOST_FILES]:
@@ -102,6 +107,11 @@ def _by_file(found: Sequence[Recording], how: How, guessed: Guess) -> Guess:
             f"no row of {found[bare[0]]}{others} has a field. Labels with a begin and an end are written into the samples "
             "first, as streamjobs/fit/README.md does; a label in a record of its own needs the time of its sample ([labels])"
         )
+        label = guessed.label
+        if label is not None and {number for number, names in enumerate(there) if label in names} <= {*bare}:
+            left_out[label] = "only in files without fields"
+            choose = {**guessed.choose, "label": f"{label!r} has no sample; {why}"}
+            return guessed._replace(left_out=left_out, label=None, task="classification", classes=0, choose=choose)
         guessed.remarks.append(why)
     return guessed._replace(left_out=left_out)
 
@@ -113,7 +123,7 @@ def _of_few_keys(first: list[dict[str, Any]], others: Iterator[dict[str, Any]], 
     flat, few = [flattened(row) for row in first], dict[str, set[Any]]()
     times = columns_of_times(flat)
     for column in columns_of(flat):
-        named = column.name == key if key else names_id(column.name) or column.kind == "text"
+        named = column.name == key if key else names_id(column.name) or (column.kind == "text" and not column.has_clocks)
         if named and 2 * column.distinct > LOOK_AT and column.name not in times:
             few[column.name] = set(column.values[:FEW_KEYS])
     if not few:
@@ -126,6 +136,22 @@ def _of_few_keys(first: list[dict[str, Any]], others: Iterator[dict[str, Any]], 
         if any(len(own) == LOOK_AT for own in taken.values()):
             break
     return next((own for own in taken.values() if len(own) >= 2 * FEW_KEYS), first)
+
+
+def _of_other_sensors(rows: list[dict[str, Any]], others: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first rows of each sensor, where a long table is sorted by the names of its sensors; empty for other tables."""
+    flat = [flattened(row) for row in rows]
+    columns = columns_of(flat)
+    names = [
+        c.name for c in columns if c.kind == "text" and plain_name(c.name) in SENSORS and c.distinct == 1 and not c.missing
+    ]
+    if len(rows) < LOOK_AT or len(names) != 1 or not any(plain_name(column.name) in VALUES for column in columns):
+        return []
+    taken = dict[Any, list[dict[str, Any]]]()
+    for row in itertools.chain(flat, map(flattened, itertools.islice(others, MORE_ROWS))):
+        own = taken.setdefault(str(row.get(names[0])), [])
+        own += [row] * (len(own) < OF_EACH)
+    return list(itertools.chain.from_iterable(taken.values())) if 1 < len(taken) <= MOST_NAMES else []
 
 
 def _of_other_columns(rows: list[dict[str, Any]], others: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:

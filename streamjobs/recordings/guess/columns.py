@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ from streamjobs.settings.times import example_of
 from streamjobs.settings.types import UNIT_NAMES, many
 
 DAY = 86_400.0
+_WORD = re.compile(r"[^\W\d_]{3}")  # in a time: the name of a month
 CLASSES, MOST_CLASSES = 32, 1024  # most different whole numbers that are treated as classes; most classes of a head
 
 
@@ -177,10 +179,12 @@ class Columns:
         texts = [column.name for column in named if column.kind != "empty"]
         rising = [column.name for column in self.columns if column.rises]
         if texts:
-            what = "texts" if all(column.kind == "text" for column in named) else "more than numbers"
+            first = next(column for column in named if column.kind != "empty").values[0]
+            what = f"texts such as {first!r:.40}" if all(one.kind == "text" for one in named) else "more than numbers"
+            months = "; write months as numbers" if isinstance(first, str) and _WORD.search(first) else ""
             self.choose["time"] = (
                 f"{quoted_names(texts)} holds {what}; time is read as ISO 8601, or a number of seconds (or ms, us, ns) "
-                "since 1970, or with one time_format for all"
+                f"since 1970, or with one time_format for all{months}"
             )
         elif rising:
             why = f"no column has the name of a time; candidates, which rise in every row: {quoted_names(rising)}"
@@ -277,7 +281,8 @@ class Columns:
             )
         else:
             of_states = (
-                f"{quoted_names(states)} changes while rows come at their usual pause, as the state of one device; "
+                f"{quoted_names(states)} changes "
+                f"{'while rows come at their usual pause, ' * (time is not None)}as the state of one device; "
                 if states
                 else ""
             )

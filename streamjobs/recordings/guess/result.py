@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from streamjobs.settings.events import COMPARED
 from streamjobs.settings.paths import column_path
 from streamjobs.settings.presets import Preset
+from streamjobs.settings.types import many
 
 
 class Chosen(NamedTuple):
@@ -143,9 +144,9 @@ def by_kind(why: Mapping[str, str], form: str, advice: str = "") -> Iterator[str
         if (more := len(names) - len(lines)) == 0:
             yield from lines
         elif len({why[name] for name in names}) == 1:
-            yield f"{', '.join(names[:MOST_OF_A_KIND])} and {more} more columns: {why[names[0]]}{advice}"
+            yield f"{', '.join(names[:MOST_OF_A_KIND])} and {many(more, 'more column')}: {why[names[0]]}{advice}"
         else:
-            yield f"{'; '.join(lines)}; and {more} more columns{advice}"
+            yield f"{'; '.join(lines)}; and {many(more, 'more column')}{advice}"
 
 
 # What `init` writes without data, to be replaced: an accelerometer.

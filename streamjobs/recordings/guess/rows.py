@@ -15,6 +15,7 @@ STEADY_APART = 1.5  # the same, of many samples at the rate of a sensor
 MOST_ERRORS, FAR = 0.01, 1e6  # of the numbers of a column; times its largest other number
 MOST_FALLS = 0.1  # of the rows: a signal falls in half of them
 MOST_STATES = 8  # different texts of a state
+SWITCHED = {"on", "off", "true", "false", "yes", "no", "open", "closed", "ein", "aus", "an", "ja", "nein", "auf", "zu"}
 MOST_PAUSE = 1.5  # times the usual one, between two rows of one device
 DECIDES = "[source] missing decides what happens to such a record"
 NEVER, APART = "never change", "keys have rates of their own"
@@ -41,11 +42,15 @@ def take_turns(rows: Rows, name: str, time: str | None) -> bool:
 def is_state(rows: Rows, name: str, time: str | None) -> bool:
     """Whether the text seldom changes, and never with a pause: rows of another device would begin at a time of their own.
 
+    Texts such as on and off are of a state without a look at times.
+
     >>> is_state([{"mode": "ab"[i // 4 % 2], "t": i} for i in range(12)], "mode", "t")
     True
     >>> is_state([{"oven": "ab"[i // 6], "t": i + 9 * (i // 6)} for i in range(12)], "oven", "t")
     False
     """
+    if {str(row.get(name)).lower() for row in rows} <= SWITCHED:
+        return True
     known: list[tuple[Any, Any]] = [] if time is None else [(row.get(name), row.get(time)) for row in rows]
     if len({text for text, _ in known}) > MOST_STATES or any(map(absent, itertools.chain.from_iterable(known))):
         return False

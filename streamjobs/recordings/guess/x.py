@@ -96,7 +96,8 @@ def _of_lists(lists: Sequence[Column], fields: list[str], times: Column | None, 
     """Where columns hold lists: x as one list, or frames of several samples."""
     if times is not None and times.kind == "list":  # frames: a list of each named field is as long as that of the times
         framed = [column for column in lists if column.depth == 1 and _lengths(column) == _lengths(times)]
-        if framed and len(framed) == len(lists) and not fields:
+        if framed and len(framed) == len(lists):
+            left_out |= dict.fromkeys(fields, "one number a record, of which each sample has a time of its own")
             return X([column.name for column in framed])
     named = [column for column in lists if plain_name(column.name) == "x"]
     if len(lists) > 1 and not named:
