@@ -115,6 +115,8 @@ def write_private(path: Path, pieces: Iterable[bytes], option: str) -> int:
         with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             for piece in pieces:
                 size += file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())  # before it replaces the former file: after a loss of power that may be the only copy
         os.replace(beside, path)
     except OSError as error:
         raise unwritable(f"{option} {path}", error) from None

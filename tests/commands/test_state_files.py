@@ -1,6 +1,7 @@
 """`state ...` on copies of states: what the commands print, and a sentence with an exit code for each mistake."""
 
 import json
+import os
 import stat
 
 import pytest
@@ -141,6 +142,18 @@ def test_an_exported_model_starts_new_keys_of_a_job(there, tmp_path, capsys):
     states = live.states(live.slot(b"new"))
     assert states["books"].seen == 39 and states["books"].rows == 0
     assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize("words", [("p1",), ("--all",)])
+def test_an_export_is_on_the_disk_before_it_replaces_the_former_one(there, tmp_path, words, monkeypatch):
+    file, _, newer = there
+    output, order = tmp_path / "output", []
+    output.write_bytes(b"of an earlier release")
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda number: (order.append(("on disk", os.fstat(number).st_size)), fsync(number)))
+    monkeypatch.setattr(os, "replace", lambda *paths: (order.append("replaced"), replace(*paths)))
+    assert command("state", "export", file, *words, "--copy", newer, "-o", output) == 0
+    assert order == [("on disk", output.stat().st_size), "replaced"]
 
 
 @pytest.mark.parametrize("words", [("p1",), ("--all",)])
