@@ -1,7 +1,7 @@
 """Checks before anything is consumed: is there a broker, do the topics and their partitions fit, are all rights granted."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -200,26 +200,34 @@ def changelog_problems(settings: Settings, present: topic_id.Origin, commits: Co
     for (topic, _), changelog in changelogs.items():
         if topic == present.topic and changelog not in ("", present.changelog_id):
             return [topic_id.recreated_changelog(topics.changelog(settings), changelog, present.changelog_id)]
-    for (topic, number), changelog in changelogs.items():
-        # A commit of offset 0 is that of a start which learned nothing; states that it left all the same name their input.
-        offset, upto = known[topic, number].offset, topic_id.progress_of(*known[topic, number])
-        if topic != present.topic and changelog == present.changelog_id and upto > 0:
-            if upto == offset and not _have_learned_from(settings, topic, present.topic):  # else states wait to be written
-                break
-            return [topic_id.another_input(settings.job.name, topic, present.topic)]
+    # A commit of offset 0 is that of a start which learned nothing; states that it left all the same name their input.
+    begun: dict[str, bool] = {}  # other topics, and whether states of theirs wait to be written
+    for place, changelog in changelogs.items():
+        offset, upto = known[place].offset, topic_id.progress_of(*known[place])
+        if place.topic != present.topic and changelog == present.changelog_id and upto > 0:
+            begun[place.topic] = upto > offset or begun.get(place.topic, False)
+    if not begun:
+        return []
+    waiting = (topic for topic, waits in begun.items() if waits)
+    learned = _learned_from(settings, [*begun, present.topic]) or next(waiting, present.topic)
+    if learned != present.topic:
+        return [topic_id.another_input(settings.job.name, learned, present.topic)]
     return []
 
 
-def _have_learned_from(settings: Settings, other: str, present: str) -> bool:
-    """Whether the changelog's first state with offsets has those of `other`. Records may have given dead letters only."""
-    names = other.encode(), present.encode()
-    marks = [len(name).to_bytes(2, "little") + name for name in names]  # as in `core.state.snapshot`
+def _learned_from(settings: Settings, names: Sequence[str]) -> str:
+    """The topic that the changelog's first state with offsets has learned from; "" if it has none of these topics.
+
+    Records may have given dead letters only. A record that cannot be read counts as of the first topic.
+    """
+    marks = {name: len(name.encode()).to_bytes(2, "little") + name.encode() for name in names}  # as in `core.state.snapshot`
     for record in topic_records(settings.broker, topics.changelog(settings)):
-        if isinstance(record, Unread) or (record.value and marks[0] in record.value):
-            return True
-        if record.value and marks[1] in record.value:
-            return False
-    return False
+        if isinstance(record, Unread):
+            return names[0]
+        for name, mark in marks.items():
+            if record.value and mark in record.value:
+                return name
+    return ""
 
 
 def commits_of(settings: Settings) -> dict[int, layout.Commit]:

@@ -93,6 +93,7 @@ def state_of(topic: str) -> bytes:
         (1, 1, [], False),  # all records were dead letters
         (1, 1, [state_of("in.by-key"), state_of("in")], False),
         (0, 1, [], True),  # the state is not written yet
+        (0, 1, [state_of("in.by-key")], False),
     ],
 )
 def test_a_job_without_states_is_free_to_read_a_rekeyed_topic(
@@ -107,6 +108,25 @@ def test_a_job_without_states_is_free_to_read_a_rekeyed_topic(
     commits = {TopicPartition("in", 0): OffsetAndMetadata(offset, Origin("in", "i1", "c1").metadata_of(offset, upto))}
     problems = changelog_problems(settings, present, commits)
     assert bool(problems) == refused and all("have learned from topic in, but" in one for one in problems)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_the_topic_that_states_have_learned_from_is_found_beside_commits_that_gave_dead_letters(
+    waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another topic, or of another partition of the topic; waits: its states are not written yet."""
+    records = [] if waits else [Stored("c", 0, 0, 0, b"k", state_of("in"))]
+    monkeypatch.setattr(preflight, "topic_records", lambda broker, topic: iter(records))
+    origin = Origin("in", "i1", "c1")
+    commits = {
+        TopicPartition("bad", 0): OffsetAndMetadata(5, origin.metadata_of(5, 5)),
+        TopicPartition("in", 0): OffsetAndMetadata(5, origin.metadata_of(5, 5)),
+        TopicPartition("in", 1): OffsetAndMetadata(0, origin.metadata_of(0, 9 if waits else 0)),
+        TopicPartition("in", 2): OffsetAndMetadata(5, origin.metadata_of(5, 5)),
+    }
+    settings = settings_from({"source": {"topic": "other", "fields": ["x"]}, "learner": {"name": "lms"}})
+    (problem,) = changelog_problems(settings, Origin("other", "i2", "c1"), commits)
+    assert "have learned from topic in, but [source] topic is other" in problem
 
 
 @pytest.mark.parametrize(("known", "present"), [("", "c1"), ("c1", ""), ("c1", "c1"), ("", MISSING)])
