@@ -68,7 +68,10 @@ def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = dtype.itemsize * math.prod(shape)
     if size < OWN_PAGES:
         return np.zeros(shape, dtype)
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError) as error:  # numpy raises the same
+        raise MemoryError(f"Unable to allocate {size:,} bytes for an array with shape {shape}") from error
     return np.frombuffer(pages, dtype).reshape(shape)
 
 
