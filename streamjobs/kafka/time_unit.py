@@ -31,7 +31,7 @@ class Decided(NamedTuple):
 def decide(
     settings: Settings, job: JobLike, partitions: int, *, once: bool, on_wait: Callable[[], None] = lambda: None
 ) -> Decided | None:
-    """The unit of the input's times. Waits for a record that shows it; with `once`, None without such a record.
+    """The unit of the input's times. Waits for a record that shows it; with `once`, None of an empty input.
 
     on_wait: called once if it waits. Raises SetupError if the first LOOK_AT records of a partition do not show the unit, or
     with `once` no record of the input does.
