@@ -214,7 +214,8 @@ def doubtful(labels: Mapping[Any, int], rows: str = "row") -> Iterator[str]:
             yield _class_like_others(f"{label} ({many(count, rows)})", [label])
     for label in sorted(texts, key=texts.__getitem__)[:MOST_CLASSES]:
         enough = [one for one, count in texts.items() if count * MISSPELT >= texts[label]]
-        near = [one for one in enough if _one_slip(_plain(label), _plain(one)) and one not in stems[_stem(_plain(label))]]
+        plain = _plain(label)
+        near = [one for one in enough if _one_slip(plain, _plain(one)) and _stem(_plain(one)) != _stem(plain)]
         if near:
             yield (
                 f"the label {label!r} ({many(texts[label], rows)}) is spelled nearly as {near[0]!r} ({texts[near[0]]:,}), "

@@ -154,6 +154,8 @@ def test_labels_that_differ_in_their_endings_are_named(labels, alike):
     said = list(doubtful(dict.fromkeys(labels, 9)))
     assert len(said) == len(alike) and all("differ only in their endings" in one for one in said)
     assert all(one in text for one, text in zip(alike, said, strict=True))
+    twice = list(doubtful({"Walk": 9, "walk": 9, "walks": 1}))
+    assert len(twice) == 2 and not any("spelled nearly" in one for one in twice)
     joined = list(doubtful(dict.fromkeys(["stairs_up", "stairs up", "Stairs-Up", "up 1", "up_1"], 9)))
     assert joined == [
         "the labels 'Stairs-Up', 'stairs up', 'stairs_up' differ only in case, spaces, '-' or '_', but are different "
