@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from streamjobs.maintenance.rekey import Progress
 
 Partitions = Annotated[
-    int | None, typer.Option(min=1, help="Partitions of a new input topic; absent: 4. An existing input must have so many.")
+    int | None, typer.Option(min=1, help="Partitions of a new input topic; absent: 4. An existing one must have this many.")
 ]
 
 Acl = Annotated[

@@ -111,7 +111,8 @@ def _snappy_blocks(payload: memoryview) -> list[memoryview]:
         size = int.from_bytes(payload[at : at + 4], "big", signed=True)
         at += 4
         if not 0 < size <= len(payload) - at:
-            raise _damaged(f"snappy: expected a block of at most {max(0, len(payload) - at)} bytes, got {size}")
+            left = max(0, len(payload) - at)
+            raise _damaged(f"snappy: expected a block within the {left} bytes that are left, got one of {size}")
         blocks.append(payload[at : at + size])
         at += size
     return blocks
