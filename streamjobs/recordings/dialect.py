@@ -46,20 +46,20 @@ class Dialect(NamedTuple):
     clock: tuple[int, int] | None = None  # places of a column of dates and of one of times of day, next to each other
     time: str = ""  # name of the column that has both
     numbers: frozenset[int] = frozenset()  # places of columns of numbers, where words such as n/a mean a missing one
-    names: tuple[str, ...] = ()  # of the columns, where no line has them, or two
+    names: tuple[str, ...] = ()  # of the columns, where not one line has them
     spaced: str = ""  # a number with spaces or apostrophes between thousands
     ending: str = ""  # what stands behind the last cell of every line
     padded: bool = False  # spaces stand around names and cells, and belong to none
+    lines: int = 1  # that have the names, without blank ones
 
     @property
     def said(self) -> str | None:
         """What should be known of it; None for plain CSV."""
         usual = Dialect()
         parts = []
-        joined = bool(self.names) and self.names[0] != "c1"
         if self.titles:
-            parts.append(f"the names of columns in line {self.first + 1 - 2 * joined}, below a title")
-        if joined:
+            parts.append(f"the names of columns in line {self.first + 1}, below a title")
+        if self.lines > 1:
             parts.append(f"two lines of names joined, as in {max(self.names, key=len)!r}")
         elif self.names:
             parts.append(f"no line of names: the columns are {self.names[0]} to {self.names[-1]}")
@@ -98,16 +98,16 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
     first = titles + int(line is not None)
     if len(rows) < 2:
         return Dialect(encoding, separator, decimal or ".", first, titles)
-    named: tuple[str, ...] = ()
+    named, above = tuple[str, ...](), 1
     if first == 0 and _is_row(rows[0], rows[1:], decimal):
-        named = tuple(f"c{n}" for n in range(1, len(rows[0]) + 1))
+        named, above = tuple(f"c{n}" for n in range(1, len(rows[0]) + 1)), 0
         rows = [[*named], *rows]
     padded = separator != SPACES and len(rows[0]) > 1 and all(name[:1] == " " for name in rows[0][1:])
     if padded:
         rows = [[cell.strip() for cell in row] for row in _rows(body, separator, padded)[1]] or rows
     names, rows = rows[0], rows[1:]
-    if not named and (named := _joined(names, rows)):
-        names, rows, first = [*named], rows[1:], first + 2
+    if above and (named := _joined(names, rows)):
+        names, rows, above = [*named], rows[1:], 2
     decimal = decimal or _decimal(names, rows, separator, where)
     units = _units(names, rows, decimal)
     clock = _clock(names, rows if units is None else rows[1:])
@@ -116,25 +116,33 @@ def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: s
     numbers = _numbers(names, rows if units is None else rows[1:], decimal)
     cells = (row[n].strip() for row in rows for n in sorted(numbers) if n < len(row))
     spaced = next(filter(_SPACED.fullmatch, cells), "")
-    return Dialect(encoding, separator, decimal, first, titles, units, clock, time, numbers, named, spaced, ending, padded)
+    about = (units, clock, time, numbers, named, spaced, ending, padded, above)
+    return Dialect(encoding, separator, decimal, first, titles, *about)
 
 
 def _joined(names: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """The names of two lines, where the first has them for groups of columns of numbers; empty for other tables.
 
+    A column without a name before all groups is the number of the row, as pandas writes it, or the time.
+
     >>> _joined(["day", "oven 1", "", "note"], [["", "top", "base", ""], ["2", "220.5", "200.5", ""]])
     ('day', 'oven 1 top', 'oven 1 base', 'note')
-    >>> _joined(["", "a"], [["x", "1"], ["y", "2"]])
-    ()
+    >>> _joined(["", "temp"], [["s", "°C"], ["1", "20.5"]]), _joined(["ts", "a", ""], [["", "", "n/a"], ["1", "2", "3"]])
+    ((), ())
     """
-    below, unclear = rows[0], [n for n, name in enumerate(names) if names.count(name) > 1 or not name.strip()]
+    below, group = rows[0], ""
+    if len(below) != len(names):
+        return ()
+    begin = next((n for n, name in enumerate(names) if name.strip()), 0)
+    unclear = [n for n, name in enumerate(names) if n > begin and (names.count(name) > 1 or not name.strip())]
     cells = [cell.strip() for cell in (*names, *below)]
     sign = max(DECIMALS, key=lambda one: len(_numbers(names, rows[1:], one)))
-    if len(below) != len(names) or any("\n" in cell or _reads(cell, sign) for cell in cells):
+    if any("\n" in cell or _reads(cell, sign) for cell in cells):
         return ()
-    if not unclear or not all(below[n].strip() for n in unclear) or not {*unclear} <= _numbers(names, rows[1:], sign):
+    named = {n for n in _numbers(names, rows[1:], sign) if below[n].strip().lower() not in NOTHING}
+    if not unclear or not {*unclear} <= named:
         return ()
-    joined, group = list[str](), ""
+    joined = list[str]()
     for name, cell in zip(names, below, strict=True):
         group = name.strip() or group
         joined.append(f"{group} {cell.strip()}".strip())

@@ -30,7 +30,7 @@ from streamjobs.settings.types import many
 
 Count = Callable[[Iterable[Any]], Iterable[Any]]
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
-_DATED = re.compile(r"(?:19|20)[0-9]{2}[-_.]?[0-9]{2}")  # a year and a month: parts of one stream
+_DATED = re.compile(r"(?:19|20)[0-9]{2}[-_.]?[0-9]{2}(?:[-_.]?[0-9]{2})?")  # a year and a month: of parts of one stream
 _NUMBER = re.compile("[0-9]+")
 _JOINED = re.compile(r"(?<=[^\W\d_])[-_]+(?=[^\W\d_])")  # between letters
 _ENDING = re.compile("(?<=..[^\\W\\d_])(?:ing|ed|es|e|(?<!s)s)$")  # behind three letters or more
@@ -260,7 +260,7 @@ def _shared(a: str, b: str) -> int:
 
 def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     """With the names of a folder's files as keys, where no column may have the key and the names are not dates; or of its
-    folders, where files with labels have the same names in each, or those of slow samples are named by dates.
+    folders, where files with labels have the same names in each, or those of slow samples are named by the same dates.
 
     A column of few texts that do not take turns is rather the label of each file's person.
     """
@@ -270,15 +270,18 @@ def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     files = [recording.name for recording in recordings]
     named = all(recording.named for recording in recordings) and len({*files}) > 1  # each person in several folders
     keys, labels = (guessed.candidates.get(what, []) for what in ("key", "label"))
-    dated = [_DATED.search(one) is not None for one in files]
-    if {*keys} - {*labels} or any(dated) > all(dated):
+    dates = [None if (one := _DATED.search(name)) is None else one[0] for name in files]
+    dated = any(dates)
+    if {*keys} - {*labels} or dated > all(dates):
         return guessed
-    if not any(dated) and (len({*files}) == len(files) or named):
+    if not dated and (len({*files}) == len(files) or named):
         return _by_name(guessed, [*dict.fromkeys(files)])
     folders = {recording.folder for recording in recordings}
     if len(folders) < 2 or any("=" in one or _DATED.search(one) for one in folders):
         return guessed
-    logs = any(dated) and guessed.label is None and not windowed(guessed.rate)  # a file a day of each machine
+    if dated and len({*dates}) == len({*zip((one.folder for one in recordings), dates, strict=True)}):
+        return guessed  # folders of years, or of parts of a stream: no date is in two of them
+    logs = dated and guessed.label is None and not windowed(guessed.rate)  # a file a day of each machine
     if not logs and _of_one_label(recordings, guessed, how):
         return guessed
     return with_key_known(guessed)._replace(key_from="folder", files=len(folders))

@@ -201,7 +201,8 @@ def _csv(place: Place, how: How) -> Iterator[Row]:
         skips = dialect.padded or dialect.separator == SPACES  # also in front of quotes
         reader = csv.reader(lines, delimiter=dialect.separator, skipinitialspace=skips)
         rows = ([*map(str.strip, cells)] for cells in reader) if dialect.padded else reader
-        names = [*dialect.names] or next((cells for cells in rows if cells), [])
+        above = [next((cells for cells in rows if cells), []) for _ in range(dialect.lines)]
+        names = [*dialect.names] or above[0]
         COLUMNS.require(place, len(names))
         of_numbers = [at in dialect.numbers for at in range(len(names))]
         twice = sorted(name for name, times in Counter(filter(None, names)).items() if times > 1)

@@ -102,6 +102,16 @@ def test_names_of_groups_of_columns_in_two_lines_below_a_title_are_joined(tmp_pa
     assert len(found) == 2 and "line 4, below a title; two lines of names joined, as in 'oven 1 base'" in said[0]
 
 
+def test_blank_lines_around_two_lines_of_names_are_no_rows(tmp_path):
+    found, _ = read(written(tmp_path / "a.csv", "\n\nday,oven 1,\n\n,top,base\n2,220.5,200.5\n3,221.5,201.5\n"))
+    assert [*map(list, found)] == [["day", "oven 1 top", "oven 1 base"]] * 2 and found[0]["oven 1 top"] == 220.5
+
+
+def test_units_below_the_names_are_not_joined_to_them_for_a_column_of_row_numbers(tmp_path):
+    found, said = read(written(tmp_path / "a.csv", ",ts,temp\nno,s,K\n0,7.5,280.5\n1,8.5,281.5\n"))
+    assert [*found[0]] == ["", "ts", "temp"] and len(found) == 2 and "has units" in said[0]
+
+
 @pytest.mark.parametrize(
     ("text", "names"),
     [

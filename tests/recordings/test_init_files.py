@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -248,6 +249,15 @@ def test_files_of_days_are_of_the_machine_that_their_folder_names(tmp_path, prin
         assert found.out.endswith(f"--key-from {key}\n") == (key is not None)
 
 
+def test_folders_of_years_name_no_machines(tmp_path, printed):
+    for day in ("2025-12-30", "2025-12-31", "2026-01-01"):
+        (folder := tmp_path / "log" / day[:4]).mkdir(parents=True, exist_ok=True)
+        begin = datetime.fromisoformat(f"{day}T00:00+00:00").timestamp()
+        as_csv(folder / f"{day}.csv", table(60, ts=lambda i, begin=begin: begin + 600 * i, a=random))
+    found = printed(tmp_path / "log")
+    assert found.says("choose: key") and "--key-from folder" not in found.out
+
+
 def test_whole_numbers_that_never_fall_and_are_times_are_the_time(tmp_path, printed):
     made = table(60, line=lambda i: f"l{i % 3}", when=lambda i: 1_767_225_600 + 30 * (i // 3), a=random)
     found = printed(as_csv(tmp_path / "a.csv", made))
@@ -342,6 +352,16 @@ def test_labels_of_a_file_without_samples_are_no_labels_of_the_samples(tmp_path,
     assert found.says(f"choose: label: 'activity' has no sample; no row of {folder}/labels.csv has a field")
     assert "label" not in found.source and "streamjobs fit" not in found.out
     assert found.says("left out of x: activity: only in files without fields")
+
+
+def test_labels_that_begin_late_are_labels_next_to_a_file_without_samples(tmp_path, printed):
+    (folder := tmp_path / "people").mkdir()
+    for p in ("p1", "p2", "p3"):
+        rows = [{"person": p, "ts": 1.7e9 + i / 20, "ax": random(i), "activity": "ab"[i // 200 % 2]} for i in range(600)]
+        as_csv(folder / f"{p}.csv", [row if i >= 100 else {**row, "activity": ""} for i, row in enumerate(rows)])
+    as_csv(folder / "people.csv", [{"person": p, "group": "young"} for p in ("p1", "p2", "p3")])
+    found = printed(folder)
+    assert found.source["label"] == "activity" and not found.says("has no sample")
 
 
 def test_a_switch_is_no_key_and_times_of_day_name_no_keys(tmp_path, printed):

@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from streamjobs.job_files import read_table
+from streamjobs.recordings.files import recordings_of
+from streamjobs.recordings.guess import LOOK_AT, _of_other_sensors, guess
+from streamjobs.recordings.tables import HOW
 from tests.commands.jobs import command, jsonl
 
 START = 1_770_000_000
@@ -247,3 +250,10 @@ def test_columns_of_several_machines_in_one_row_are_named_with_what_to_send(tmp_
     )
     keyed = printed(jsonl(tmp_path / "person.jsonl", [one | {"person": "ab"[n % 2]} for n, one in enumerate(wide)]))
     assert not keyed.says("machines of their own")
+
+
+def test_labels_in_rows_of_their_own_are_of_no_sensor(tmp_path):
+    made = [{"machine": "m", "metric": "temp", "value": i % 7 / 2} for i in range(LOOK_AT)]
+    labels = [{"machine": "m", "label": "ab"[i % 2]} for i in range(9)]
+    assert guess(jsonl(tmp_path / "a.jsonl", made + labels)).label == "label"
+    assert _of_other_sensors(made, recordings_of(tmp_path / "a.jsonl", HOW), HOW) == []

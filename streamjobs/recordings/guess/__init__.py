@@ -70,7 +70,7 @@ def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
     every = itertools.chain.from_iterable(each.rows(how) for each in found)
     first = list(itertools.islice(every, LOOK_AT))
     few = _of_few_keys(first, every, chosen.key)
-    rows = _of_other_sensors(few, every) or few + _of_other_columns(few, every)
+    rows = _of_other_sensors(few, found, how) or few + _of_other_columns(few, every)
     guessed = guess_rows(rows, str(path), chosen, preset)
     if (only := _only_format(path, guessed, how)) is not None:
         guessed = guess_rows(rows, str(path), chosen._replace(time_format=only), preset)
@@ -108,12 +108,18 @@ def _by_file(found: Sequence[Recording], how: How, guessed: Guess) -> Guess:
             "first, as streamjobs/fit/README.md does; a label in a record of its own needs the time of its sample ([labels])"
         )
         label = guessed.label
-        if label is not None and {number for number, names in enumerate(there) if label in names} <= {*bare}:
+        if label is not None and not _has(label, [one for number, one in enumerate(found) if number not in bare], how):
             left_out[label] = "only in files without fields"
             choose = {**guessed.choose, "label": f"{label!r} has no sample; {why}"}
             return guessed._replace(left_out=left_out, label=None, task="classification", classes=0, choose=choose)
         guessed.remarks.append(why)
     return guessed._replace(left_out=left_out)
+
+
+def _has(label: str, found: Sequence[Recording], how: How) -> bool:
+    """Whether a row of these files has the label: labels may begin late."""
+    every = itertools.chain.from_iterable(one.rows(how, [label]) for one in found)
+    return any(not absent(flattened(row).get(label)) for row in itertools.islice(every, MORE_ROWS))
 
 
 def _of_few_keys(first: list[dict[str, Any]], others: Iterator[dict[str, Any]], key: str | None) -> list[dict[str, Any]]:
@@ -138,7 +144,7 @@ def _of_few_keys(first: list[dict[str, Any]], others: Iterator[dict[str, Any]], 
     return next((own for own in taken.values() if len(own) >= 2 * FEW_KEYS), first)
 
 
-def _of_other_sensors(rows: list[dict[str, Any]], others: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+def _of_other_sensors(rows: list[dict[str, Any]], found: Sequence[Recording], how: How) -> list[dict[str, Any]]:
     """The first rows of each sensor, where a long table is sorted by the names of its sensors; empty for other tables."""
     flat = [flattened(row) for row in rows]
     columns = columns_of(flat)
@@ -147,10 +153,12 @@ def _of_other_sensors(rows: list[dict[str, Any]], others: Iterator[dict[str, Any
     ]
     if len(rows) < LOOK_AT or len(names) != 1 or not any(plain_name(column.name) in VALUES for column in columns):
         return []
-    taken = dict[Any, list[dict[str, Any]]]()
-    for row in itertools.chain(flat, map(flattened, itertools.islice(others, MORE_ROWS))):
-        own = taken.setdefault(str(row.get(names[0])), [])
-        own += [row] * (len(own) < OF_EACH)
+    taken, how = dict[str, list[dict[str, Any]]](), dataclasses.replace(how, tell=untold)
+    every = itertools.chain.from_iterable(each.rows(how) for each in found)
+    for row in itertools.chain(flat, map(flattened, itertools.islice(every, LOOK_AT, LOOK_AT + MORE_ROWS))):
+        if not absent(sensor := row.get(names[0])):  # a label may have a row of its own
+            own = taken.setdefault(str(sensor), [])
+            own += [row] * (len(own) < OF_EACH)
     return list(itertools.chain.from_iterable(taken.values())) if 1 < len(taken) <= MOST_NAMES else []
 
 
