@@ -280,10 +280,12 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
         words = result["reference"] if name == "reference" else stage_in_words(name, text)
         if text.endswith("()") and (words == name or words not in LEARNERS):
             plain.append(name)
+        elif name == "idle":
+            say(f"  {name:<10} {words} repeats of a sample, more repeats are not watched")
         else:
             say(f"  {name:<10} {words}")
     if plain:
-        say(f"  also       {', '.join(plain)}")
+        say(f"  also       {', '.join(plain)} (with default settings)")
     say(f"  topics     {topics}")
     say(
         f"  state      at most {readable(result['state_bytes_per_key'])} a key; "
@@ -341,7 +343,8 @@ def size(
 ) -> None:
     """Predict cores, memory, disk, changelog, partitions and workers for a number of keys.
 
-    Measures the job's learner on this machine for a few seconds. Other costs of a worker are scaled from measurements.
+    Measures the job's learner on this machine for a few seconds. Other costs of a worker were measured on another machine,
+    and are scaled to this one.
     """
     from streamjobs.sizing.measure import cost, slopes
     from streamjobs.sizing.slopes import BUSY, Load, need, rate_of, too_many_workers

@@ -60,8 +60,8 @@ def compare(
     """Compare learners on recordings: errors, controls without a model, processor time and size of the state.
 
     Every row is predicted before its label is learned. The other learners have their default settings, with two
-    exceptions: an extractor gets the job's [head], and a learner without a budget gets the job's budget, or 100. Only
-    'job' has the job's [population]. No setting is chosen on the recordings. To choose settings, use 'tune'.
+    exceptions: an extractor gets the job's [head], and a learner that would keep every sample gets the job's budget, or
+    100. Only 'job' has the job's [population]. No setting is chosen on the recordings. To choose settings, use 'tune'.
     """
     from streamjobs.core.job import Job
     from streamjobs.job_files import composing, job_from, read_job, read_table
