@@ -1,5 +1,6 @@
-"""`python -m tests.schema_registry`: start a real registry (Apicurio) and record its answers anew."""
+"""`python -m tests.schema_registry`: start a real registry (Apicurio) and record its answers anew, in recorded.json."""
 
+import argparse
 import json
 import tempfile
 from pathlib import Path
@@ -21,5 +22,6 @@ def record(url: str) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()  # takes no option: another word must not overwrite the answers
     with tempfile.TemporaryDirectory() as folder, apicurio.running(Path(folder)) as started:
         record(started)
