@@ -1,7 +1,7 @@
 """Kernel alignment: how well a kernel's values on some rows agree with their labels, and the width that agrees best.
 
 Source: Cristianini, Shawe-Taylor, Elisseeff, Kandola (2002), On kernel-target alignment; Cortes, Mohri, Rostamizadeh (2012),
-Algorithms for learning kernels based on centered alignment. Paper 001 chooses the widths of its kernels by it.
+Algorithms for learning kernels based on centered alignment. The SkeGD paper chooses the widths of its kernels by it.
 Readings: a width is judged by the pairs of different rows alone. With a hundred rows the diagonal, which is 1 in every
 kernel, would outweigh the labels. Centring kernel values as well chooses worse widths (`python -m papers alignment`, six
 data sets): on so few rows it favours any kernel that separates one or two rows from all others.

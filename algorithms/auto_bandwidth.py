@@ -1,6 +1,6 @@
 """A width for the kernel from a key's first rows: they wait until it is chosen, then the learner learns them in order.
 
-Source: ours; the choice is by kernel alignment (`alignment.py`), as paper 001 chooses its kernels.
+Source: ours; the choice is by kernel alignment (`alignment.py`), as the SkeGD paper chooses its kernels.
 Symbols: b = bandwidth.
 Cost of a row: the learner's, and O(d); the row that completes the choice costs O(rows^2 (d + 13 exponentials)) once.
 State: the learner's, the chosen width, and until then at most `rows` rows with their targets.

@@ -1,6 +1,6 @@
 """Chain: an extractor's features go to a head, as one learner with both states.
 
-Source: ours; the pairing of an extractor with a linear head that papers 000 and 002 evaluate.
+Source: ours; the pairing of an extractor with a linear head that the OK-FEB and SPEED papers evaluate.
 Symbols: T = transfer, the change of basis of a row.
 Cost of a row: the extractor's and the head's.  State: both states.
 Readings: a head learns from features taken with what earlier rows taught the extractor, and not from a row if its features

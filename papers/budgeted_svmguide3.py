@@ -1,4 +1,4 @@
-"""The budgeted comparators of SkeGD on svmguide3 (paper 001, Table 3): share of mistakes over all rounds.
+"""The budgeted comparators of SkeGD on svmguide3 (its paper, Table 3): share of mistakes over all rounds.
 
 The first 1243 rows, sorted by label, in 20 orders; a budget of 100; sigma 8, which reproduces the table's numbers (the paper
 does not say its own). A score of 0 counts as +1. All of them lie above the majority rate of 23.8 %, as the table's do, where

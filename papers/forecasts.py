@@ -3,7 +3,7 @@
     python -m papers forecasts [--quick] [--out FOLDER]
 
 Every row is forecast before it is learned; the error is the mean of |forecast - value| over that of the last value on the
-same rows. Series: Santa Fe A and paper 002's Mackey-Glass (one row ahead), SKAB's pump without faults (8 columns), and
+same rows. Series: Santa Fe A and the SPEED paper's Mackey-Glass (one row ahead), SKAB's pump without faults (8 columns), and
 acceleration at the wrist, in the pocket and at the ankle of people (three axes each). The pump, Santa Fe A and Mackey-Glass
 were among the series that chose the experts; the people were not. No series chose the rates of the intervals: made ones did.
 Controls: the experts alone (the last value, exponential averages, an autoregression by recursive least squares), and river's

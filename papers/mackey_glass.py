@@ -1,4 +1,4 @@
-"""The Mackey-Glass series of paper 002, Section V: one-step prediction from the last 7 samples, a random stretch a trial.
+"""The Mackey-Glass series of the SPEED paper, Section V: one-step prediction from the last 7 samples, random stretches.
 
 dy/dt = .2 y(t - 30) / (1 + y(t - 30)^10) - .1 y from y = .9, by Runge-Kutta steps of .1 s of which every 60th is kept;
 10,000 samples, white noise of .02 on them, standardised as a whole and divided by the largest absolute value.

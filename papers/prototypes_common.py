@@ -1,4 +1,4 @@
-"""What the scripts of paper 004 share: its data sets, and what a set of prototypes is worth."""
+"""What the scripts of the BlockGreedy paper share: its data sets, and what a set of prototypes is worth."""
 
 from typing import Any
 

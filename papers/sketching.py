@@ -1,4 +1,4 @@
-"""What the scripts on paper 001 share: its streams, and mistakes of learners on them, all rounds counted.
+"""What the scripts on the SkeGD paper share: its streams, and mistakes of learners on them, all rounds counted.
 
 Widths are those that reproduce the paper, which does not say its own. Settings of ours were chosen on orders 100 and up;
 orders 0 to 19 are reported. A step of a comparator is chosen on order 100, from the paper's grid.

@@ -1,6 +1,6 @@
 """Kernel least mean squares (KLMS): every sample is stored, weighted by its error.
 
-Source: Liu, Pokharel, Principe (2008), IEEE TSP 56(2):543-554, Algorithm 1; a comparator of paper 002, Fig. 4.
+Source: Liu, Pokharel, Principe (2008), IEEE TSP 56(2):543-554, Algorithm 1; a comparator of the SPEED paper, Fig. 4.
 Symbols: eta = step_size, e_i = error of row i, a_i = eta e_i = weights.
 Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m = rows so far or budget.
 Departs from the source: a budget. When it is full the lightest term leaves, argmin |a_i|^2 kappa(x_i, x_i), the newcomer

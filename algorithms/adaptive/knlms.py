@@ -1,7 +1,7 @@
 """Kernel normalised least mean squares (KNLMS) on a dictionary kept incoherent.
 
 Source: Richard, Bermudez, Honeine (2009), IEEE TSP 57(3):1058-1067, KNLMS; with loss = "hinge" the online dictionary learner
-that paper 000 compares with in Fig. 9.
+that the OK-FEB paper compares with in Fig. 9.
 Symbols: eta = step_size, mu_0 = coherence_below, epsilon = ridge, h = kernel row of x, alpha = weights.
 Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m <= budget.
 Readings: x is stored where max |kappa(x, x_j)| / sqrt(kappa(x, x) kappa(x_j, x_j)) <= mu_0 and a target is known, whatever

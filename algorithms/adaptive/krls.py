@@ -1,6 +1,6 @@
 """Kernel recursive least squares (KRLS) on an ALD dictionary: least squares of all rows so far, updated row by row.
 
-Source: Engel, Mannor, Meir (2004), IEEE TSP 52(8):2275-2285, Fig. 1; a comparator of paper 002, Fig. 7.
+Source: Engel, Mannor, Meir (2004), IEEE TSP 52(8):2275-2285, Fig. 1; a comparator of the SPEED paper, Fig. 7.
 Symbols: nu = ald_above, lambda = forgetting, D = dictionary, alpha = weights, K = gram matrix of D, k = kernel row of x,
 a = inv(K) k, delta = kappa(x, x) - k'a, P = inv(A'A) with the rows a so far in A.
 Cost of a row: O(m d + 3 m^2), with an eviction O(m^3).  State: m (d + targets) + m (m + 1) / 2 + 1 numbers, m <= budget.

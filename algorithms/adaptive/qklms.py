@@ -1,6 +1,6 @@
 """Quantized kernel least mean squares (QKLMS): a sample near a stored one only moves that one's weight.
 
-Source: Chen, Zhao, Zhu, Principe (2012), IEEE TNNLS 23(1):22-32, the QKLMS algorithm; a comparator of paper 002, Fig. 4.
+Source: Chen, Zhao, Zhu, Principe (2012), IEEE TNNLS 23(1):22-32, QKLMS; a comparator of the SPEED paper, Fig. 4.
 Symbols: eta = step_size, epsilon_U^2 = quantum (on the squared distance), C = dictionary, alpha = weights.
 Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m <= budget.
 Departs from the source: a budget. When it is full the lightest term leaves, argmin |alpha_i|^2 kappa(x_i, x_i), the

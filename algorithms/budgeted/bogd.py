@@ -1,7 +1,7 @@
 """Budgeted online gradient descent (BOGD): a random sample leaves, the others make up for it in the mean.
 
 Source: Zhao, Wang, Wu, Jin, Hoi (2012), ICML, Algorithm 1 (uniform sampling), as in the toolbox LSOKL. A comparator of
-papers 000 and 001.
+the OK-FEB and SkeGD papers.
 Symbols: B = budget, eta = step_size, lambda = ridge, gamma = coefficient_cap, alpha = weights.
 Cost of a row: O(m (d + targets)).  State: m (d + targets) + 2 numbers, m <= budget.
 Readings: f decays by 1 - eta lambda at every row with a target. When full, one of B leaves, each with the same chance (a

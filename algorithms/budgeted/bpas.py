@@ -1,7 +1,7 @@
 """Budgeted passive-aggressive, simple (BPA-S): the newcomer takes over from the one sample that costs least to give up.
 
 Source: Wang, Vucetic (2010), AISTATS, PMLR 9:908-915, the simple version; the toolboxes LIBOL and LSOKL. A comparator of
-papers 000 and 001.
+the OK-FEB and SkeGD papers.
 Symbols: B = budget, C = aggressiveness, alpha = weights, tau = the step, beta = the newcomer's weight.
 Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m <= budget.
 Readings: where y f < 1, tau = min(C, (1 - y f) / kappa(x, x)). When full, r leaves with the least |f' - f|^2 / 2 + C max(0,

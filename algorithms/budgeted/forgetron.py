@@ -1,7 +1,7 @@
 """Forgetron, self-tuned: all weights shrink before the oldest sample leaves, so that it can do little damage.
 
 Source: Dekel, Shalev-Shwartz, Singer (2008), SIAM J. Comput. 37(5):1342-1372, Fig. 3; the toolboxes LIBOL and LSOKL. A
-comparator of papers 000 and 001.
+comparator of the OK-FEB and SkeGD papers.
 Symbols: B = budget, alpha = weights, sigma = |alpha_1| of the oldest, mu = sign(alpha_1) f(x_1) with the newcomer in f, M =
 mistakes, Q = spent, phi = shrink.
 Cost of a row: O(m (d + targets)), of a mistake when full twice that.

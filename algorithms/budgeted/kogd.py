@@ -1,6 +1,6 @@
 """Kernelised online gradient descent (KOGD, OGD): every sample with a loss is stored, weighted by its step.
 
-Source: Kivinen, Smola, Williamson (2001), NIPS 14; OGD of papers 000 (Fig. 9) and 001 (stage one of SkeGD).
+Source: Kivinen, Smola, Williamson (2001), NIPS 14; OGD of the OK-FEB paper (Fig. 9); stage one of SkeGD.
 Symbols: eta = step_size, lambda = ridge, alpha = weights, tau = max_terms.
 Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m = rows with a loss so far or max_terms.
 Readings: losses are max(0, 1 - y f), (y - f)^2 / 2 (reported as `loss` without the 1/2) or log(1 + exp(-y f)); squared and

@@ -1,6 +1,6 @@
 """NORMA: gradient descent on the regularised risk. Its decay makes old samples safe to drop.
 
-Source: Kivinen, Smola, Williamson (2004), IEEE TSP 52(8):2165-2176, Fig. 1 with truncation. A comparator of paper 000.
+Source: Kivinen, Smola, Williamson (2004), IEEE TSP 52(8):2165-2176, Fig. 1 with truncation. Compared in the OK-FEB paper.
 Symbols: eta = step_size, lambda = ridge, alpha = weights, tau = max_terms.
 Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m = rows with a loss so far or max_terms.
 Readings: margin 1, no offset, a constant step. Losses are max(0, 1 - y f), (y - f)^2 / 2 (`loss` has no 1/2)

@@ -1,7 +1,7 @@
 """Kernel perceptron: every mistake is stored, with its label as weight.
 
-Source: Rosenblatt (1958); with kernels Freund, Schapire (1999), Machine Learning 37(3):277-296. A comparator of papers 000
-and 001.
+Source: Rosenblatt (1958); with kernels Freund, Schapire (1999), Machine Learning 37(3):277-296. A comparator of the OK-FEB
+and SkeGD papers.
 Symbols: alpha = weights, tau = max_terms.
 Cost of a row: O(m (d + targets)).  State: m (d + targets) + 1 numbers, m = mistakes so far or max_terms.
 Readings: a score of 0 is a mistake (y f <= 0), so that the first row is stored. `loss` is the hinge loss, for comparison

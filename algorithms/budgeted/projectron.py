@@ -1,7 +1,7 @@
 """Projectron: once full, a mistake is projected onto the stored samples instead of stored.
 
 Source: Orabona, Keshet, Caputo (2009), JMLR 10:2643-2666, Algorithm 2, on a budget as in the toolboxes LIBOL and LSOKL. A
-comparator of papers 000 and 001.
+comparator of the OK-FEB and SkeGD papers.
 Symbols: B = budget, alpha = weights, K = gram matrix of the support, k = kernel row of x, d* = K^-1 k.
 Cost of a row: O(m (d + targets)), of a mistake O(m^2) more.  State: m (d + targets) + 1 numbers, m <= budget; the factor of
 K is derived from them.

@@ -1,7 +1,7 @@
 """Projectron++: the projectron that also learns from rows on the right side with too small a margin.
 
 Source: Orabona, Keshet, Caputo (2009), JMLR 10:2643-2666, Algorithm 3, with the margin rule of the toolboxes LIBOL and
-LSOKL. A comparator of paper 001.
+LSOKL. A comparator of the SkeGD paper.
 Symbols: B = budget, alpha = weights, K = gram matrix of the support, k = kernel row of x, d* = K^-1 k, l = 1 - y f, delta =
 kappa(x, x) - k'd*, U = (1/4) sqrt((B + 1) / log(B + 1)).
 Cost of a row: O(m (d + targets)), of one that teaches O(m^2) more.  State: m (d + targets) + 1 numbers, m <= budget; the

@@ -1,6 +1,6 @@
 """Randomized budget perceptron (RBP): a kernel perceptron that drops a random sample once it is full.
 
-Source: Cavallanti, Cesa-Bianchi, Gentile (2007), Machine Learning 69(2):143-167, Fig. 3. A comparator of paper 001.
+Source: Cavallanti, Cesa-Bianchi, Gentile (2007), Machine Learning 69(2):143-167, Fig. 3. A comparator of the SkeGD paper.
 Symbols: B = budget, alpha = weights.
 Cost of a row: O(m (d + targets)).  State: m (d + targets) + 2 numbers, m <= budget.
 Readings: a score of 0 is a mistake. One of the B stored samples leaves, each with the same chance, before the mistake is

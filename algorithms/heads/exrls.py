@@ -1,10 +1,10 @@
 """Extended recursive least squares (Ex-RLS): a Kalman filter with the weights of a linear model as its state.
 
-Source: Haykin, Sayed, Zeidler, Yee, Wei (1997), IEEE TSP 45(5):1118-1128, A = alpha I; paper 002, Algorithm 3.
+Source: Haykin, Sayed, Zeidler, Yee, Wei (1997), IEEE TSP 45(5):1118-1128, A = alpha I; the SPEED paper, Algorithm 3.
 Symbols: alpha = transition, lambda = forgetting, q = state_noise, delta = 1 / ridge (P starts at delta I), w = weights.
 One row: g = P x / (lambda + x'P x); w = alpha (w + g e); P = alpha^2 (P - g x'P) / lambda + lambda q I.
 Cost of a row: O(n^2 + d targets); n = d, one more with the intercept.  State: (d + 1) targets + n (n + 1) / 2 + 1 numbers.
-Readings: paper 002 prints A twice, in the gain and around P; this is the consistent Kalman form. Time passes with rows that
+Readings: that paper prints A twice, in the gain and around P; this is the consistent Kalman form. Time passes with rows that
 have a target.
 Departs from the source: as `rls`: P is symmetric to the last bit and half of it stored; forgetting and noise pause while the
 trace of P would exceed 10^4 times that of its start; a turning basis takes P to T P T' + delta (I - T T').

@@ -1,6 +1,6 @@
 """Least mean squares (LMS): a linear model moved along each row's error.
 
-Source: Widrow, Hoff (1960); with the ridge of paper 000, Section VII (regularised LMS).
+Source: Widrow, Hoff (1960); with the ridge of the OK-FEB paper, Section VII (regularised LMS).
 Symbols: mu = step_size, lambda = ridge, w = weights.
 Cost of a row: O(d targets).  State: (d + 1) targets + 1 numbers.
 Departs from the source: a step that would leave the finite numbers is not taken.

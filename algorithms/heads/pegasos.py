@@ -1,6 +1,6 @@
 """Pegasos: a linear support vector machine by stochastic subgradients of step 1 / (ridge t).
 
-Source: Shalev-Shwartz, Singer, Srebro, Cotter (2011), Fig. 1 (one example a step, no projection), as paper 000 uses it.
+Source: Shalev-Shwartz, Singer, Srebro, Cotter (2011), Fig. 1 (one example a step, no projection), as in the OK-FEB paper.
 Symbols: lambda = 1/C = ridge, t = steps, w = weights, y = -1/+1.
 Cost of a row: O(d targets).  State: (d + 1) targets + 2 numbers.
 Readings: w shrinks by 1 - 1/t first and the margin is that of the shrunk w; t counts rows with a target; several targets

@@ -1,6 +1,6 @@
 """Recursive least squares (RLS): the exact ridge regression of all rows so far, kept row by row.
 
-Source: Haykin, Adaptive Filter Theory, the RLS algorithm; used by paper 002 as its strongest head.
+Source: Haykin, Adaptive Filter Theory, the RLS algorithm; used by the SPEED paper as its strongest head.
 Symbols: lambda = forgetting, delta = delta (P starts at delta I, so the ridge is 1 / delta), w = weights, P = inverse
 correlation matrix of the inputs.
 Cost of a row: O(d^2 + d targets); n = d, one more with the intercept.  State: (d + 1) targets + n (n + 1) / 2 + 1 numbers.

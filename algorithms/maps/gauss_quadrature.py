@@ -1,13 +1,13 @@
 """Gaussian quadrature features: waves at nodes of a Gauss-Hermite grid, a part of it that no draw decides.
 
-Source: Dao, De Sa, Re (2017), Gaussian quadrature for kernel features, Section 3.2 (subsampled dense grid); paper 002,
+Source: Dao, De Sa, Re (2017), Gaussian quadrature for kernel features, Section 3.2 (subsampled dense grid); the SPEED paper,
 Section V-B (8th-degree rule with sub-sampling, fixed across all trials).
 Symbols: D = features, L = degree, x_l and a_l = nodes and weights of the L-point rule for N(0, 1).
 Cost of a row: O(D d).  State: 2 numbers; the nodes follow from the settings.
 Readings: D / 2 frequencies of the grid of L^d nodes, taken in proportion to their weights and weighted alike, features
 sqrt(2 / D) [cos(w'x), .., sin(w'x), ..]. The papers draw them at random; here point n of an evenly spread sequence picks
 the node of each coordinate by its share a_l: Halton's up to 12 coordinates, multiples of square roots of primes beyond.
-On paper 002's inputs (d 7, D 330) that has .029 of kernel error (root mean square) where random draws of nodes have .046.
+On that paper's inputs (d 7, D 330) that has .029 of kernel error (root mean square) where random draws of nodes have .046.
 """
 
 import functools

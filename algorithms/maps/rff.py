@@ -1,6 +1,6 @@
 """Random Fourier features (RFF): waves along random directions. Their products approximate the kernel.
 
-Source: Rahimi, Recht (2007), Random features for large-scale kernel machines, Algorithm 1; paper 002, Section V-B (RFF1:
+Source: Rahimi, Recht (2007), Random features for large-scale kernel machines, Alg. 1; the SPEED paper, Section V-B (RFF1:
 pair, RFF2: phase).
 Symbols: D = features, w = frequencies, b = phases.
 Cost of a row: O(D d).  State: 2 numbers; the frequencies are drawn from the settings.

@@ -1,6 +1,6 @@
 """Taylor features: the gaussian kernel's power series, cut off at a degree.
 
-Source: Cotter, Keshet, Srebro (2011), Explicit approximations of the Gaussian kernel, Section 3; paper 002, Section V-B.
+Source: Cotter, Keshet, Srebro (2011), Explicit approximations of the Gaussian kernel, Section 3; the SPEED paper, Sec. V-B.
 Symbols: D = width, g = degree, sigma = bandwidth, alpha = powers of a monomial.
 Cost of a row: O(D).  State: 2 numbers.
 Readings: exp(-|x|^2 / (2 sigma^2)) prod_i (x_i / sigma)^alpha_i / sqrt(alpha_i!) for every alpha of total degree up to g,

@@ -1,6 +1,6 @@
 """Approximate linear dependence (ALD): a sample becomes a prototype when those before it do not span it.
 
-Source: Engel, Mannor, Meir (2004), The kernel recursive least-squares algorithm, eq. (3.4)-(3.6); paper 004, Section 4.
+Source: Engel, Mannor, Meir (2004), The kernel recursive least-squares algorithm, (3.4)-(3.6); the BlockGreedy paper, Sec. 4.
 Symbols: delta = residual, nu = above, K = gram matrix of the prototypes, k = kernel row of x, lambda = ridge.
 Cost of a row: O(m d + m^2 / 2).  State: m (d + 1) + 1 numbers with m <= budget; the factor is derived from them.
 Departs from the source: a budget; when it is full no prototype is added and the map stays as it is, so that heads and other

@@ -1,6 +1,6 @@
 """Coherence: a sample becomes a prototype when it is not too similar to any of those before it.
 
-Source: Richard, Bermudez, Honeine (2009), Online prediction of time series data with kernels, eq. (17); paper 004, Sect. 3.
+Source: Richard, Bermudez, Honeine (2009), Online prediction of time series data with kernels, (17); the BlockGreedy paper.
 Symbols: mu_0 = above, b = budget, k = kernel row of x, eta = regress_ridge.
 Cost of a row: O(m d + m^2 / 2).  State: m (d + 1) numbers with m <= b; with regress as `online_greedy`.
 Readings: x enters unless |kappa(x, z)| / sqrt(kappa(x, x) kappa(z, z)) is above mu_0 for some prototype z; a row without

@@ -1,6 +1,6 @@
 """Random prototypes: a uniform sample of all rows so far, kept by a reservoir; the control of every selection rule.
 
-Source: Vitter (1985), Random sampling with a reservoir, Algorithm R; a baseline of paper 004, Section 5.
+Source: Vitter (1985), Random sampling with a reservoir, Algorithm R; a baseline of the BlockGreedy paper, Section 5.
 Symbols: t = seen, b = budget, K = gram matrix of the prototypes, k = kernel row of x, T = transfer.
 Cost of a row: O(m d + m^2 / 2), of one that enters O(m^2 d + m^3 / 3), which b ln(n / b) of n rows do after the first b.
 State: m (d + 1) + 2 numbers with m <= budget; the factor is derived from them.

@@ -2,7 +2,7 @@
 
 Three forms, with eta = regress_ridge and sums over all labelled rows so far: `nystrom` min |y - f|^2 + eta |f|^2 in the
 kernel's space, which is ridge regression on the whitened features z; `features` min |y - k'w|^2 + eta |w|^2 on the kernel
-row k; `labels` (K_S + eta I) w = y_S on the prototypes' own labels (paper 004, Section 6). The first two keep P, the inverse
+row k; `labels` (K_S + eta I) w = y_S on the prototypes' own labels (BlockGreedy, Sec. 6). The first two keep P, the inverse
 of sum v v' + eta I (v = z or k), and take a step of recursive least squares a row. When a prototype is replaced, `transfer`
 turns the sums as if every earlier row lay in the span of the old set, v' = T v: the sum becomes T (sum v v') T'.
 """

@@ -1,7 +1,7 @@
 """SieveStreaming: one set of prototypes for each guess of the best log-determinant; the best set so far gives the map.
 
 Source: Badanidiyuru, Mirzasoleiman, Karbasi, Krause (2014), Streaming submodular maximization, Alg. 3; a comparator of
-paper 004, Fig. 1 and 2.
+the BlockGreedy paper, Fig. 1 and 2.
 Symbols: k = budget, epsilon = epsilon, f(S) = log det (K_S + ridge I), m = highest f of a single row, v = (1 + epsilon)^i.
 Cost of a row: O(n (b d + b^2 / 2)) with n about log(2 b) / epsilon sieves, 22 with the default settings, at most 32.
 State: n b (d + 2) numbers at most, and b (d + 1) of the best set.

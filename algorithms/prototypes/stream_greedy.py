@@ -1,6 +1,6 @@
 """StreamGreedy: the greedy swaps of a finite stream, which end when a stretch of rows has brought none.
 
-Source: Krause, Gomes (2010), Budgeted nonparametric learning from data streams, as paper 004, Section 4 describes it.
+Source: Krause, Gomes (2010), Budgeted nonparametric learning from data streams, as in the BlockGreedy paper, Section 4.
 Symbols: b = budget, lambda = ridge, eta = min_gain, S = prototypes, g(S) = log det (K_S + lambda I), g = estimate.
 Cost of a row: as `online_greedy`; once it has stopped O(b d + b^2 / 2).  State: as `online_greedy`.
 Readings: a step is OnlineGreedy's, exact gains included. What OnlineGreedy leaves out is the end: after `stop_after` rows

@@ -1,7 +1,7 @@
 """Fourier online gradient descent (FOGD): linear gradient steps on random Fourier features.
 
 Source: Lu, Hoi, Wang, Zhao, Liu (2016), Large scale online kernel learning, JMLR 17(47), Algorithm 2; a comparator of
-paper 001.
+the SkeGD paper.
 Symbols: D = features, u_i = frequencies, eta = step_size, lambda = ridge, z(x) = [cos(u_1'x), .., sin(u_1'x), ..].
 Cost of a row: O(D (dim + targets)).  State: 2 D targets + 2 numbers; the frequencies are drawn from the settings.
 Readings: D frequencies from N(0, I / bandwidth^2) give 2 D features, which are not divided by sqrt(D): |z|^2 = D, so that

@@ -1,7 +1,7 @@
 """Nystroem online gradient descent (NOGD): kernel gradient steps until a buffer is full, then linear ones on its map.
 
 Source: Lu, Hoi, Wang, Zhao, Liu (2016), Large scale online kernel learning, JMLR 17(47), Algorithm 3; a comparator of
-paper 001.
+the SkeGD paper.
 Symbols: B = budget, k = rank, eta = step_size, lambda = ridge, V, Lambda = leading eigenpairs of the buffer's kernel matrix.
 Cost of a row: O(m (dim + targets)) until the buffer is full, then O(B (dim + k)).
 State: B (dim + targets + k) + k targets numbers.

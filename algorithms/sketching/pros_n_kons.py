@@ -1,7 +1,7 @@
 """PROS-N-KONS: second-order steps on a Nystroem map with a dictionary that grows by ridge leverage scores.
 
 Source: Calandriello, Lazaric, Valko (2017), Efficient second-order online kernel learning with adaptive embedding, NIPS 30,
-Algorithm 1 with KORS, its Algorithm 2; a comparator of paper 001.
+Algorithm 1 with KORS, its Algorithm 2; a comparator of the SkeGD paper.
 Symbols: alpha = gamma = ridge, beta (1 + epsilon) = oversampling, sigma = curvature, C = score_cap, J = stored samples,
 z_t = whether x_t joins, upsilon = w, A^-1 = inverse, phi~ = features.
 Cost of a row: O(J (dim + J targets)), of one that joins O(J^3).

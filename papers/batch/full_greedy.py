@@ -1,6 +1,6 @@
 """FullGreedy: prototypes of large log-determinant from all rows at hand, one after the other; for batches, no learner.
 
-Source: the greedy algorithm of Nemhauser, Wolsey, Fisher (1978) on paper 004's criterion, g(S) = log det (K_S + lambda I).
+Source: the greedy algorithm of Nemhauser, Wolsey, Fisher (1978) on BlockGreedy's criterion, g(S) = log det (K_S + lambda I).
 The next prototype is the row with the largest residual kappa(x, x) + lambda - k'(K_S + lambda I)^-1 k, the first of equals:
 a pivoted Cholesky factorisation, O(n b (d + b)) for b prototypes of n rows.
 """

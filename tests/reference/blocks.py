@@ -1,4 +1,4 @@
-"""BlockGreedy as Alg. 2 and 3 of paper 004 print it: determinants of blocks made from nothing, k-means in plain NumPy."""
+"""BlockGreedy as Alg. 2 and 3 of its paper print it: determinants of blocks made from nothing, k-means in plain NumPy."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Kernel dictionary learning as paper 003 prints it, in plain NumPy: every product is made from the samples again."""
+"""Kernel dictionary learning as the OKDL paper prints it, in plain NumPy: every product is made from the samples again."""
 
 from collections.abc import Callable
 

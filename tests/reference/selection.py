@@ -1,4 +1,4 @@
-"""Prototype selection by log-determinant and by coherence, and regression behind it, as paper 004 prints them.
+"""Prototype selection by log-determinant and by coherence, and regression behind it, as the BlockGreedy paper prints them.
 
 Every criterion is a determinant made from nothing, every swap is tried; regression keeps every row it was taught.
 """
