@@ -78,7 +78,7 @@ def test_pieces_one_after_another_are_one_batch_and_have_one_bound() -> None:
 def test_a_size_that_is_only_claimed_takes_no_memory() -> None:
     with pytest.raises(DecompressionError, match="more than"):
         snappy_decode(b"\xff\xff\xff\xff\x0f" + b"abc")  # 4 GB
-    with pytest.raises(DecompressionError, match="a block of at most .* bytes, got -5"):
+    with pytest.raises(DecompressionError, match="got one of -5"):
         snappy_decode(PACK["snappy"](b"abc")[:16] + b"\xff\xff\xff\xfb" + b"abc")
 
 
