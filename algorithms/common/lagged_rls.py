@@ -19,6 +19,7 @@ MEMORY = 1000.0  # rows of mean and deviation
 FAR_LAG, FAR = 5.0, 8.0  # deviations at which lags are cut, and forecasts and new values
 CLIP_FROM = 30  # rows before new values are cut
 LEAST_RATIO = 0.1  # of one deviation to the next: beyond it weights and P stay as they are
+EARLY, LATER = 60, 90  # rows after which a few wild values of the first ones leave mean and variance
 APART, FEW = 8.0, 3.5  # deviations of all rows, to those of the latest ones, if a few were wild; most such rows
 MEAN, VARIANCE = 0, 1
 

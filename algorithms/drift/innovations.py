@@ -32,7 +32,6 @@ FIRST = 20.0  # largest |z| of a column that had no error before
 LEAST = 1e-3  # of a column's deviation: smaller errors are rounding, or what is left to learn of a cycle
 STEPS = 16.0  # of a deviation, that z is rounded to: a forecast goes on learning a cycle, which changes nothing
 WILD = 20.0  # |z| beyond which a jump teaches nothing, and the next rows are forecast from its level
-EARLY, LATER = 60, 90  # rows after which a few wild values of the first ones leave mean and variance
 STAND = 4  # repeats of a value, after which a column says nothing: its forecast only wanders then
 
 
@@ -107,7 +106,8 @@ def _loop(work, slots, X, learn, features, memory, repeats):
                     _go_on(value, expected, lags)
                 else:
                     lagged_rls.learn(value, rows + 1, lags, level, weights, P, z, room)
-                    if (rows + 1 == EARLY or rows + 1 == LATER) and _leave_out_wild(rows + 1, lags, level, weights, P):
+                    looks = rows + 1 == lagged_rls.EARLY or rows + 1 == lagged_rls.LATER
+                    if looks and _leave_out_wild(rows + 1, lags, level, weights, P):
                         scale = all_scale[key, i] = np.sqrt(level[lagged_rls.VARIANCE]) / NORMAL
                 if rows >= LAGS and (repeats or not stands):
                     errors, size = rows - LAGS + 1, abs(error)

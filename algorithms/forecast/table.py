@@ -16,7 +16,7 @@ ROW, UNIT, MADE = range(3)  # of what is kept of a forecast: row it was made in,
 OF_VALUES, OF_STEPS = 0, 1  # of a column's levels: mean and variance of its values, and of its steps
 MOST_AHEAD = 10_000
 FARTHEST = 1e70  # largest |x|
-EARLY, LATER, FEWEST = 60, 90, 8  # rows after which a few wild values of the first ones are left out; values that show it
+FEWEST = 8  # latest values that can show whether a few of the first ones were wild
 
 
 class Ahead(Learner, abstract=True):
@@ -122,7 +122,7 @@ def enter(values, level, x, row, rows, now):
     values[row % room] = x
     lagged_rls.follow(level[OF_VALUES], x, rows, lagged_rls.MEMORY)
     lagged_rls.follow(level[OF_STEPS], x - last, rows, lagged_rls.MEMORY)
-    over = rows in (EARLY, LATER) and _leave_out_wild(values, level, row, rows)
+    over = rows in (lagged_rls.EARLY, lagged_rls.LATER) and _leave_out_wild(values, level, row, rows)
     now[MEAN] = level[OF_VALUES, 0]
     now[SPREAD] = lagged_rls.deviation(level[OF_VALUES])
     now[STEP] = lagged_rls.deviation(level[OF_STEPS])

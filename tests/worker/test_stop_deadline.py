@@ -8,9 +8,19 @@ import pytest
 
 from streamjobs.errors import SetupError, StreamjobsError
 from streamjobs.worker import run
+from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.failures import TimeoutAtStop
 from streamjobs.worker.health import Health
 from tests.worker.fakes import Worker, stream, until
+
+
+def running_with(delivery: Delivery) -> run._Worker:
+    return run._Worker(None, None, delivery.metrics, Health(delivery.metrics), None)  # type: ignore[arg-type]
+
+
+async def last_checkpoint(delivery: Delivery) -> None:
+    delivery.raise_barrier()
+    await delivery.revoke("stop")
 
 
 def test_a_stop_that_its_deadline_ends_names_the_brokers_and_not_a_library(monkeypatch):
@@ -25,7 +35,7 @@ def test_a_stop_that_its_deadline_ends_names_the_brokers_and_not_a_library(monke
         partition = delivery.held[0].partition
         partition.due.set()
         await until(lambda: partition._cut_since is not None)
-        running = run._Worker(None, None, delivery.metrics, Health(delivery.metrics), None)
+        running = running_with(delivery)
         delivery.raise_barrier()
         try:
             await running._stop(SimpleNamespace(stop=lambda: delivery.revoke("stop"), delivery=delivery), None)
@@ -53,11 +63,10 @@ def test_a_worker_that_hangs_behind_its_stop_ends_with_the_code_of_its_failure_a
 
     async def body() -> None:
         delivery = await Worker().begin(0)
-        running = run._Worker(None, None, delivery.metrics, Health(delivery.metrics), None)  # type: ignore[arg-type]
+        running = running_with(delivery)
 
         async def stop() -> None:
-            delivery.raise_barrier()
-            await delivery.revoke("stop")
+            await last_checkpoint(delivery)
             delivery.released.set()
             if after is not None:
                 delivery.fail(after)
@@ -84,11 +93,10 @@ def test_what_closes_for_long_after_the_last_checkpoint_does_not_change_the_exit
 
     async def body() -> None:
         delivery = await Worker().begin(0)
-        running = run._Worker(None, None, delivery.metrics, Health(delivery.metrics), None)  # type: ignore[arg-type]
+        running = running_with(delivery)
 
         async def stop() -> None:
-            delivery.raise_barrier()
-            await delivery.revoke("stop")
+            await last_checkpoint(delivery)
             codes.append(running.code)
             delivery.released.set()
             await asyncio.sleep(0.05)
