@@ -175,7 +175,7 @@ class KafkaJob:
         return self._of_group.ask(lambda admin: groups.all_commits(admin, self.name))
 
     def alter(self, topic: str, setting: str, value: str) -> None:
-        """Change a setting of a topic and wait until the broker applies it."""
+        """Change a setting of a topic and wait until the broker's metadata has it."""
         entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
         for answer in self.admin.incremental_alter_configs([resource]).values():
@@ -185,6 +185,25 @@ class KafkaJob:
     def topic_setting(self, topic: str, setting: str) -> str:
         (found,) = self.admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
         return str(found.result(ANSWER)[setting].value)
+
+    def delete_records(self, topic: str, upto: dict[int, int]) -> None:
+        """Delete each partition's records before the offset of `upto`.
+
+        A broker's metadata has a changed `cleanup.policy` before its log does: until then it refuses by the former one.
+        """
+        partitions = [TopicPartition(topic, number, offset) for number, offset in upto.items()]
+
+        def deleted() -> bool:
+            try:
+                for answer in self.admin.delete_records(partitions).values():
+                    answer.result(ANSWER)
+            except KafkaException as refused:
+                if refused.args[0].code() != KafkaError.POLICY_VIOLATION:
+                    raise
+                return False
+            return True
+
+        until(deleted, f"{topic}: records deleted")
 
     def lag(self) -> int:
         """Records whose offsets are not committed."""

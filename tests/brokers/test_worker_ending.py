@@ -153,9 +153,7 @@ def test_records_deleted_while_it_works_are_said_and_the_rest_is_processed(
         job.wait_until_done([worker])
         worker.freeze()
         job.produce(numbers(400))
-        upto = [TopicPartition(job.input, partition, 60) for partition in range(PARTITIONS)]
-        for answer in job.admin.delete_records(upto).values():
-            answer.result(10)
+        job.delete_records(job.input, dict.fromkeys(range(PARTITIONS), 60))
         worker.wake()
         job.wait_until_done([worker])
         assert worker.stop() == 0

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-from confluent_kafka import TopicPartition
 
 from streamjobs.core.advance import advance
 from streamjobs.core.live.live import Live
@@ -214,9 +213,7 @@ class Kept:
         committed, ends = job.committed(), job.ends()
         self.read()
         upto = {number: max((committed[number] + ends[number]) // 2, first) for number, first in self.first.items()}
-        asked = job.admin.delete_records([TopicPartition(job.input, number, offset) for number, offset in upto.items()])
-        for answer in asked.values():
-            answer.result(30)
+        job.delete_records(job.input, upto)
         self.deleted |= {(number, at) for number in upto for at in range(self.first[number], upto[number])}
         self.first = upto
 
