@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 from streamjobs.core.messages import Headers
 from streamjobs.errors import SetupError, StreamjobsError
 from streamjobs.kafka import client, timeouts
-from streamjobs.kafka.layout import mark
+from streamjobs.kafka.layout import mark, marked
 from streamjobs.kafka.topics import is_mock
 from streamjobs.settings.broker import BrokerSection
 
@@ -67,6 +67,11 @@ class Origin(NamedTuple):
         """From the marks of a local store."""
         named = marks.get("topic", ""), marks.get("source", ""), marks.get("changelog", "")
         return cls(*named, life=marks.get("life", ""))
+
+    def kept(self, metadata: str) -> "Origin":
+        """With everything that a command which commits an offset again does not change. metadata: of the present commit."""
+        words = {"settings": settings_of(metadata), "sections": sections_of(metadata), "fields": _word(metadata, FIELDS)}
+        return self._replace(partitions=marked(metadata) or 0, time_unit=time_unit_of(metadata), **words)
 
     def with_new_life(self, more: str = "") -> "Origin":
         """Of states that have learned nothing from this input: the ids of its outputs do not repeat former ids.

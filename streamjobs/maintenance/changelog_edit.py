@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, preflight, timeouts, topic_id, topics
 from streamjobs.kafka.layout import Commit, marked
-from streamjobs.kafka.topic_id import Origin, clock_of, life_of, progress_of
+from streamjobs.kafka.topic_id import Origin, clock_of, epoch_of, life_of, progress_of
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import TRANSACTION_TIMEOUT, Changelog
 from streamjobs.worker.failures import FencedError
@@ -264,23 +264,24 @@ def write_life(
     )
 
 
-def _commit_at(offset: int, former: Commit | None) -> tuple[int, int, str]:
-    """R, P and the partition's clock at R, "" where it is not known: then it is the largest that a state has.
+def _commit_at(offset: int, former: Commit | None) -> tuple[int, int, str, int | None]:
+    """R, P, the partition's clock at R, "" where it is not known: then it is the largest that a state has, and the epoch.
 
-    >>> former = Commit(7, "changelog=x progress=9 clock=1.0,2.0")
+    >>> former = Commit(7, "changelog=x progress=9 clock=1.0,2.0 leader-epoch=3")
     >>> _commit_at(7, former), _commit_at(5, former), _commit_at(5, None)
-    ((7, 9, '1.0,2.0'), (5, 9, ''), (5, 5, ''))
+    ((7, 9, '1.0,2.0', 3), (5, 9, '', 3), (5, 5, '', None))
     """
     if former is None:
-        return offset, offset, ""
-    return offset, progress_of(*former), clock_of(former.metadata) if offset == former.offset else ""
+        return offset, offset, "", None
+    clock = clock_of(former.metadata) if offset == former.offset else ""
+    return offset, progress_of(*former), clock, epoch_of(former.metadata)
 
 
 async def _write(
     settings: Settings,
     changes: Changes,
     read_at: Mapping[int, int],
-    commits: Mapping[int, tuple[int, int, str]],
+    commits: Mapping[int, tuple[int, int, str, int | None]],
     origins: Mapping[int, Origin],
     piece_bytes: int,
 ) -> None:
@@ -308,7 +309,7 @@ async def _write(
 
 
 async def _write_partition(
-    writer: Changelog, changes: Iterable[Change], commit: tuple[int, int, str] | None, piece_bytes: int
+    writer: Changelog, changes: Iterable[Change], commit: tuple[int, int, str, int | None] | None, piece_bytes: int
 ) -> int:
     """The changelog offset of the last commit marker, -1 without one."""
     piece: list[Change] = []

@@ -18,7 +18,7 @@ from confluent_kafka.admin import NewPartitions
 
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, layout, timeouts, topics
-from streamjobs.kafka.topic_id import Origin, changelog_of, clock_of, life_of, progress_of, time_unit_of
+from streamjobs.kafka.topic_id import Origin, changelog_of, clock_of, epoch_of, life_of, progress_of, states_of
 from streamjobs.maintenance import changelog_edit
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import Changelog
@@ -103,11 +103,12 @@ async def _mark(settings: Settings, before: int, partitions: int) -> None:
 
 
 async def commit_marked(settings: Settings, writer: Changelog, commit: layout.Commit, partitions: int) -> None:
-    """End the writer's transaction with the offset of a commit and a new mark; what it says of the changelog stays."""
+    """End the writer's transaction with the offset of a commit and a new mark; everything else it says stays."""
     metadata = commit.metadata
-    kept = changelog_of(metadata), partitions, time_unit_of(metadata), life_of([metadata])
-    writer.origin = Origin(settings.source.topic, "", *kept)
-    await writer.join(commit.offset, progress_of(*commit), clock_of(metadata))
+    known = Origin(settings.source.topic, "", changelog_of(metadata), life=life_of([metadata]))
+    writer.origin = known.kept(metadata)._replace(partitions=partitions)
+    writer.end = max(writer.end, states_of(metadata))
+    await writer.join(commit.offset, progress_of(*commit), clock_of(metadata), epoch_of(metadata))
     await writer.commit()
 
 

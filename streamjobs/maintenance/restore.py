@@ -14,7 +14,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.state import snapshot
 from streamjobs.errors import ConfigError, ForeignStateError, SetupError, SnapshotError
 from streamjobs.kafka import preflight, topics
-from streamjobs.kafka.layout import Commit, marked
+from streamjobs.kafka.layout import Commit
 from streamjobs.kafka.topic_id import Origin, another_input, changelog_of, life_of, states_of
 from streamjobs.maintenance import changelog_edit, scan
 from streamjobs.maintenance.copies import Copy, Entry, Place, printable, short_key
@@ -59,7 +59,7 @@ class _Situation(NamedTuple):
 
     def origin(self, number: int) -> Origin:
         commit = self.commits.get(number)
-        return self.present._replace(partitions=(marked(commit.metadata) or 0) if commit is not None else 0)
+        return self.present if commit is None else self.present.kept(commit.metadata)
 
     def committed(self, number: int, otherwise: int) -> int:
         """The group's next input offset; `otherwise` without one."""

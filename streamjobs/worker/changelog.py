@@ -113,14 +113,15 @@ class Changelog:
         self.end = max(self.end, last + 2)  # only this producer writes here, so the marker follows its last record
         return last + 1
 
-    async def join(self, offset: int, progress: int = 0, moment: str = "") -> None:
+    async def join(self, offset: int, progress: int = 0, moment: str = "", epoch: int | None = None) -> None:
         """Add the next input offset to the open transaction. progress: up to where outputs are out, if that is beyond.
 
-        moment: of the partition's keys at the offset, see `core.live.live`.
+        moment: of the partition's keys at the offset, see `core.live.live`. epoch: of the input's leader; None: as read.
         """
         with self._translated_errors():
             place = TopicPartition(self.origin.topic, self.partition)
-            text = self.origin.metadata_of(offset, progress, moment, LeaderEpochs.safe.get(place), self.end)
+            epoch = LeaderEpochs.safe.get(place) if epoch is None else epoch
+            text = self.origin.metadata_of(offset, progress, moment, epoch, self.end)
             committed = {place: OffsetAndMetadata(offset, text)}
             await self._producer.send_offsets_to_transaction(committed, self.name)
 

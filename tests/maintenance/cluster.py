@@ -20,7 +20,8 @@ from tests.core.streams import TOPIC, settings
 SETTINGS = settings()
 CHANGELOG = topics.changelog(SETTINGS)
 SINKS = {"features": "imu.features"}
-ORIGIN = Origin(TOPIC, "i1", "c1", time_unit="ms", life="5f0c81d2")
+ORIGIN = Origin(TOPIC, "i1", "c1", time_unit="ms", life="5f0c81d2", settings="5e77", sections="bouts.77d2c1", fields="f1e1")
+MOMENT = "9.5,2.5,1.0,0.0", 3, 7  # clock, epoch of the leader and end of the changelog, in the commits of old partitions
 
 
 class Crash(BaseException):
@@ -32,7 +33,7 @@ class Writer:
 
     def __init__(self, cluster: "Cluster", number: int, origin: Origin) -> None:
         self.cluster, self.number, self.origin = cluster, number, origin
-        self.pending, self.offset = list[Any](), None
+        self.pending, self.offset, self.end = list[Any](), None, 0
 
     async def open(self) -> None:
         self.cluster.step(f"open {self.number}")
@@ -43,9 +44,9 @@ class Writer:
         self.pending += states
         return -1
 
-    async def join(self, offset: int, progress: int = 0, moment: str = "") -> None:
+    async def join(self, offset: int, progress: int = 0, moment: str = "", epoch: int | None = None) -> None:
         self.cluster.step(f"join {self.number}")
-        self.offset = Commit(offset, self.origin.metadata_of(offset, progress, moment))
+        self.offset = Commit(offset, self.origin.metadata_of(offset, progress, moment, epoch, self.end))
 
     async def commit(self) -> None:
         self.cluster.step(f"commit {self.number}")
@@ -79,7 +80,7 @@ class Cluster:
         self.on_step: Callable[[str], None] = lambda name: None
         origin = ORIGIN._replace(partitions=before if marked else 0)
         for number in range(before):
-            self.commits[number] = Commit(0, origin.metadata_of(0, 0, "9.5,2.5,1.0,0.0"))
+            self.commits[number] = Commit(0, origin.metadata_of(0, 0, *MOMENT))
         for n in range(keys):
             self.learn(b"k%d" % n)
         self._patch(patch)
@@ -165,7 +166,7 @@ class Cluster:
         patch.setattr(changelog_edit, "admin_of", lambda settings: self)
         patch.setattr(changelog_edit, "end_offsets", lambda *_, **__: {n: len(one) for n, one in self.changelog.items()})
         patch.setattr(changelog_edit, "MARKERS_WITHIN", -1.0)
-        patch.setattr(preflight, "origin_of", lambda *_: ORIGIN._replace(life="", time_unit=""))
+        patch.setattr(preflight, "origin_of", lambda *_: ORIGIN._replace(life="", time_unit="", settings="", fields=""))
         patch.setattr(preflight, "kept_life", lambda _: ORIGIN.life)
         patch.setattr(topics, "connect", lambda *_: (None, dict(self.counts)))
         patch.setattr(topics, "await_leaders", lambda *_: None)

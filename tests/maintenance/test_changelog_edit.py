@@ -65,9 +65,9 @@ def test_pieces_are_written_behind_what_was_read_and_the_offset_joins_the_last_o
     read_at = {0: 40, 1: 9}
     changelog_edit.write(SETTINGS, changes, read_at, offsets={0: 7, 1: 5}, former=former, piece_bytes=8)
     first, rest = changes[0][:1], changes[0][1:]
-    join = "join", 7, 9, "1.0,2.0"
+    join = "join", 7, 9, "1.0,2.0", None
     assert Writer.made[0].steps == ["open", ("write", 40, first), ("send", 40, rest), join, "commit", "close"]
-    assert Writer.made[1].steps == ["open", ("join", 5, 5, ""), "commit", "close"]
+    assert Writer.made[1].steps == ["open", ("join", 5, 5, "", None), "commit", "close"]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_in_a_new_life_every_partition_learns_of_the_input_and_goes_on_where_it_
     changes: dict[int, list[Any]] = {0: [], 1: [(b"a", b"1")]}
     former = {1: Commit(8, "progress=9")}
     changelog_edit.write_life(SETTINGS, changes, {0: 40, 1: 9}, origin, commits, former)
-    for number, states, join in ((0, [changelog_edit.OF_NO_KEY], (0, 0, "")), (1, changes[1], (8, 9, ""))):
+    for number, states, join in ((0, [changelog_edit.OF_NO_KEY], (0, 0, "", None)), (1, changes[1], (8, 9, "", None))):
         writer = Writer.made[number]
         assert writer.steps[1:3] == [("send", Writer.ends[number], states), ("join", *join)]
         assert writer.origin == origin._replace(partitions=2)

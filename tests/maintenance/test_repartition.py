@@ -13,7 +13,7 @@ from streamjobs.errors import ConfigError, SetupError
 from streamjobs.kafka.layout import Commit, marked
 from streamjobs.kafka.topic_id import Origin
 from streamjobs.maintenance import grow, repartition
-from tests.maintenance.cluster import CHANGELOG, ORIGIN, SETTINGS, SINKS, Cluster, Crash, state
+from tests.maintenance.cluster import CHANGELOG, MOMENT, ORIGIN, SETTINGS, SINKS, Cluster, Crash, state
 
 
 def grown(
@@ -41,9 +41,9 @@ def verify_moved(cluster: Cluster) -> None:
         offset = len(cluster.input[number]) if number < cluster.before else 0
         origin = ORIGIN._replace(partitions=cluster.partitions)
         if number < cluster.before:
-            assert cluster.commits[number] == Commit(offset, origin.metadata_of(offset, offset, "9.5,2.5,1.0,0.0"))
+            assert cluster.commits[number] == Commit(offset, origin.metadata_of(offset, offset, *MOMENT))
         else:
-            assert cluster.commits[number] == Commit(0, origin._replace(time_unit="").metadata)
+            assert cluster.commits[number] == Commit(0, origin._replace(time_unit="", settings="", fields="").metadata)
     assert move() is None
 
 

@@ -78,7 +78,7 @@ def test_states_need_not_be_given_up_where_the_input_has_deleted_records_that_th
 @pytest.mark.parametrize(("end", "clock"), [(120, "9.5,2.5"), (60, "")])
 def test_the_clock_of_a_commit_stays_where_its_offset_stays(end: int, clock: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From another offset on, the clock there is not known."""
-    written: dict[int, tuple[int, int, str]] = {}
+    written: dict[int, tuple[int, int, str, int | None]] = {}
 
     async def write(settings: Any, changes: Any, read_at: Any, commits: Any, origins: Any, piece_bytes: int) -> None:
         written.update(commits)
@@ -86,12 +86,12 @@ def test_the_clock_of_a_commit_stays_where_its_offset_stays(end: int, clock: str
     monkeypatch.setattr(changelog_edit, "_write", write)
     monkeypatch.setattr(changelog_edit, "require_no_workers", lambda settings: None)
     monkeypatch.setattr(restore, "_is_former", lambda *_: True)
-    commits = {0: Commit(120, "changelog=former progress=130 clock=9.5,2.5")}
+    commits = {0: Commit(120, "changelog=former progress=130 clock=9.5,2.5 leader-epoch=3")}
     situation = restore._Situation(Origin("imu", "", "now"), {0: 0}, commits, {0: 0})
     copy = local(stored(JOB, samples(end, keys=4)))
     copy.marks = {"changelog": "former", "replay": str(end)}
     restore._written_back(JOB, situation, {}, {0: [copy]}, True, False, ignored)
-    assert written == {0: (end, 130, clock)}
+    assert written == {0: (end, 130, clock, 3)}
 
 
 @pytest.fixture
