@@ -182,7 +182,7 @@ def as_workers_have_it(job: "Job", source: str) -> "Job":
     if source not in ("topic", f"topic:{job.settings.source.topic}"):
         return job
     unit = kept_time_unit(job.settings) if job.settings.source.time_unit == AUTO else ""
-    job = job.in_life(kept_life(job.settings))
+    job = job.in_life(kept_life(job.settings, hidden={}))
     return job.in_time_unit(unit) if unit else job
 
 

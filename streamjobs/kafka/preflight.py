@@ -6,7 +6,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from aiokafka.errors import KafkaError
+from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 from aiokafka.structs import OffsetAndMetadata
 from aiokafka.structs import TopicPartition as AioPartition
 from confluent_kafka import KafkaException, TopicPartition
@@ -132,13 +132,15 @@ def kept_time_unit(settings: Settings) -> str:
     return _time_unit(settings, _all_commits(settings)) if settings.source.topic in counts else ""
 
 
-def kept_life(settings: Settings) -> str:
-    """The input's life, see `life_of_topic`; "" without the right to see the group. Raises SetupError without a broker."""
+def kept_life(settings: Settings, *, hidden: Commits | None = None) -> str:
+    """The input's life, see `life_of_topic`. hidden: the group's offsets without the right to see them; None: refused.
+
+    Raises SetupError if no broker tells.
+    """
     admin, counts = topics.connect(settings.broker, [settings.source.topic])
-    with suppress(SetupError):
-        commits = _commits(settings, admin) if settings.source.topic in counts else {}
-        return topic_id.life_of(one.metadata for one in _of_input(settings, commits).values())
-    return ""
+    if settings.source.topic not in counts or topics.is_mock(admin):
+        return ""
+    return topic_id.life_of(one.metadata for one in _of_input(settings, _all_commits(settings, hidden)).values())
 
 
 def _growth(settings: Settings, commits: Commits, partitions: int) -> layout.Growth | None:
@@ -259,13 +261,15 @@ def _commits(settings: Settings, admin: Any) -> Commits:
     return {} if topics.is_mock(admin) else _all_commits(settings)
 
 
-def _all_commits(settings: Settings) -> Commits:
-    """All offsets of the group. Retries for a while: the group's coordinator may be loading."""
+def _all_commits(settings: Settings, hidden: Commits | None = None) -> Commits:
+    """All offsets of the group, or `hidden` without the right to them. Retries for a while: a coordinator may be loading."""
     started = time.monotonic()
     while True:
         try:
             return groups.commits(client.for_aiokafka(settings.broker), settings.job.name)
         except KafkaError as error:
+            if hidden is not None and isinstance(error, GroupAuthorizationFailedError):
+                return hidden
             if not error.retriable or time.monotonic() - started > ENDS_WITHIN:
                 raise client.unanswered(settings.broker, error) from None
         time.sleep(RETRY_EVERY)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.errors import GroupAuthorizationFailedError, UnknownError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output, Stored
+from streamjobs.errors import SetupError
 from streamjobs.maintenance import redrive
 from streamjobs.maintenance.redrive import letter_id, letter_ids, original_headers, parse_letter, redriven, when_late
 from streamjobs.worker.failures import DeliveryError
@@ -207,3 +209,34 @@ def test_records_are_sent_back_whole_and_none_is_lost_without_a_word(
     wanted = [(one.partition, one.timestamp, one.key, one.value, [*one.headers]) for one in records]
     order = ("partition", "timestamp", "key", "value", "headers")
     assert [(topic, *(record[name] for name in order)) for topic, record in sent] == [("imu", *one) for one in wanted]
+
+
+@pytest.fixture
+def without_offsets(monkeypatch):
+    """A group whose offsets cannot be read: the errors to come."""
+    errors = []
+
+    def refuse(*_):
+        raise errors.pop()
+
+    preflight = redrive.preflight
+    monkeypatch.setattr(preflight.groups, "commits", refuse)
+    monkeypatch.setattr(preflight.topics, "connect", lambda broker, names: (None, {"imu": 4}))
+    monkeypatch.setattr(preflight.topics, "is_mock", lambda admin: False)
+    monkeypatch.setattr(preflight.client, "verify", lambda broker: [])
+    return errors
+
+
+@pytest.mark.parametrize("error", [GroupAuthorizationFailedError("group imu-job"), UnknownError()])
+def test_a_redrive_is_refused_if_the_group_does_not_tell_whether_the_input_was_recreated(error, without_offsets):
+    """It would look for what was sent back behind offsets of the former topic, and send it again."""
+    without_offsets.append(error)
+    with pytest.raises(SetupError, match="rights of this principal"):
+        redrive.offsets_after(settings(), [parse_letter(lying(failed(BROKEN), 0))])
+
+
+def test_a_replay_needs_no_right_to_see_the_group_and_takes_no_other_error_for_that(without_offsets):
+    without_offsets += [UnknownError(), GroupAuthorizationFailedError("group imu-job")]
+    assert redrive.preflight.kept_life(settings(), hidden={}) == ""
+    with pytest.raises(SetupError):
+        redrive.preflight.kept_life(settings(), hidden={})

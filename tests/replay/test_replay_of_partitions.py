@@ -40,7 +40,7 @@ def readings() -> list[Stored]:
 def test_an_expected_key_is_missing_on_its_own_partition_only(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setattr("streamjobs.kafka.reader.topic_records", lambda *asked, **how: (one for one in readings()))
     monkeypatch.setattr("streamjobs.kafka.topics.connect", lambda *asked: (None, {"air": PARTITIONS}))
-    monkeypatch.setattr("streamjobs.kafka.preflight.kept_life", lambda settings: "")
+    monkeypatch.setattr("streamjobs.kafka.preflight.kept_life", lambda settings, hidden: "")
     (tmp_path / "job.toml").write_text(JOB)
     out = tmp_path / "out"
     assert command("replay", tmp_path / "job.toml", "--input", "topic", "--output-dir", out) == 0, capsys.readouterr().err
