@@ -280,9 +280,8 @@ def _source(job: Job, number: int, copy: LocalCopy, on_state: OnState) -> Source
     if others := names - {place[0]}:
         raise ConfigError(another_input(job.settings.job.name, min(others), place[0]))
     # Without the mark a recovery has filled it, and no worker has begun: states with a pace are as of their own offsets.
-    newest, oldest = max(ends, default=0), min(ends, default=0)
-    of_all = int(copy.marks.get("replay", oldest if job.settings.state.replay else newest))
-    return Source(copy, keys, min(newest, of_all), damaged)
+    of_all = (min if job.settings.state.replay else max)(ends, default=0)
+    return Source(copy, keys, int(copy.marks.get("replay", of_all)), damaged)
 
 
 def _problem(number: int, source: Source, behind: int, first: int, reread: bool, accept: bool) -> str | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from streamjobs.errors import SetupError
 from streamjobs.kafka import topics
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
@@ -48,6 +49,63 @@ def test_nothing_is_asked_twice_where_nothing_is_wanted(monkeypatch: pytest.Monk
     assert found == {"other": 1} and admin.asked == 1
 
 
+WRIST = Settings.model_validate({"job": {"name": "wrist"}, "source": {"topic": "in", "dim": 1}, "learner": {"name": "lms"}})
+
+
+def test_a_changelog_keeps_every_keys_newest_state_and_its_tombstones_for_a_month() -> None:
+    config = topics.plan(WRIST, {"predictions": "out"}, 4, 9_000_000)[-1].config
+    assert config == {
+        "cleanup.policy": "compact",
+        "segment.bytes": "67108864",
+        "min.cleanable.dirty.ratio": "0.3",
+        "delete.retention.ms": "2592000000",
+        "max.message.bytes": "9065536",
+        "unclean.leader.election.enable": "false",
+    }
+
+
+@pytest.mark.parametrize(
+    ("policy", "lag", "doubtful"),
+    [
+        ("delete", "0", False),
+        ("compact", "0", True),
+        ("compact,delete", "86399999", True),
+        ("compact", "86400000", False),
+        ("compact", None, True),  # this client may not ask
+        (None, None, False),
+    ],
+)
+def test_an_input_that_is_compacted_is_named_unless_its_records_stay_for_a_day(
+    monkeypatch: pytest.MonkeyPatch, policy: str | None, lag: str | None, doubtful: bool
+) -> None:
+    monkeypatch.setattr(topics, "setting_of", lambda admin, topic, name: policy if name == "cleanup.policy" else lag)
+    assert (topics.compacting(WRIST, None) is not None) == doubtful
+
+
+def test_a_timestamp_is_refused_on_both_sides_of_the_clock() -> None:
+    span = topics.Span(behind=60, ahead=30)
+    assert [span.accepts(at, 1_000) for at in (939, 940, 1_000, 1_030, 1_031)] == [False, True, True, True, False]
+
+
+def test_topics_are_waited_for_until_all_their_partitions_have_leaders(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[dict[str, list[int]]] = [{}, {"in": [1]}, {"in": [1, -1]}, {"in": [1, 0]}]
+
+    def list_topics(timeout: float) -> Any:
+        found = looks.pop(0) if len(looks) > 1 else looks[0]
+        partitions = {
+            name: dict(enumerate(SimpleNamespace(leader=one) for one in leaders)) for name, leaders in found.items()
+        }
+        return SimpleNamespace(topics={name: SimpleNamespace(partitions=some) for name, some in partitions.items()})
+
+    admin = SimpleNamespace(list_topics=list_topics)
+    monkeypatch.setattr(topics.time, "sleep", lambda seconds: None)
+    topics.await_leaders(admin, {"in": 2}, "created, but")
+    assert looks == [{"in": [1, 0]}]
+    monkeypatch.setattr(topics, "USABLE_WITHIN", 0.0)
+    with pytest.raises(SetupError, match="topic in: created, but without a leader after 0 s"):
+        topics.await_leaders(admin, {"in": 3}, "created, but")
+
+
 @pytest.mark.parametrize(
     ("changed", "state_bytes", "said"),
     [
@@ -63,6 +121,8 @@ def test_nothing_is_asked_twice_where_nothing_is_wanted(monkeypatch: pytest.Monk
                 "=2065536'",
             ],
         ),
+        ({"wrist-state-changelog": "1999512"}, 1_999_000, []),
+        ({"wrist-state-changelog": "1999511"}, 1_999_000, ["1,999,511, and a key's largest state may have 1,999,512"]),
         ({"wrist-state-changelog": "500000"}, 1_000, []),  # batches are smaller then
         ({"wrist-state-changelog": "500000"}, 600_000, ["500,000, and a key's largest state may have 600,512", "=1048588'"]),
         ({"in": "3000000"}, 0, ["topic letters (dlq)", "a record of in may have 3,000,000 bytes", "=3000000'"]),
@@ -81,10 +141,7 @@ def test_a_limit_below_what_a_worker_sends_is_a_problem_with_the_command_that_me
 
 
 def test_limits_are_those_of_the_topics_and_where_no_one_tells_them_kafkas(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings.model_validate(
-        {"job": {"name": "wrist"}, "source": {"topic": "in", "dim": 1}, "learner": {"name": "lms"}}
-    )
-    most = topics.ANY
+    settings, most = WRIST, topics.ANY
     known = {
         "in": (1_048_588, most, 7_200_000, most),
         "out": (500_000, most, most, most),

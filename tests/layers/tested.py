@@ -18,7 +18,6 @@ TESTED = {
     "streamjobs.demo": "tests/commands/test_on_a_broker.py",
     "streamjobs.kafka.time_unit": "tests/brokers/test_rekey.py",
     "streamjobs.learner_checks": "tests/checks/test_suite.py",
-    "streamjobs.maintenance": "tests/brokers/test_state_commands.py",
     "streamjobs.own_learners": "tests/notebook/test_own_learner.py",
     "streamjobs.recordings": "tests/recordings/test_dialects.py",
     "streamjobs.recordings.guess.x": "tests/recordings/test_init.py",
