@@ -171,6 +171,18 @@ def test_a_key_is_seen_with_its_forecasts_and_their_intervals(rooms: Viewer, wid
     assert rooms.tab.errors == []
 
 
+def test_rows_at_any_intervals_are_counted_from_now_on_the_axis_of_forecasts(browser: Any) -> None:
+    with fleet(ROOMS | {"forecast": {"ahead": [1, 24]}}) as (made, url):
+        made.feed(room_rows(300))
+        made.store()
+        viewer = _viewer(browser, made, url, "!!document.querySelector('.person')")
+        viewer.ask("document.querySelector('.person button').click()")
+        viewer.until("document.querySelectorAll('#asked-forecasts canvas').length === 2")
+        drawn = viewer.ask("[...window.drawn.get(document.querySelector('#asked-forecasts canvas'))]")
+        viewer.loop.run_until_complete(viewer.tab.close())
+    assert "now" in drawn and sum(bool(re.fullmatch(r"-?\d+ rows", text)) for text in drawn) >= 2
+
+
 def test_a_job_explains_only_shades_and_marks_that_it_has(rooms: Viewer, machines: Viewer) -> None:
     note = "document.getElementById('people-note').textContent"
     assert rooms.ask(note).startswith("Newest rows of each key.")

@@ -49,13 +49,14 @@ export class Forecasts {
     const bounds = about.coverage.flatMap((share, c) => [coming(one.low[c]), coming(one.high[c])]);
     const data = [times, [...one.values, ...none(about.rows.length)], coming(one.forecast), ...bounds];
     const axis = { stroke: css("--muted"), font: font(), grid: { stroke: css("--line"), width: 1 }, ticks: { show: false }, gap: 6 };
-    const shown = times.at(-1) - times[0] > 172800 ? (time) => moment(time).split(/,? /)[0] : clock;
+    const rows = (tick) => (tick === 0 ? "now" : Math.abs(tick) === 1 ? `${tick} row` : `${tick} rows`);
+    const shown = !about.every ? rows : times.at(-1) - times[0] > 172800 ? (time) => moment(time).split(/,? /)[0] : clock;
     const dots = { show: (plot, series, first, last) => last - first < 3, size: 4 };
     return new uPlot({
       width: Math.max(120, place.clientWidth), height: HEIGHT, legend: { show: false }, padding: [8, EDGE, 0, 0],
       cursor: { show: false }, scales: { x: { time: Boolean(about.every) } },
       axes: [
-        { ...axis, space: 90, size: 28, values: (plot, ticks) => ticks.map((tick) => (about.every ? shown(tick) : String(tick))) },
+        { ...axis, space: 90, size: 28, values: (plot, ticks) => ticks.map(shown) },
         { ...axis, space: 22, incrs: DECADES, values: (plot, ticks) => ticks.map(ratio), size: (plot, ticks) => Math.max(EDGE, 14 + Math.ceil(widest(plot.ctx, ticks))) },
       ],
       series: [{}, { stroke: css("--c1"), width: 1.75, points: { show: false } },
