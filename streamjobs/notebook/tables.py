@@ -168,8 +168,9 @@ def rows_of_table(data: Any) -> Iterator[Row]:
     """The rows as dicts of plain values: numbers, texts, lists, None; a date with a time is ISO 8601.
 
     data: a DataFrame (pandas, polars, or anything with `columns` and columns by name), a pyarrow table, a structured
-    NumPy array, a mapping of column names to arrays (n,) or (n, k), or an iterable of dicts. NaN stays NaN: what a
-    missing number means is the job's affair. Raises ConfigError for anything else, and for columns of different lengths.
+    NumPy array, a mapping of column names to arrays (n,) or (n, k), or an iterable of dicts. A column with a name at each of
+    several levels is named by all, such as `oven 1 top`. NaN stays NaN: what a missing number means is the job's affair.
+    Raises ConfigError for anything else, and for columns of different lengths.
     """
     columns = _columns(data)
     if columns is None:
@@ -229,10 +230,11 @@ def _columns(data: Any) -> dict[str, Any] | None:
         names = getattr(data, "columns", None)
     if names is None or not hasattr(data, "__getitem__"):
         return None
-    twice = [str(name) for name in names if sum(other == name for other in names) > 1]
+    named = [" ".join(str(part) for part in name if part != "") if isinstance(name, tuple) else str(name) for name in names]
+    twice = [name for name in named if named.count(name) > 1]
     if twice:
         raise ConfigError(f"column {twice[0]!r} appears twice; give every column a name of its own.")
-    return {str(name): data[name] for name in names}
+    return {name: data[given] for name, given in zip(named, names, strict=True)}
 
 
 def _dicts(data: Iterable[Any]) -> Iterator[Row]:

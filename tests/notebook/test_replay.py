@@ -275,6 +275,14 @@ def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_columns_of_several_levels_are_named_by_all(tmp_path: Path) -> None:
+    job = Job({"source": {"topic": "in", "fields": ["oven 1 top", "door"]}, "forecast": {}})
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    levels = pandas.MultiIndex.from_tuples([("oven 1", "top"), ("door", "")])
+    expected = job.replay(pandas.DataFrame(rows, columns=["oven 1 top", "door"]), key_is="p").lines("forecasts")
+    assert job.replay(pandas.DataFrame(rows, columns=levels), key_is="p").lines("forecasts") == expected != []
+
+
 @pytest.mark.parametrize("form", ["%d.%m.%Y %H:%M:%S.%f", "excel"])
 def test_dates_of_a_table_are_read_by_a_job_whose_records_write_them_otherwise(tmp_path: Path, form: str) -> None:
     one = pandas.DataFrame([row for row in table() if row["person"] == "p1"])
