@@ -21,7 +21,7 @@ from dataclasses import replace
 from tempfile import TemporaryDirectory
 
 from tests.data import NO_RECORDINGS
-from tests.parts import CHECKOUT, LANES, PARTS, REQUIRED, TOGETHER, Part, together
+from tests.parts import CHECKOUT, LANES, PARTS, REQUIRED, TOGETHER, Part, ports_of, together
 from tests.running import Result, run_part, stopping
 
 
@@ -44,19 +44,20 @@ def main(arguments: list[str] | None = None) -> int:
         last = deque(part for part in processes if part.either)
         ended = []  # seconds after which lanes had no part left
 
-        def run(lane: deque[Part]) -> list[Result]:
-            results = []
+        def run(number: int) -> list[Result]:
+            lane, results = lanes[number], []
             while not stopping.is_set():
                 try:
                     part = (lane or last).popleft()
                 except IndexError:
                     break
+                part = replace(part, environment={**ports_of(number), **part.environment})
                 results.append(_one(part, pytest_options, picked=bool(options.k), strict=strict))
             ended.append(time.monotonic() - started)
             return results
 
         with ThreadPoolExecutor(len(lanes)) as pool:
-            running = [pool.submit(run, lane) for lane in lanes]
+            running = [pool.submit(run, number) for number in range(LANES)]
             try:
                 results = [result for lane in running for result in lane.result()]
             except BaseException:

@@ -1,5 +1,6 @@
 """The parts of `python -m tests`, in the order they run; quick ones first. Those with brokers run beside the others."""
 
+import os
 import platform
 import sys
 from collections.abc import Container, Iterable, Mapping
@@ -27,6 +28,7 @@ class Part:
     second: int | None = None  # the lane of a second process: each takes the next file that the other has not begun
     environment: Mapping[str, str] = field(default_factory=dict)  # variables of its process
     within_seconds: int = 600  # a part that takes longer hangs: it is killed and has failed
+    test_within_seconds: int = 400  # the same, where one test takes longer; the first one may wait for loops to be compiled
     members: tuple["Part", ...] = ()  # parts that run together in this one
 
     @property
@@ -130,6 +132,13 @@ def together(parts: list[Part], name: str = "tests", names: Container[str] | Non
 
 
 LANES = 1 + max(max(part.lane, part.second or 0) for part in PARTS)
+
+
+def ports_of(lane: int) -> dict[str, str]:
+    """Variables for processes of a lane: no other lane takes a port that they have found free and use a moment later."""
+    name, first = "STREAMJOBS_PORTS", 61_000 + 1_000 * lane
+    return {} if name in os.environ else {name: f"{first}-{first + 999}"}
+
 
 # Parts without a single test fail the run.
 REQUIRED = frozenset(part.name for part in PARTS if part.folders)

@@ -58,6 +58,8 @@ def run_part(part: Part, pytest_options: list[str], progress: Callable[[str], No
                 "--no-header",
                 "-rN",
                 "--tb=short",
+                "-o",
+                f"faulthandler_timeout={max(part.test_within_seconds - 10, 1)}",  # shows where a test hangs
                 "--color=no",
                 "--continue-on-collection-errors",
             ]
@@ -69,7 +71,7 @@ def run_part(part: Part, pytest_options: list[str], progress: Callable[[str], No
             if code == 0:
                 result.passed = 1
             else:
-                result.failed.append(_ended(part, code))
+                result.failed.append(_ended(part, code, result.seconds))
         else:
             _read(tally, code, part, result)
     return result
@@ -79,7 +81,8 @@ def _watch(
     part: Part, command: list[str], output: Path, tally: Path, progress: Callable[[str], None]
 ) -> tuple[int | None, float]:
     """Exit code and processor seconds; None at a timeout. The process group of the part ends with it."""
-    started = last_report = time.monotonic()
+    started = last_report = begun = time.monotonic()
+    running = ""
     environment = {**with_bytecode(), **part.environment, "STREAMJOBS_TALLY": str(tally), "PYTHONUNBUFFERED": "1"}
     with output.open("wb") as sink:
         process = subprocess.Popen(
@@ -98,11 +101,15 @@ def _watch(
                     process.returncode = os.waitstatus_to_exitcode(status)
                     return process.returncode, usage.ru_utime + usage.ru_stime
                 now = time.monotonic()
-                if now - started > part.within_seconds or stopping.is_set():
+                hangs = now - started > part.within_seconds or now - begun > part.test_within_seconds
+                if hangs or stopping.is_set():
                     return None, 0.0
                 if now - last_report >= PROGRESS_EVERY_SECONDS:
                     last_report = now
-                    progress(_progress(tally, now - started))
+                    done, test = _progress(tally)
+                    progress(f"{now - started:.0f} s, {done} tests done" + (f", running {test}" if test else ""))
+                    if test != running:
+                        begun, running = now, test
                 time.sleep(0.05)
         finally:
             _end(process)
@@ -131,11 +138,14 @@ def _lines(tally: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in tally.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
 
 
-def _progress(tally: Path, seconds: float) -> str:
+def _progress(tally: Path) -> tuple[int, str]:
+    """How many tests are done, and the one that was started last."""
     lines = _lines(tally)
-    done = sum("test" in line for line in lines)
-    running = next((line["start"] for line in reversed(lines) if "start" in line), "")
-    return f"{seconds:.0f} s, {done} tests done" + (f", running {running}" if running else "")
+    return sum("test" in line for line in lines), _last(lines)
+
+
+def _last(lines: list[dict[str, str]]) -> str:
+    return next((line["start"] for line in reversed(lines) if "start" in line), "")
 
 
 def _read(tally: Path, code: int | None, part: Part, result: Result) -> None:
@@ -149,11 +159,14 @@ def _read(tally: Path, code: int | None, part: Part, result: Result) -> None:
         elif line.get("outcome") == "skipped":
             result.skipped.append((line["test"], line["reason"]))
     if not any("done" in line for line in lines) or (code not in (0, 5) and not result.failed):
-        running = next((line["start"] for line in reversed(lines) if "start" in line), "none")
-        result.failed.append(f"{_ended(part, code)}; last test started: {running}")
+        result.failed.append(f"{_ended(part, code, result.seconds)}; last test started: {_last(lines) or 'none'}")
 
 
-def _ended(part: Part, code: int | None) -> str:
-    if code is None:
+def _ended(part: Part, code: int | None, seconds: float) -> str:
+    if code is None and stopping.is_set():
+        return f"{part.name}: stopped"
+    if code is None and seconds > part.within_seconds:
         return f"{part.name}: timed out after {part.within_seconds} s"
+    if code is None:
+        return f"{part.name}: ended because a test took more than {part.test_within_seconds} s"
     return f"{part.name}: killed by signal {-code}" if code < 0 else f"{part.name}: exit code {code}"

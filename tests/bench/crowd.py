@@ -19,6 +19,7 @@ NEWEST = 20_000  # windows with delays that are kept
 GAIN, OFFSETS = 0.1, np.array([0.05, 0.05, 0.05, 0.1, 0.1, 0.1])
 LOOK_EVERY = 0.125  # seconds
 SETTLED = 5.0  # seconds without a window, after the last frame, until all is answered
+PATIENCE = 120.0  # the same, while windows are expected
 
 
 class Frame(NamedTuple):
@@ -92,11 +93,11 @@ class Counter(Background):
         predictions.close()
 
 
-def followed(worker: "subprocess.Popen[bytes]", stage: Stage, sender: Sender, counter: Counter) -> None:
-    """Start both, and wait until everything sent was answered."""
+def followed(worker: "subprocess.Popen[bytes]", stage: Stage, sender: Sender, counter: Counter, expected: int = 0) -> None:
+    """Start both, and wait until everything sent was answered. expected: windows that must come, on a slow machine too."""
     counter.start()
     sender.start()
-    while sender.is_alive() or time.monotonic() - counter.last < SETTLED:
+    while sender.is_alive() or time.monotonic() - counter.last < (SETTLED if counter.windows >= expected else PATIENCE):
         _check(worker, stage.log, sender, counter)
         time.sleep(LOOK_EVERY)
     assert counter.windows, f"no window came out; the worker's log ends: {_end_of(stage.log)}"

@@ -111,7 +111,7 @@ class GrowingLoad(threading.Thread):
 
     def go_to(self, stage: str) -> None:
         self._wanted = stage
-        until(lambda: self._at == stage or not self.is_alive(), f"the load is {stage}", 60)
+        until(lambda: self._at == stage or not self.is_alive(), f"the load is {stage}")
 
     def finish(self) -> int:
         self._enough.set()

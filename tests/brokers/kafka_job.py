@@ -14,13 +14,14 @@ import aiokafka.errors
 from aiokafka.admin import AIOKafkaAdminClient
 from confluent_kafka import (
     Consumer,
+    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, OffsetSpec
 
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Stored
@@ -29,7 +30,7 @@ from streamjobs.kafka import groups, topics
 from streamjobs.kafka.topic_id import progress_of
 
 PARTITIONS = 4
-ANSWER = 10.0  # seconds
+ANSWER = 60.0  # seconds
 MARKERS = 10.0  # seconds a broker under load takes to write a commit's markers
 STALE = (  # answers of a moment, after a leader or a topic's partitions have changed
     KafkaError.FENCED_LEADER_EPOCH,
@@ -41,6 +42,8 @@ NO_COORDINATOR = (  # of a group, a moment after the broker has started
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
+
+_changes = itertools.count()  # numbers of settings that `alter` has changed
 
 
 class Sent(NamedTuple):
@@ -153,6 +156,9 @@ class KafkaJob:
         giving_up = time.monotonic() + ANSWER
         while True:  # with new metadata each time: librdkafka keeps the epoch of a former leader
             parts = range(len(self.admin.list_topics(name, timeout=ANSWER).topics[name].partitions))
+            if not parts and time.monotonic() < giving_up:  # a node may not know yet a topic that was just created
+                time.sleep(0.05)
+                continue
             asked = self.admin.list_offsets(
                 {TopicPartition(name, number): OffsetSpec.latest() for number in parts},
                 isolation_level=IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED,
@@ -174,36 +180,55 @@ class KafkaJob:
         """Everything that the group has committed."""
         return self._of_group.ask(lambda admin: groups.all_commits(admin, self.name))
 
+    def set_commits(self, offsets: Mapping[int, int]) -> None:
+        """Commit these offsets of the input, without what workers write beside them; all workers have ended."""
+        self._wait_for_end_of_members()
+        places = [TopicPartition(self.input, number, offset) for number, offset in offsets.items()]
+        (done,) = self.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(self.name, places)]).values()
+        assert all(one.error is None for one in done.result(ANSWER).topic_partitions)
+
+    def delete_group(self) -> None:
+        """The group and its offsets, of workers that have ended."""
+        self._wait_for_end_of_members()
+        self.admin.delete_consumer_groups([self.name])[self.name].result(ANSWER)
+
+    def _wait_for_end_of_members(self) -> None:
+        """A broker may apply the departure of a worker after its process has ended."""
+        until(lambda: self.members() == [], f"{self.name}: no members", every=0.02)
+
     def alter(self, topic: str, setting: str, value: str) -> None:
-        """Change a setting of a topic and wait until the broker's metadata has it."""
-        entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-        for answer in self.admin.incremental_alter_configs([resource]).values():
-            answer.result(ANSWER)
-        until(lambda: self.topic_setting(topic, setting) == value, f"{topic}: {setting} = {value}", 60)
+        """Change a setting of a topic and wait until the broker applies it.
+
+        A broker's metadata has a change a moment before its logs. They get changes one after the other: once the metadata
+        has a later change as well, the logs have the first one.
+        """
+        for name, wanted in ((setting, value), ("file.delete.delay.ms", str(1_000 + next(_changes)))):
+            entry = ConfigEntry(name, wanted, incremental_operation=AlterConfigOpType.SET)
+            resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+            self.admin.incremental_alter_configs([resource])[resource].result(ANSWER)
+            self._wait_for_setting(topic, name, wanted)
 
     def topic_setting(self, topic: str, setting: str) -> str:
         (found,) = self.admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
         return str(found.result(ANSWER)[setting].value)
 
+    def _wait_for_setting(self, topic: str, setting: str, value: str) -> None:
+        until(lambda: self.topic_setting(topic, setting) == value, f"{topic}: {setting} = {value}", every=0.02)
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic and wait until the broker does not know it any more."""
+        self.admin.delete_topics([topic])[topic].result(ANSWER)
+        until(lambda: topic not in self.admin.list_topics(timeout=ANSWER).topics, f"{topic} gone")
+
     def delete_records(self, topic: str, upto: dict[int, int]) -> None:
-        """Delete each partition's records before the offset of `upto`.
-
-        A broker's metadata has a changed `cleanup.policy` before its log does: until then it refuses by the former one.
-        """
+        """Delete each partition's records before the offset of `upto`."""
         partitions = [TopicPartition(topic, number, offset) for number, offset in upto.items()]
+        for answer in self.admin.delete_records(partitions).values():
+            answer.result(ANSWER)
 
-        def deleted() -> bool:
-            try:
-                for answer in self.admin.delete_records(partitions).values():
-                    answer.result(ANSWER)
-            except KafkaException as refused:
-                if refused.args[0].code() != KafkaError.POLICY_VIOLATION:
-                    raise
-                return False
-            return True
-
-        until(deleted, f"{topic}: records deleted")
+    def wait_for_markers(self, topic: str) -> None:
+        """Until every commit that was answered counts in a topic: the broker writes its markers after the answer."""
+        until(lambda: self.ends(topic) == self.ends(topic, committed_only=False), f"{topic}: all markers written")
 
     def lag(self) -> int:
         """Records whose offsets are not committed."""
@@ -284,6 +309,18 @@ class KafkaJob:
         return {(m.partition(), m.key()): m.value() for m in self.read(self.changelog, committed_only=True)}
 
 
+def create(admin: Any, *made: NewTopic) -> None:
+    """Create these topics and wait until the broker knows them: a controller answers before that."""
+    for answer in admin.create_topics(list(made)).values():
+        answer.result(ANSWER)
+
+    def known() -> bool:
+        found = admin.list_topics(timeout=ANSWER).topics
+        return all(one.topic in found and len(found[one.topic].partitions) == one.num_partitions for one in made)
+
+    until(known, f"{', '.join(one.topic for one in made)} known", every=0.02)
+
+
 def toml(table: dict[str, Any]) -> str:
     """A job file. JSON's texts, numbers and lists are TOML's; tables within a section are written inline."""
 
@@ -340,7 +377,7 @@ def committed_by(consumer: Consumer, places: list[TopicPartition]) -> list[Topic
         time.sleep(0.05)
 
 
-def until(holds: Callable[[], Any], what: str | Callable[[], str], within: float = 30.0, every: float = 0.1) -> float:
+def until(holds: Callable[[], Any], what: str | Callable[[], str], within: float = 120.0, every: float = 0.1) -> float:
     """Wait until `holds()` is true and give the seconds it took; fails with `what` after `within` seconds."""
     begin = time.monotonic()
     while not holds():

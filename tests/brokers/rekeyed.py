@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from tests.brokers.kafka_job import ANSWER, PARTITIONS, KafkaJob, Sent, committed_by, new_producer, send, until
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, committed_by, create, new_producer, send, until
 from tests.brokers.load import SOURCE, START
 from tests.brokers.workers import CHECKOUT, Worker
 from tests.running import with_bytecode
@@ -45,7 +45,7 @@ def flushing(keys: int) -> Iterator[Sent]:
 def create_base(job: KafkaJob, partitions: int = PARTITIONS) -> str:
     """The topic whose records have no keys."""
     name = job.settings.source.base_topic
-    job.admin.create_topics([NewTopic(name, partitions, 1)])[name].result(ANSWER)
+    create(job.admin, NewTopic(name, partitions, 1))
     return name
 
 

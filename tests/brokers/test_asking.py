@@ -10,7 +10,7 @@ from streamjobs.maintenance.copies import Entry
 from streamjobs.maintenance.summary import details
 from tests.brokers.fixtures import LEARNING, MakeJob
 from tests.brokers.fork_server import ForkServer
-from tests.brokers.kafka_job import PARTITIONS, until
+from tests.brokers.kafka_job import ANSWER, PARTITIONS, until
 from tests.brokers.load import samples
 from tests.brokers.workers import Worker, running_worker
 
@@ -18,7 +18,7 @@ from tests.brokers.workers import Worker, running_worker
 def asked(worker: Worker, key: bytes) -> tuple[int, Any]:
     port = worker.events("serving /metrics and /health")[-1]["port"]
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/keys/{key.decode()}", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/keys/{key.decode()}", timeout=ANSWER) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
@@ -37,7 +37,7 @@ def test_a_worker_tells_the_state_of_its_keys_and_which_worker_has_others(
         def of(worker: Worker) -> list[int]:
             return worker.events("ready")[-1]["partitions"] if worker.events("ready") else []
 
-        until(lambda: len(of(one)) == len(of(other)) == PARTITIONS // 2, "each has half of the partitions", 60)
+        until(lambda: len(of(one)) == len(of(other)) == PARTITIONS // 2, "each has half of the partitions")
         job.produce(placed)
         job.wait_until_done([one, other])
         for (number, key), data in job.snapshots().items():

@@ -22,14 +22,13 @@ from streamjobs.settings.load import settings_from
 from streamjobs.worker.backpressure import Backpressure
 from streamjobs.worker.outbox import Outbox
 from tests.brokers.fixtures import MakeJob
+from tests.brokers.kafka_job import ANSWER, KafkaJob, create
 from tests.brokers.load import SOURCE, samples
 
 SINKS = {"features": "in.features", "dlq": "in.dlq"}
 
 
 def test_a_killed_broker_restarts_with_everything_it_acknowledged(broker: Broker, tmp_path: Path) -> None:
-    from tests.brokers.kafka_job import KafkaJob
-
     with Broker() as own:
         job = KafkaJob(own.bootstrap, tmp_path, "kept", source=SOURCE)
         count = job.produce(samples(500))
@@ -159,13 +158,13 @@ def _settings(url: str):
 def test_created_topics_have_the_inputs_partitions_and_the_changelog_is_compacted(make_job: MakeJob) -> None:
     job = make_job("made", make=False, source=SOURCE)
     assert len(preflight.obstacles(job.settings, job.core)) == 2 + len(job.core.sinks)
-    job.admin.create_topics([NewTopic(job.input, 6, 1)])[job.input].result(10)
+    create(job.admin, NewTopic(job.input, 6, 1))
     created = topics.create(job.settings, job_sinks=job.core.sinks)
     assert {one.name for one in created} == {*job.core.sinks.values(), job.changelog}
-    found = job.admin.list_topics(timeout=10).topics
+    found = job.admin.list_topics(timeout=ANSWER).topics
     assert {len(found[one.name].partitions) for one in created} == {6}
     resource = ConfigResource(ConfigResource.Type.TOPIC, job.changelog)
-    assert job.admin.describe_configs([resource])[resource].result(10)["cleanup.policy"].value == "compact"
+    assert job.admin.describe_configs([resource])[resource].result(ANSWER)["cleanup.policy"].value == "compact"
     assert preflight.obstacles(job.settings, job.core) == []
     assert topics.create(job.settings, job_sinks=job.core.sinks) == []
 
@@ -178,7 +177,7 @@ def test_another_number_of_partitions_than_the_inputs_is_refused(make_job: MakeJ
 
 def test_a_changelog_that_deletes_is_found_before_it_forgets_keys(make_job: MakeJob) -> None:
     job = make_job("forgetful", make=False, source=SOURCE)
-    job.admin.create_topics([NewTopic(job.changelog, 4, 1)])[job.changelog].result(10)
+    create(job.admin, NewTopic(job.changelog, 4, 1))
     topics.create(job.settings, job_sinks=job.core.sinks)
     (problem,) = preflight.obstacles(job.settings, job.core)
     assert problem.startswith(f"topic {job.changelog} (state): expected cleanup.policy compact, got delete")

@@ -20,7 +20,7 @@ import pytest
 from streamjobs.demo.job import FILE
 from streamjobs.demo.player import Player
 from tests.brokers.fork_server import ForkServer
-from tests.brokers.kafka_job import KafkaJob, Sent, until
+from tests.brokers.kafka_job import ANSWER, KafkaJob, Sent, until
 from tests.brokers.verification import verify
 from tests.brokers.workers import Worker, running_worker
 from tests.commands.jobs import command
@@ -33,7 +33,7 @@ PLAYED_IN = 12.0  # seconds
 LOOK_AT = 0.7  # of what is played has been taken
 RATE_INTERVAL = "8s"
 BROKEN = b"{broken"
-LATER = 6000  # samples
+LATER, LAST = 6000, 100  # samples; the last ones find a frozen worker
 ROWS = "[...document.querySelectorAll('#{0} tbody tr')].map((one) => one.textContent)"
 
 
@@ -73,13 +73,13 @@ def watched(broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
         (serving,) = worker.events("serving /metrics and /health")
         instance = f"127.0.0.1:{serving['port']}"
         with Prometheus(folder, instance) as prometheus:
-            until(prometheus.up, "Prometheus has scraped the worker", 60)
+            until(prometheus.up, "Prometheus has scraped the worker")
             job.produce([Sent(b"person-01", BROKEN, 0, round(time.time() * 1000))])
-            until(lambda: prometheus.value('ALERTS{alertstate="firing"}'), "the broken record is an alert", 60)
+            until(lambda: prometheus.value('ALERTS{alertstate="firing"}'), "the broken record is an alert")
             player = Player(broker.bootstrap, job.input, PLAYED_IN)
             player.start()
             enough = LOOK_AT * len(player.ready)
-            until(lambda: prometheus.value("streamjobs_records_consumed_total") > enough, "most is taken", 90, every=0.2)
+            until(lambda: prometheus.value("streamjobs_records_consumed_total") > enough, "most is taken", every=0.2)
             at = time.time()
             assert player.failed is None
             player.stopping.set()
@@ -193,7 +193,7 @@ def test_the_first_command_of_every_runbook_works_beside_a_worker(watched: Watch
 def _asked(watched: Watched, line: str) -> None:
     """A call of curl, perhaps with a grep behind it: each name of its pattern is in what it shows."""
     (path, pattern), at = re.findall(r"127\.0\.0\.1:9108(/\w+)(?: \| grep -E '(.+)')?$", line)[0], watched.instance
-    with urllib.request.urlopen(f"http://{at}{path}", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://{at}{path}", timeout=ANSWER) as answer:
         shown = [text for text in answer.read().decode().splitlines() if re.search(pattern, text)]
     names = re.findall(r"[a-z_]{3,}", pattern)
     assert shown and [name for name in names if not any(name in text for text in shown)] == [], line
@@ -210,9 +210,11 @@ def test_a_second_worker_joins_and_is_killed_and_nothing_is_lost(watched: Watche
     job = watched.job
     job.wait_until_done([watched.worker])
     with running_worker(job, "b", fork_server=fork_server) as second:
-        until(lambda: job.members() == [2, 2], "each worker has two of the four partitions", 60)
-        job.produce(watched.more)
+        until(lambda: job.members() == [2, 2], "each worker has two of the four partitions")
+        job.produce(watched.more[:-LAST])
+        second.freeze()
+        job.produce(watched.more[-LAST:])
+        assert job.lag() > 0, "killed when its work was done"
         assert second.kill() == -9
-    assert job.lag() > 0
     job.wait_until_done([watched.worker])
     verify(job, repeats=True)

@@ -9,15 +9,9 @@ from streamjobs.kafka import topics
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.hash_jobs import HASH, expected, hash_job, numbers, states
-from tests.brokers.kafka_job import KafkaJob, until
 from tests.brokers.workers import Worker, run_until_done, running_worker, wait_for_exit
 
 SOON = 20.0  # seconds; clients ask for metadata at once, and a deletion must be confirmed for a few
-
-
-def delete(job: KafkaJob, topic: str) -> None:
-    job.admin.delete_topics([topic])[topic].result(10)
-    until(lambda: topic not in job.admin.list_topics(timeout=10).topics, f"{topic} gone")
 
 
 def test_a_deleted_input_ends_a_worker_with_code_3(make_job: MakeJob, fork_server: ForkServer) -> None:
@@ -25,7 +19,7 @@ def test_a_deleted_input_ends_a_worker_with_code_3(make_job: MakeJob, fork_serve
     job.produce(numbers(400))
     with running_worker(job, program=HASH, fork_server=fork_server) as worker:
         job.wait_until_done([worker])
-        delete(job, job.input)
+        job.delete(job.input)
         code, lines = wait_for_exit(worker, SOON)
     assert code == 3 and len(lines) == 1, (code, lines)
     assert f"topic {job.input} (input): it was deleted" in lines[0] and "state forget-offsets" in lines[0]
@@ -41,7 +35,7 @@ def test_a_deleted_output_ends_a_worker_with_code_3_and_a_new_topic_gets_what_wa
     with running_worker(job, program=HASH, fork_server=fork_server) as worker:
         job.wait_until_done([worker])
         predictions = job.core.sinks["predictions"]
-        delete(job, predictions)
+        job.delete(predictions)
         job.produce(numbers(40))
         code, lines = wait_for_exit(worker, SOON)
     assert code == 3 and len(lines) == 1, (code, lines)
@@ -57,7 +51,7 @@ def test_sigterm_ends_a_worker_with_a_deleted_output_soon(make_job: MakeJob, for
     job.produce(numbers(400))
     with running_worker(job, program=HASH, fork_server=fork_server) as worker:
         job.wait_until_done([worker])
-        delete(job, job.core.sinks["predictions"])
+        job.delete(job.core.sinks["predictions"])
         job.produce(numbers(40))
         time.sleep(0.3)
         worker.process.send_signal(signal.SIGTERM)
@@ -71,7 +65,7 @@ def test_an_output_that_was_recreated_at_once_gets_what_follows(make_job: MakeJo
     job.produce(numbers(400))
     with running_worker(job, program=HASH, fork_server=fork_server) as worker:
         job.wait_until_done([worker])
-        delete(job, job.core.sinks["predictions"])
+        job.delete(job.core.sinks["predictions"])
         topics.create(job.settings, job_sinks=job.core.sinks)
         job.produce(numbers(40))
         job.wait_until_done([worker])
@@ -86,7 +80,7 @@ def test_an_input_that_was_recreated_at_once_ends_a_worker_with_code_3(make_job:
     with running_worker(job, program=HASH, fork_server=fork_server) as worker:
         job.wait_until_done([worker])
         worker.freeze()
-        delete(job, job.input)
+        job.delete(job.input)
         topics.create(job.settings, job_sinks=job.core.sinks, partitions=4)
         job.produce(numbers(40))
         worker.wake()

@@ -4,13 +4,12 @@ import subprocess
 import sys
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from tests.brokers.fixtures import LEARNING, MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.growth import AFTER, BEFORE, GrowingLoad, grow_input, grow_topic, place, program, verify_sequences
-from tests.brokers.kafka_job import KafkaJob, Sent, until
+from tests.brokers.kafka_job import KafkaJob, Sent, create, until
 from tests.brokers.load import samples
 from tests.brokers.workers import CHECKOUT, Worker, run_until_done, running_worker, wait_for_exit
 from tests.commands.jobs import command, output_of
@@ -153,9 +152,7 @@ def test_keys_start_over_only_where_that_is_asked_for_and_their_number_is_said(
 
 def unmark(job: KafkaJob) -> None:
     """As an earlier release left its commits."""
-    offsets = [TopicPartition(job.input, number, offset) for number, offset in job.ends().items()]
-    (done,) = job.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(job.name, offsets)]).values()
-    assert all(one.error is None for one in done.result(10).topic_partitions)
+    job.set_commits(job.ends())
 
 
 def send_by(job: KafkaJob, partitions: int, records: list[Sent], sent: dict | None = None) -> dict:
@@ -173,8 +170,7 @@ def test_two_jobs_of_one_name_are_distinguished_from_an_input_that_grew(make_job
     run_until_done(first, fork_server=fork_server)
     second = make_job("second", make=False, **LEARNING, job={"name": first.name})
     for names in ((second.input,), second.core.sinks.values()):
-        for answer in second.admin.create_topics([NewTopic(name, AFTER) for name in names]).values():
-            answer.result(20)
+        create(second.admin, *(NewTopic(name, AFTER) for name in names))
         code, said = output_of("topics", "create", second.path)
         assert code == 3 and "topics grow" not in said and "Give this job another [job] name." in said
     code, lines = wait_for_exit(Worker(second, fork_server=fork_server))

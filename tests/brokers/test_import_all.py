@@ -9,7 +9,7 @@ from streamjobs.core.state import snapshot
 from streamjobs.kafka import topics
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
-from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
+from tests.brokers.kafka_job import ANSWER, PARTITIONS, KafkaJob, Sent, until
 from tests.brokers.workers import running_worker
 from tests.commands.jobs import command
 
@@ -58,7 +58,7 @@ def test_states_go_on_in_a_job_with_fewer_partitions(make_job: MakeJob, fork_ser
     assert other.snapshots() == moved
     other.produce(records(ROWS, ROWS, FEWER))
     with running_worker(other, fork_server=fork_server) as worker:
-        until(lambda: set(rows_of(other).values()) == {2 * ROWS}, "every key has gone on where it was", 60)
+        until(lambda: set(rows_of(other).values()) == {2 * ROWS}, "every key has gone on where it was")
         assert worker.stop() == 0
     assert command("state", "verify", other.path) == 0
 
@@ -71,7 +71,7 @@ def test_states_go_on_in_another_cluster_with_the_input_of_their_name(make_job: 
     assert command("state", "import", job.path, copy, "--all") == 0
     job.produce(records(ROWS, ROWS, PARTITIONS))
     with running_worker(job, "other-directory", fork_server=fork_server) as worker:
-        until(lambda: set(rows_of(job).values()) == {2 * ROWS}, "every key has gone on, and no record was skipped", 60)
+        until(lambda: set(rows_of(job).values()) == {2 * ROWS}, "every key has gone on, and no record was skipped")
         assert worker.stop() == 0
     ids = [dict(record.headers())["streamjobs-id"].decode() for record in job.sink("predictions")]
     assert len(ids) == KEYS * ROWS and all(one.startswith(f"{job.input}~") for one in ids)  # of the former input: no "~"
@@ -81,10 +81,7 @@ def test_states_go_on_in_another_cluster_with_the_input_of_their_name(make_job: 
 def _as_in_another_cluster(job: KafkaJob) -> None:
     """The topics are others under the same names, and there is no group."""
     named = {job.input, job.changelog, *job.core.sinks.values()}
-    gone = [name for name in job.admin.list_topics(timeout=10).topics if name in named]
-    for deleted in job.admin.delete_topics(gone).values():
-        deleted.result(10)
-    for group in job.admin.delete_consumer_groups([job.settings.job.name]).values():
-        group.result(10)
-    until(lambda: not set(gone) & set(job.admin.list_topics(timeout=10).topics), f"{gone} gone")
+    for name in named & set(job.admin.list_topics(timeout=ANSWER).topics):
+        job.delete(name)
+    job.delete_group()
     topics.create(job.settings, partitions=PARTITIONS, job_sinks=job.core.sinks, state_bytes=job.core.state_bytes)

@@ -17,7 +17,7 @@ from streamjobs.job_files import load_job
 from tests.brokers.fixtures import LEARNING, MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.growth import grow_topic, place
-from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, create, until
 from tests.brokers.load import SOURCE, samples
 from tests.brokers.rekeyed import (
     BY_KEY,
@@ -208,7 +208,7 @@ def test_letters_go_back_to_the_partitions_that_have_their_keys_now(
         produce(job, [*inside, Sent(None, b'{"device": {}}', 1, 5)])
         assert rekey(job, "--once", "--partitions", "2")[0] == 0
     else:
-        job.admin.create_topics([NewTopic(job.input, 2)])[job.input].result(20)
+        create(job.admin, NewTopic(job.input, 2))
         job.produce(sent)
     assert command("topics", "create", job.path) == 0
     for program in ((*RUN, "--once"), (*RUN, "--drain")):  # all records of letters are longer

@@ -4,12 +4,10 @@ import contextlib
 import io
 import shutil
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 import rocksdict
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from streamjobs.kafka import topics
@@ -18,7 +16,7 @@ from streamjobs.maintenance import changelog_edit
 from tests.brokers.fault_injection import program
 from tests.brokers.fixtures import LEARNING, MakeJob
 from tests.brokers.fork_server import ForkServer
-from tests.brokers.kafka_job import PARTITIONS, KafkaJob, until
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, create, until
 from tests.brokers.load import samples
 from tests.brokers.verification import replayed, verify
 from tests.brokers.workers import Worker, run_until_done, running_worker, wait_for_exit
@@ -28,15 +26,9 @@ RECORDS = list(samples(900, keys=40))
 FORMER = "rebuilding the local store from the changelog"
 
 
-def delete(job: KafkaJob, topic: str) -> None:
-    (deleted,) = job.admin.delete_topics([topic]).values()
-    deleted.result(10)
-    until(lambda: topic not in job.admin.list_topics(timeout=10).topics, f"{topic} gone")
-
-
 def recreate_changelog(job: KafkaJob) -> None:
     before = topic_ids(job.admin, [job.changelog])
-    delete(job, job.changelog)
+    job.delete(job.changelog)
     topics.create(job.settings, job_sinks=job.core.sinks, state_bytes=job.core.state_bytes, roles=("state",))
     assert topic_ids(job.admin, [job.changelog]) != before
 
@@ -110,8 +102,7 @@ def test_a_running_job_is_not_restored(make_job: MakeJob, fork_server: ForkServe
     job.produce(RECORDS[:100])
     with running_worker(job, fork_server=fork_server) as worker:
         job.wait_until_done([worker])
-        ends = partial(job.ends, job.changelog)  # the broker writes markers after it has answered a commit
-        until(lambda: ends(committed_only=True) == ends(committed_only=False), "all markers written", 60)
+        job.wait_for_markers(job.changelog)
         before = job.ends(job.changelog, committed_only=False)
         for words in (("--from-local", "--directory", worker.state), ("--accept",)):
             code, text = said("state", "restore", job.path, *words)
@@ -167,14 +158,13 @@ def test_a_changelog_with_fewer_partitions_is_refused_until_it_has_all(make_job:
     job = make_job("narrower", **LEARNING)
     job.produce(RECORDS[:400])
     worker = run_until_done(job, fork_server=fork_server)
-    delete(job, job.changelog)
-    (made,) = job.admin.create_topics([NewTopic(job.changelog, 2, 1, config={"cleanup.policy": "compact"})]).values()
-    made.result(10)
+    job.delete(job.changelog)
+    create(job.admin, NewTopic(job.changelog, 2, 1, config={"cleanup.policy": "compact"}))
     assert_refused(Worker(job, fork_server=fork_server))
     for more in (("--from-local", "--directory", worker.state), ("--accept",)):
         code, text = said("state", "restore", job.path, *more)
         assert code == 3 and "it has 2 partitions, and this job has states in partition 3 too" in text, text
-    delete(job, job.changelog)
+    job.delete(job.changelog)
     assert said("topics", "create", job.path)[0] == 0
     code, text = restored(job, worker.state)
     assert code == 0 and text.count("states written back") == PARTITIONS, text
@@ -189,7 +179,7 @@ def test_a_changelog_with_deleted_records_is_refused_where_a_store_lacks_them(
     job = make_job("retained", state={"replay": "0s"}, **LEARNING)
     job.produce(RECORDS[:400])
     worker = run_until_done(job, fork_server=fork_server)
-    until(lambda: job.ends(job.changelog) == job.ends(job.changelog, committed_only=False), "all markers written", 60)
+    job.wait_for_markers(job.changelog)
     job.alter(job.changelog, "cleanup.policy", "delete")
     job.delete_records(job.changelog, job.ends(job.changelog))
     job.alter(job.changelog, "cleanup.policy", "compact")
@@ -268,11 +258,11 @@ def test_a_worker_ends_if_its_changelog_is_deleted(make_job: MakeJob, fork_serve
     job.produce(RECORDS[:400])
     with running_worker(job, program=program("watchful"), fork_server=fork_server) as worker:
         job.wait_until_done([worker])
-        delete(job, job.changelog)
+        job.delete(job.changelog)
         job.produce(RECORDS[400:])
         assert_refused(worker)
     assert_refused(Worker(job, fork_server=fork_server))  # which creates it
-    until(lambda: job.members() == [], "the session of a worker that could not leave", 60)
+    until(lambda: job.members() == [], "the session of a worker that could not leave")
     code, text = restored(job, worker.state)
     assert code == 0, text
     run_until_done(job, fork_server=fork_server)
@@ -309,9 +299,7 @@ def test_a_job_name_that_another_topics_states_have_is_refused_without_advice_th
     assert code == 3 and says in text
     for forget_ids in (False, True):
         if forget_ids:  # as an older release left them
-            offsets = [TopicPartition(job.input, number, end) for number, end in job.ends().items()]
-            (answer,) = job.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(job.name, offsets)]).values()
-            answer.result(10)
+            job.set_commits(job.ends())
             assert_refused(Worker(other, fork_server=fork_server), says)
             shutil.copytree(worker.state, job.folder / "used")
             forget_name(job.folder / "used")

@@ -16,7 +16,7 @@ from streamjobs.maintenance.renew import without_offsets
 from tests.brokers.fault_injection import program
 from tests.brokers.fixtures import LEARNING, MakeJob
 from tests.brokers.fork_server import ForkServer
-from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
+from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent
 from tests.brokers.load import START, samples
 from tests.brokers.verification import identity
 from tests.brokers.workers import Worker, run_until_done, wait_for_exit
@@ -24,9 +24,7 @@ from tests.commands.jobs import command
 
 
 def make_anew(job: KafkaJob) -> None:
-    (deleted,) = job.admin.delete_topics([job.input]).values()
-    deleted.result(10)
-    until(lambda: job.input not in job.admin.list_topics(timeout=10).topics, f"{job.input} gone")
+    job.delete(job.input)
     topics.create(job.settings, partitions=PARTITIONS, job_sinks=job.core.sinks)
 
 
@@ -113,7 +111,7 @@ def run_until_killed(job: KafkaJob, step: str, fork_server: ForkServer) -> None:
         job, program=program(f"crash-after-{step}"), STREAMJOBS_BROKER__INSTANCE_ID="one", fork_server=fork_server
     )
     try:
-        assert worker.process.wait(120) == -9 and job.lag() > 0, worker.text()[-2000:]
+        assert worker.process.wait(400) == -9 and job.lag() > 0, worker.text()[-2000:]
     finally:
         worker.end()
 
@@ -153,8 +151,7 @@ def test_a_life_stays_known_without_the_groups_offsets_and_a_third_one_is_anothe
     begin_life(job, 2)
     run_until_done(job, fork_server=fork_server)
     second, before = renamed(job), Counter(ids_of(job, "predictions"))
-    (gone,) = job.admin.delete_consumer_groups([job.name]).values()  # as when its offsets expire
-    gone.result(10)
+    job.delete_group()  # as when its offsets expire
     job.produce(samples(SECOND, keys=8, seed=3, start=START + 3 * STEP))
     run_until_done(job, "with-no-disk", fork_server=fork_server)
     later = Counter(ids_of(job, "predictions")) - before

@@ -20,7 +20,7 @@ from tests.brokers.certificates import missing_openssl
 from tests.brokers.fault_injection import program
 from tests.brokers.fixtures import LEARNING, cleaning_up_on_sigterm
 from tests.brokers.fork_server import ForkServer
-from tests.brokers.kafka_job import KafkaJob, Sent, until
+from tests.brokers.kafka_job import ANSWER, KafkaJob, Sent, until
 from tests.brokers.load import START, samples
 from tests.brokers.secured import Secured
 from tests.brokers.token_server import TokenServer, renewed
@@ -89,15 +89,16 @@ def kafka(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> 
             },
             token={f"{B}TOKEN_FILE": made.file("token", secured.issuer.token("worker"))},
         )
-        until(lambda: output_of("check", some.path, "--online", env=_at(made))[0] == 3, "the broker")
+        for who in ("boss", "scram"):
+            until(lambda who=who: _enters(some, _at(made, who)), f"{who} may enter")  # type: ignore[misc]
         yield made
 
 
-def _at(kafka: SecuredKafka) -> dict[str, str]:
+def _at(kafka: SecuredKafka, who: str = "scram") -> dict[str, str]:
     return {
         f"{B}URL": f"kafka://{kafka.secured.sasl}",
         f"{B}CA_FILE": str(kafka.secured.ca.file),
-        **kafka.credentials["scram"],
+        **kafka.credentials[who],
     }
 
 
@@ -328,7 +329,7 @@ def test_workers_live_through_sessions_that_end_whatever_their_credentials(kafka
             stack.enter_context(running_worker(job, way, fork_server=kafka.fork_server, **env))
             for way, env in credentials.items()
         ]
-        until(lambda: job.members() == [2, 1, 1], "the partitions shared", 60)
+        until(lambda: job.members() == [2, 1, 1], "the partitions shared")
         count = job.produce(samples(200, keys=20))
         job.wait_until_done(workers)
         moves, given = [len(worker.events("ready")) for worker in workers], server.given
@@ -336,7 +337,7 @@ def test_workers_live_through_sessions_that_end_whatever_their_credentials(kafka
             before = secured.cutting.seen.connections
             count += job.produce(samples(200, keys=20, seed=count, start=START + count))
             job.wait_until_done(workers)
-            until(lambda: secured.cutting.seen.connections >= before + LINKS, "connections made anew", 60)  # noqa: B023
+            until(lambda: secured.cutting.seen.connections >= before + LINKS, "connections made anew")  # noqa: B023
         assert [len(worker.events("ready")) for worker in workers] == moves, "a worker was taken for dead"
         for worker in workers:
             assert worker.stop() == 0
@@ -356,6 +357,7 @@ def test_no_secret_and_no_key_shows_anywhere_whatever_goes_wrong(kafka: SecuredK
     mutual = {f"{B}URL": f"kafka://{secured.mutual}", **files, f"{B}KEY_PASSWORD": canaries["key"]}
     token = {f"{B}TOKEN": canaries["token"]}
     client = {f"{B}TOKEN_URL": "https://127.0.0.1:9/token", f"{B}CLIENT_ID": "me", f"{B}CLIENT_SECRET": canaries["client"]}
+    until(lambda: _enters(job, scram), "the password counts")
     shown = []
     try:
         for env in (scram, other, mutual, {**mutual, f"{B}KEY_PASSWORD": canaries["other"]}, token, client):
@@ -393,7 +395,7 @@ def _worked(kafka: SecuredKafka, job: KafkaJob, env: dict[str, str]) -> list[str
         job.wait_until_done([worker])
         (serving,) = worker.events("serving /metrics and /health")
         for page in ("metrics", "health"):
-            with urllib.request.urlopen(f"http://127.0.0.1:{serving['port']}/{page}", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{serving['port']}/{page}", timeout=ANSWER) as answer:
                 pages.append(answer.read().decode())
         assert "streamjobs_records_consumed_total" in pages[0] and '"running"' in pages[1]
         with kafka.secured.without(predictions):

@@ -3,19 +3,20 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from functools import partial
+from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition as Place
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from streamjobs.kafka.devbroker.broker import Broker
 from streamjobs.worker import recovery
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.store import MemoryStore
-from tests.brokers.kafka_job import KafkaJob, until
+from tests.brokers.fixtures import LEARNING
+from tests.brokers.kafka_job import KafkaJob, create, until
 
 HOUR = 3_600_000  # milliseconds
 SEGMENT = 1 << 20  # bytes
@@ -39,12 +40,11 @@ def bootstrap(broker: Broker) -> Iterator[str]:
     look(AlterConfigOpType.DELETE)
 
 
-def changelog(bootstrap: str, name: str) -> AdminClient:
+def make_changelog(job: KafkaJob, name: str) -> None:
     """b"ended" has a state in the first segment and a tombstone in the second; b"alive" has the same state.
 
     Records of the first segments are an hour old: `min.compaction.lag.ms` decides up to where the broker compacts.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     config = {
         "cleanup.policy": "compact",
         "segment.bytes": str(SEGMENT),
@@ -52,8 +52,8 @@ def changelog(bootstrap: str, name: str) -> AdminClient:
         "min.compaction.lag.ms": str(24 * HOUR),  # nothing is compacted yet
         "delete.retention.ms": str(round(1000 * KEPT)),
     }
-    admin.create_topics([NewTopic(name, 1, 1, config=config)])[name].result(10)
-    producer = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": 1, "log_level": 0})
+    create(job.admin, NewTopic(name, 1, 1, config=config))
+    producer = Producer({"bootstrap.servers": job.bootstrap, "batch.num.messages": 1, "log_level": 0})
     now = round(time.time() * 1000)
 
     def fill(kind: str, at: int) -> None:
@@ -67,27 +67,14 @@ def changelog(bootstrap: str, name: str) -> AdminClient:
     fill("old", now - HOUR)
     fill("new", now)
     fill("new", now)
-    assert producer.flush(30) == 0
-    return admin
-
-
-def records_of(bootstrap: str, topic: str, key: bytes) -> list[bytes | None]:
-    """Values of the key that a reader from the beginning finds."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "log_level": 0, "enable.partition.eof": True})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found = []
-    while (message := consumer.poll(10)) is not None and message.error() is None:
-        if message.key() == key:
-            found.append(message.value())
-    consumer.close()
-    return found
+    assert producer.flush(60) == 0
 
 
 class Pausing(AIOKafkaConsumer):  # type: ignore[misc]
     """Once it has read the first states, it goes on when the broker has compacted all of the key's records away."""
 
-    bootstrap = topic = ""
-    admin: AdminClient
+    job: KafkaJob
+    topic = ""
     paused = False
 
     async def getmany(self, *arguments: object, **named: object) -> object:
@@ -99,25 +86,25 @@ class Pausing(AIOKafkaConsumer):  # type: ignore[misc]
         return found
 
     def compact(self) -> None:
-        alter = partial(KafkaJob.alter, self)  # type: ignore[arg-type]
-        alter(self.topic, "min.compaction.lag.ms", str(HOUR // 2))
-        until(lambda: records_of(self.bootstrap, self.topic, b"ended") == [None], "the key's state compacted away", 60)
-        time.sleep(KEPT)
-        alter(self.topic, "min.compaction.lag.ms", "0")
-        until(lambda: records_of(self.bootstrap, self.topic, b"ended") == [], "its tombstone compacted away", 60)
+        def found() -> list[bytes | None]:
+            return [message.value() for message in self.job.read(self.topic) if message.key() == b"ended"]
 
-    def topic_setting(self, topic: str, setting: str) -> str:
-        return KafkaJob.topic_setting(self, topic, setting)  # type: ignore[arg-type]
+        self.job.alter(self.topic, "min.compaction.lag.ms", str(HOUR // 2))
+        until(lambda: found() == [None], "the key's state compacted away")
+        time.sleep(KEPT)
+        self.job.alter(self.topic, "min.compaction.lag.ms", "0")
+        until(lambda: found() == [], "its tombstone compacted away")
 
 
 @pytest.mark.parametrize("name", ["empty", "local"])
 def test_a_key_whose_tombstone_goes_while_a_worker_recovers_does_not_come_back(
-    name: str, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+    name: str, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """local: the local store has the states of a moment ago."""
     topic = f"slow-{name}"
-    monkeypatch.setattr(Pausing, "admin", changelog(bootstrap, topic), raising=False)
-    monkeypatch.setattr(Pausing, "bootstrap", bootstrap)
+    job = KafkaJob(bootstrap, tmp_path, topic, make=False, **LEARNING)
+    make_changelog(job, topic)
+    monkeypatch.setattr(Pausing, "job", job, raising=False)
     monkeypatch.setattr(Pausing, "topic", topic)
     monkeypatch.setattr(recovery, "AIOKafkaConsumer", Pausing)
     monkeypatch.setattr(recovery, "PARTITION_BYTES", 1000)

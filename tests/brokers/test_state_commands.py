@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from streamjobs.core.advance import advance
 from streamjobs.core.live.live import Live
@@ -93,9 +93,7 @@ def scenario(
 
 def _rewind_commits(job: KafkaJob) -> None:
     """As a crash between the changelog and the commit leaves the group: behind its states."""
-    back = [TopicPartition(job.input, number, end - BACK) for number, end in job.ends().items()]
-    (answer,) = job.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(job.name, back)]).values()
-    answer.result(10)
+    job.set_commits({number: end - BACK for number, end in job.ends().items()})
 
 
 def _read_and_forget(job: KafkaJob, folder: Path) -> dict[str, Any]:
@@ -138,6 +136,7 @@ def _operate(job: KafkaJob, folder: Path) -> dict[str, Any]:
 
 def _while_running(job: KafkaJob, worker: Worker) -> dict[str, Any]:
     job.wait_until_done([worker])  # with the input that is read again, and the dead letters
+    job.wait_for_markers(job.changelog)
     held = job.ends(job.changelog, committed_only=False)
     commands = ("state", "reset"), ("state", "forget"), ("drift", "relearn")
     refused = [output_of(*words, job.path, "k3") for words in commands]

@@ -19,7 +19,7 @@ from tests.brokers.fault_injection import program
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.hash_jobs import HASH, expected, hash_job, numbers, states
-from tests.brokers.kafka_job import KafkaJob, Sent, until
+from tests.brokers.kafka_job import ANSWER, KafkaJob, Sent, create, until
 from tests.brokers.load import SOURCE, Load, samples
 from tests.brokers.verification import verify
 from tests.brokers.workers import CHECKOUT, Worker, running_worker, wait_for_exit
@@ -54,8 +54,7 @@ def command(job: KafkaJob, *words: str) -> tuple[int, list[str]]:
 
 def made(job: KafkaJob, *topics: tuple[str, int]) -> None:
     """Create these topics with these numbers of partitions."""
-    for answer in job.admin.create_topics([NewTopic(name, count, 1) for name, count in topics]).values():
-        answer.result(10)
+    create(job.admin, *(NewTopic(name, count, 1) for name, count in topics))
 
 
 def test_without_a_broker_each_command_says_so_in_one_line_and_ends_with_3(tmp_path: Path) -> None:
@@ -69,8 +68,7 @@ def test_without_a_broker_each_command_says_so_in_one_line_and_ends_with_3(tmp_p
 def test_a_missing_topic_is_one_line_and_exit_code_3(make_job: MakeJob) -> None:
     job = make_job("missing", source=SOURCE)
     features = f"{job.input}.features"
-    job.admin.delete_topics([features])[features].result(10)
-    until(lambda: features not in job.admin.list_topics(timeout=10).topics, "the topic is gone")
+    job.delete(features)
     for code, lines in commands(job, ("run",), ("check", "--online")):
         assert code == 3 and len(lines) == 1, (code, lines)
         assert f"topic {job.input}.features (features)" in lines[0] and "streamjobs topics create" in lines[0]
@@ -129,11 +127,11 @@ def test_one_of_two_topics_under_one_name_continues(make_job: MakeJob, *, at_onc
     first = Worker(job)
     second = Worker(job, "b", **second_has) if at_once else first.ready() and Worker(job, "b", **second_has)
     try:
-        until(lambda: first.process.poll() is not None or second.process.poll() is not None, "one ends", 60)
+        until(lambda: first.process.poll() is not None or second.process.poll() is not None, "one ends", 400)
         ends, continues = (first, second) if first.process.poll() is not None else (second, first)
         assert at_once or ends is second
         assert ends.process.poll() == 3 and f"job {job.name}: another worker of this name reads topic" in ends.text()
-        until(lambda: job.members() == [4 * (continues is first)], "the other has every partition", 30)
+        until(lambda: job.members() == [4 * (continues is first)], "the other has every partition")
         continues.ready().assert_running()
     finally:
         for worker in (first, second):
@@ -150,7 +148,7 @@ def test_the_topic_that_states_have_learned_from_continues(make_job: MakeJob) ->
     job.produce(Sent(b"k", b"{}", number, 0) for number in range(4))
     job.input = right
     with running_worker(job, "b", **of_other) as mistaken:
-        until(lambda: sum(one.offset for place, one in job.commits().items() if place.topic == other) == 4, "commits", 60)
+        until(lambda: sum(one.offset for place, one in job.commits().items() if place.topic == other) == 4, "commits")
         assert mistaken.stop() == 0
     job.produce(samples(400))
     with running_worker(job) as worker:
@@ -160,7 +158,7 @@ def test_the_topic_that_states_have_learned_from_continues(make_job: MakeJob) ->
         code, lines = wait_for_exit(Worker(job, "c", **of_other))
         assert code == 3 and f"its states have learned from topic {right}, but [source] topic is {other}" in lines[-1]
         worker.assert_running()
-        until(lambda: job.members() == [4], "it has every partition", 30)
+        until(lambda: job.members() == [4], "it has every partition")
         assert worker.stop() == 0
 
 
@@ -170,7 +168,7 @@ def test_sigterm_in_the_middle_of_a_load_commits_everything_applied_and_exits_0(
     job = make_job("sigterm", source=SOURCE, head={"name": "rls"}, drift={"detector": "page_hinkley"})
     with Load(job, 3000) as load:
         with running_worker(job) as worker:
-            until(lambda: sum(job.committed().values()) > 0, "a commit", 60)
+            until(lambda: sum(job.committed().values()) > 0, "a commit")
             assert worker.stop() == 0
         committed, answered = (sum(ends.values()) for ends in (job.committed(), job.ends(job.core.sinks["features"])))
         assert answered == committed  # every record gives one: nothing applied was left uncommitted
@@ -209,7 +207,7 @@ def test_a_flood_of_connections_to_the_metrics_port_does_not_stop_a_worker(make_
                 assert other.stop() == 0
             job.produce(numbers(400))
             job.wait_until_done([worker])
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=20) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=ANSWER) as answer:
                 assert json.load(answer)["state"] == "running"
         assert worker.stop() == 0
     assert states(job) == expected(job)

@@ -12,7 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
 from streamjobs.process import ENDED_AFTER
@@ -20,7 +20,7 @@ from tests.brokers.fault_injection import program
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.hash_jobs import HASH, ONCE, expected, hash_job, numbers, states
-from tests.brokers.kafka_job import PARTITIONS, Sent, until
+from tests.brokers.kafka_job import ANSWER, PARTITIONS, Sent, create, until
 from tests.brokers.workers import Worker, running_worker, wait_for_exit
 from tests.commands.jobs import output_of
 from tests.worker.fake_core import MAGIC
@@ -68,14 +68,13 @@ def test_a_missing_topic_ends_it_with_code_3_before_anything_is_made_or_read(
     job = hash_job(make_job, "absent", make=False)
     code, lines = wait_for_exit(Worker(job, program=HASH, fork_server=fork_server))
     assert code == 3 and any(job.input in line and "streamjobs topics create" in line for line in lines)
-    assert job.changelog not in job.admin.list_topics(timeout=10).topics
+    assert job.changelog not in job.admin.list_topics(timeout=ANSWER).topics
 
 
 def test_a_wrong_number_of_partitions_ends_it_with_code_3(make_job: MakeJob, fork_server: ForkServer) -> None:
     job = hash_job(make_job, "narrow", make=False)
     made = [NewTopic(job.input, 4, 1), NewTopic(f"{job.input}.predictions", 3, 1), NewTopic(f"{job.input}.dlq", 4, 1)]
-    for answer in job.admin.create_topics(made).values():
-        answer.result(10)
+    create(job.admin, *made)
     code, lines = wait_for_exit(Worker(job, program=HASH, fork_server=fork_server))
     assert code == 3 and len(lines) == 1
     assert f"{job.input}.predictions" in lines[0] and "expected 4 partitions" in lines[0] and "got 3" in lines[0]
@@ -126,7 +125,7 @@ def test_stored_bytes_that_cannot_be_trusted_end_it_and_stay_as_they_are(make_jo
     assert damaged[:4] != MAGIC
     producer = Producer({"bootstrap.servers": job.bootstrap})
     producer.produce(job.changelog, key=b"k1", value=damaged, partition=1)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     job.produce(numbers(100))
     code, lines = wait_for_exit(Worker(job, program=HASH, fork_server=fork_server))
     assert code == 1 and len(lines) == 1 and "magic" in lines[0]
@@ -138,8 +137,7 @@ def test_offsets_beyond_the_end_of_the_input_end_it_with_code_3(make_job: MakeJo
     """A committed offset the topic does not reach: it is not the topic it was."""
     job = hash_job(make_job, "anew")
     job.produce(numbers(40))
-    offsets = [TopicPartition(job.input, 2, 1_000)]
-    job.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(job.name, offsets)])[job.name].result(10)
+    job.set_commits({2: 1_000})
     code, lines = wait_for_exit(Worker(job, program=HASH, fork_server=fork_server))
     assert code == 3 and len(lines) == 1 and f"{job.input}[2]" in lines[0] and "recreated" in lines[0]
 
@@ -165,8 +163,7 @@ def test_lost_offsets_are_said_and_nothing_is_learned_twice(make_job: MakeJob, f
     job = hash_job(make_job, "forgotten")
     job.produce(numbers(400))
     assert wait_for_exit(Worker(job, program=ONCE, fork_server=fork_server))[0] == 0
-    (deleted,) = job.admin.delete_consumer_groups([job.name]).values()
-    deleted.result(10)
+    job.delete_group()
     job.produce(numbers(40))
     worker = Worker(job, program=ONCE, fork_server=fork_server)
     assert wait_for_exit(worker)[0] == 0 and worker.text().count("states exist but no offset is committed") == 4
@@ -197,11 +194,11 @@ def test_only_the_port_of_metrics_and_health_listens(make_job: MakeJob) -> None:
         port = worker.events("serving /metrics and /health")[0]["port"]
         job.wait_until_done([worker])
         assert listening(worker.pid) == {("127.0.0.1", port)}
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=ANSWER) as answer:
             health = json.load(answer)
         assert health["state"] == "running" and health["partitions"] == [0, 1, 2, 3]
         assert sum(health["lag"].values()) == 0 and health["last_commit_age_seconds"] < 60
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=ANSWER) as answer:
             text = answer.read().decode()
         assert f'streamjobs_records_consumed_total{{topic="{job.input}"}} 1000.0' in text
         assert f'streamjobs_consumer_lag_records{{partition="3",topic="{job.input}"}} 0.0' in text
@@ -282,7 +279,7 @@ def test_a_worker_with_an_instance_id_goes_on_after_its_session_was_over(make_jo
     with running_worker(job, program=HASH, fork_server=fork_server, STREAMJOBS_BROKER__INSTANCE_ID="one") as worker:
         job.wait_until_done([worker])
         worker.freeze()
-        until(lambda: job.members() == [], "its session over", 60)
+        until(lambda: job.members() == [], "its session over")
         worker.wake()
         job.produce(numbers(400))
         job.wait_until_done([worker])
@@ -344,7 +341,7 @@ def test_a_second_signal_ends_a_worker_with_an_event_loop_that_stands_still(
         worker.process.terminate()
         return worker.process.poll() is not None
 
-    until(ended, "it ends", 60)
+    until(ended, "it ends")
     assert worker.process.poll() == 130
 
 

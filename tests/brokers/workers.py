@@ -84,7 +84,8 @@ class Worker:
 
     def events(self, event: str) -> list[dict[str, Any]]:
         """The log's lines about an event."""
-        lines = [json.loads(line) for line in self.text().splitlines() if line.startswith("{") and line.endswith("}")]
+        whole = [line for line in self.text().splitlines(keepends=True) if line.startswith("{") and line.endswith("}\n")]
+        lines = map(json.loads, whole)
         return [line for line in lines if line.get("event") == event]
 
     def ready(self, within: float = 400.0) -> "Worker":
@@ -167,7 +168,7 @@ def run_until_done(job: KafkaJob, name: str = "a", **options: Any) -> Worker:
     return worker
 
 
-def wait_for_exit(worker: Worker, within: float = 120.0) -> tuple[int, list[str]]:
+def wait_for_exit(worker: Worker, within: float = 300.0) -> tuple[int, list[str]]:
     """Wait until the worker has ended by itself: its exit code, and the lines it printed beside log events."""
     try:
         code = worker.process.wait(within)

@@ -55,7 +55,7 @@ def silent(case: Case) -> None:
             shutil.rmtree(worker.state)
     case.run_worker("a", static=True)
     finish(case)
-    job.wait_for_markers()
+    job.wait_for_all_markers()
     again = dict.fromkeys((True, False), 0)  # by whether the alarm is raised
     for message in job.read(job.core.sinks["alarms"], committed_only=case.exactly_once):
         alarm = json.loads(message.value())
@@ -103,7 +103,7 @@ def _interrupted(case: Case, drift: Mapping[str, Any], fault: str = "") -> None:
         told_in.append(_sent(case, topic) - before)
     case.run_worker("a", static=True, program=plain)
     finish(case)
-    job.wait_for_markers()
+    job.wait_for_all_markers()
     seen = job.read(topic, committed_only=case.exactly_once)
     told = [(dict(message.headers())["streamjobs-id"], message.key(), json.loads(message.value())) for message in seen]
     by_header: dict[bytes, set[str]] = defaultdict(set)

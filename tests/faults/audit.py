@@ -104,7 +104,7 @@ class Audit:
             self._sent(verdict, inputs, sent)
         claimed: Counter[tuple[int, int]] = Counter()
         if self.exactly_once:
-            job.wait_for_markers()
+            job.wait_for_all_markers()
             verdict.undone = sum(self._undone(topic) for topic in job.core.sinks.values())
         sinks = {sink: self._new(topic, committed_only=self.exactly_once) for sink, topic in job.core.sinks.items()}
         seen = {identity(message.headers()) for message in sinks["predictions"]} if self.gaps else set()
@@ -192,7 +192,7 @@ class Audit:
         return {key for key, at in newest.items() if now[key[0]] - at > ttl}
 
     def _states(self, verdict: Verdict) -> None:
-        self.job.wait_for_markers()
+        self.job.wait_for_all_markers()
         self.stored.update({(m.partition(), m.key()): m.value() for m in self._new(self.job.changelog, committed_only=True)})
         stored = {key: data for key, data in self.stored.items() if data is not None}
         gone = self._idle() - stored.keys()

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.brokers.cluster import Cluster
 from tests.brokers.fork_server import ForkServer
-from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, until
+from tests.brokers.kafka_job import ANSWER, PARTITIONS, KafkaJob, Sent, until
 from tests.brokers.workers import RUN, Worker
 from tests.faults.audit import Audit, Verdict, leaks
 from tests.faults.load import SOURCE, PacedLoad
@@ -26,7 +26,6 @@ JOB: dict[str, dict[str, Any]] = {
     "sinks": {"features": ""},
     "broker": {"session_timeout": "6s"},
 }
-MARKERS = 60.0  # seconds for the markers of commits to be written
 READY = 180.0  # seconds; every deadline is for a machine with much else to do
 SECRET = "hunter2-of-the-environment"  # stands for a password among a worker's variables
 READ_AGAIN = (  # log events after which records are read again
@@ -52,13 +51,9 @@ class ClusterJob(KafkaJob):
     def members(self) -> list[int]:
         return retried(lambda: KafkaJob.members(self))
 
-    def wait_for_markers(self) -> None:
-        """Until every commit that was answered counts: the broker writes its markers after the answer."""
+    def wait_for_all_markers(self) -> None:
         for name in (self.changelog, *self.core.sinks.values()):
-            self.wait_for_marker(name)
-
-    def wait_for_marker(self, name: str) -> None:
-        until(lambda: self.ends(name) == self.ends(name, committed_only=False), f"{name}: all markers written", MARKERS)
+            self.wait_for_markers(name)
 
 
 def retried(ask: Callable[[], T], within: float = 90.0) -> T:
@@ -312,8 +307,8 @@ class Case:
             topics = {self.job.input, self.job.changelog, *self.job.core.sinks.values()}
             for answer in self.job.admin.delete_topics(list(topics)).values():  # else the next case finds them there
                 with suppress(KafkaException, TimeoutError):
-                    answer.result(MARKERS)
-            until(lambda: topics.isdisjoint(retried(self._topics)), "the topics are gone", MARKERS)
+                    answer.result(ANSWER)
+            until(lambda: topics.isdisjoint(retried(self._topics)), "the topics are gone")
 
     def _topics(self) -> list[str]:
         return list(self.job.admin.list_topics(timeout=10).topics)

@@ -59,7 +59,7 @@ def cut(case: Case, words: Sequence[str] | None = None) -> None:
         worker = case.run_worker("a")
         case.wait_for_commits(len(case.records) // 5)
         case.stop_worker(worker)
-        job.wait_for_marker(job.changelog)
+        job.wait_for_markers(job.changelog)
         ends.append(job.ends(job.changelog))
         swap_logs(case, job.changelog, put=put)
     kept, written = ends

@@ -112,7 +112,7 @@ def zombie(case: Case) -> None:
             assert case.load is not None
             case.load.finish()
             case.job.wait_until_done([other], 240)
-            case.job.wait_for_markers()
+            case.job.wait_for_all_markers()
         frozen.wake()
         until(partial(contains, frozen, FENCED), partial(last_lines, frozen), 120)
         case.prove(f"removed from its group with {at_stake} uncommitted, fenced")

@@ -14,6 +14,7 @@ from tests.brokers.load import Load
 from tests.brokers.workers import Worker, running_worker
 
 RATE = 1_000  # records a second
+ATTEMPTS = 20  # to freeze a worker between two checkpoints
 FENCED = "another worker has taken this partition over"
 SESSION_WITHIN = 90.0  # seconds for the group to notice a dead or frozen member (its session is 4 s)
 
@@ -125,10 +126,7 @@ def frozen(job: KafkaJob, forks: ForkServer, seed: int, *, until_finished: bool)
     """
     with running_worker(job, "a", fork_server=forks) as sleeper, Load(job, RATE, seed=seed) as load:
         wait_for_commits(job, sleeper)
-        until(lambda: uncommitted(job) > 500, "the worker has answered more than it has committed", every=0.01)
-        sleeper.freeze()
-        held = uncommitted(job)
-        assert held > 0, "it was frozen just after a checkpoint: nothing was at stake"
+        held = freeze_with_work(job, sleeper)
         with running_worker(job, "b", fork_server=forks) as other:
             wait_for_one_member(job)  # the frozen one has lost its session, all partitions are the other's
             told = [f"frozen with {held} records answered and not committed; the group put it out"]
@@ -138,7 +136,7 @@ def frozen(job: KafkaJob, forks: ForkServer, seed: int, *, until_finished: bool)
                 job.wait_until_done([other])
                 finished = job.snapshots()
             sleeper.wake()
-            until(lambda: FENCED in sleeper.text(), lambda: f"a changelog write fenced:\n{sleeper.text()[-2000:]}", 40)
+            until(lambda: FENCED in sleeper.text(), lambda: f"a changelog write fenced:\n{sleeper.text()[-2000:]}")
             told.append("woken: its changelog write was fenced")
             if until_finished:
                 time.sleep(2.0)  # whatever it would still write is written now
@@ -151,6 +149,18 @@ def frozen(job: KafkaJob, forks: ForkServer, seed: int, *, until_finished: bool)
                 sleeper.stop()
             assert other.stop() == 0
     return told
+
+
+def freeze_with_work(job: KafkaJob, worker: Worker) -> int:
+    """Freeze a worker between checkpoints; gives how many records it has answered and not committed."""
+    for _ in range(ATTEMPTS):
+        until(lambda: uncommitted(job) > 500, "the worker has answered more than it has committed", every=0.01)
+        worker.freeze()
+        time.sleep(0.2)  # what it sent before has an answer now
+        if (held := uncommitted(job)) > 0:
+            return held
+        worker.wake()  # a checkpoint came between the look and the freeze
+    raise AssertionError("it was frozen just after a checkpoint each time: nothing was at stake")
 
 
 def uncommitted(job: KafkaJob) -> int:

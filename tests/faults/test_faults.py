@@ -34,7 +34,7 @@ def test_killed_workers_that_lose_their_disk_recover_from_the_changelog(make_job
 def test_a_second_worker_that_joins_and_leaves_repeats_not_even_an_output(
     make_job: MakeJob, fork_server: ForkServer
 ) -> None:
-    job = fault_job(make_job, "join")
+    job = fault_job(make_job, "join", broker={"session_timeout": "30s"})  # nobody is killed
     assert len(joins(job, fork_server, 2, seed=13)) == 2
     verify(job, repeats=False)
 

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,6 +108,17 @@ def test_a_hanging_part_is_ended_and_fails(tmp_path: Path) -> None:
     assert result.seconds < 30
 
 
+def test_a_hanging_test_ends_its_part_and_is_named_with_where_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "PROGRESS_EVERY_SECONDS", 0.1)
+    text = "import time\ndef test_ends(): pass\ndef stands(): time.sleep(600)\ndef test_hangs(): stands()\n"
+    result = _run(replace(_written(tmp_path, text), test_within_seconds=11))  # the first second is for the stack
+    assert result.passed == 1 and len(result.failed) == 1
+    assert "a test took more than 11 s; last test started: " in result.failed[0]
+    assert result.failed[0].endswith("::test_hangs") and " in stands" in result.output
+
+
 def test_parts_with_brokers_run_beside_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,9 +127,9 @@ def test_parts_with_brokers_run_beside_the_others(
         folder = tmp_path / mine
         folder.mkdir()
         text = f"""
-import pathlib, time
+import os, pathlib, time
 def test_meets():
-    pathlib.Path({str(tmp_path / "met")!r} + {mine!r}).touch()
+    pathlib.Path({str(tmp_path / "met")!r} + {mine!r}).write_text(os.environ["STREAMJOBS_PORTS"])
     giving_up = time.monotonic() + 60
     while not pathlib.Path({str(tmp_path / "met")!r} + {other!r}).exists():
         assert time.monotonic() < giving_up
@@ -127,8 +139,10 @@ def test_meets():
         parts.append(Part(mine, part.folders, lane=int(mine == "b")))
     monkeypatch.setattr(runner, "PARTS", tuple(parts))
     monkeypatch.setattr(runner, "REQUIRED", frozenset())
+    monkeypatch.delenv("STREAMJOBS_PORTS", raising=False)
     assert runner.main([]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "2 passed, 0 failed, 0 skipped"
+    assert [(tmp_path / f"met{name}").read_text() for name in "ab"] == ["61000-61999", "62000-62999"]
 
 
 def test_two_processes_of_a_part_share_its_files(
@@ -191,8 +205,17 @@ def test_a():
     pathlib.Path({str(left)!r}).write_text(str(process.pid))
 """
     assert _run(_written(tmp_path, text)).passed == 1
-    state = Path(f"/proc/{left.read_text()}/stat")
-    assert not state.exists() or state.read_text().split()[2] == "Z"
+    giving_up = time.monotonic() + 60
+    while _lives(int(left.read_text())):  # a busy machine may not have given it a turn to end
+        assert time.monotonic() < giving_up
+        time.sleep(0.01)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_a_failing_tool_fails_its_part() -> None:
