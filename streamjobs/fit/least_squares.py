@@ -82,4 +82,5 @@ def learn_directions(Z: Array, activity: Array, person: Array, count: int, ridge
         _, vectors = eigen.symmetric(steps @ steps.T, len(steps))
         found = np.linalg.qr(np.hstack([kept, vectors]))[0][:, :count]
         whole = np.sqrt(len(Z)) * (root @ found)
-    return Directions(np.ascontiguousarray(whole[:-1]), np.ascontiguousarray(whole[-1]))
+    matrix = whole[:-1].astype(np.float32).astype(np.float64)  # in memory float32, which takes less time to read
+    return Directions(matrix, np.ascontiguousarray(whole[-1]))

@@ -150,6 +150,13 @@ def lined_up(array: Array) -> Array:
     return copy
 
 
+def halved(array: Array) -> Array:
+    """The same numbers in float32, where these have all of them; else the array."""
+    with np.errstate(over="ignore"):
+        half = array.astype(np.float32)
+    return half if np.array_equal(half, array) else array
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, Stage):
         return repr(describe(value))  # in quotes, as it was first stored

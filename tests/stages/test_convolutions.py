@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from algorithms.common import eigen
 from streamjobs.core.state.population import encode
 from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import ConfigError, SnapshotError
@@ -69,7 +70,11 @@ def test_any_split_of_windows_gives_the_same_bits_and_learning_is_repeatable():
     np.testing.assert_array_equal(np.vstack([_columns(learned, samples[:11]), _columns(learned, samples[11:])]), whole)
     for one, other in zip(learned, convolutions.learn(samples, 4), strict=True):
         np.testing.assert_array_equal(one, other)
-    np.testing.assert_allclose(np.cov(whole.T), np.diag(whole.var(axis=0, ddof=1)), atol=1e-10)  # components
+    shares = _columns(learned._replace(components=np.eye(len(learned.mean))), samples)
+    variances, vectors = eigen.leading(np.cov(shares.T), 4)
+    np.testing.assert_allclose(np.cov((shares @ vectors).T), np.diag(variances), atol=1e-10)
+    assert learned.components.dtype == np.float32
+    np.testing.assert_allclose(learned.components, vectors, atol=6e-8)  # half of the last digit
 
 
 def test_the_person_left_out_teaches_no_convolutions():
@@ -117,6 +122,22 @@ def test_a_file_keeps_them_and_refuses_others(tmp_path):
         decode(encode(population._replace(convolutions=population.convolutions._replace(samples=90))))
     with pytest.raises(ConfigError, match="convolutions"):
         job_of(job_file(tmp_path, JOB))
+
+
+def test_components_that_float32_cannot_keep_stay_as_an_earlier_release_learned_them(tmp_path):
+    recordings = as_csv(tmp_path / "people.csv", list(rows()))
+    assert command("fit", job_file(tmp_path, CONVOLVED), "--input", recordings, "--no-report") == 0
+    population = decode((tmp_path / "population.state").read_bytes())
+    assert population.convolutions is not None
+    learned, X = population.convolutions.learned, np.random.default_rng(6).normal(size=(3, 20 * 3))
+    of_doubles = learned._replace(components=learned.components.astype(np.float64))
+    earlier = learned._replace(components=of_doubles.components * (1 + 1e-12))
+    for one, kind in ((of_doubles, np.float32), (earlier, np.float64)):
+        stored = encode(population._replace(convolutions=population.convolutions._replace(learned=one)))
+        again = decode(stored)
+        assert again.convolutions is not None and again.convolutions.learned.components.dtype == kind
+        assert encode(again) == stored
+        np.testing.assert_array_equal(again.convolutions.rows(X), one.replaced(X, 20, 3))
 
 
 def test_what_does_not_fit_is_refused(tmp_path):

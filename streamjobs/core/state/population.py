@@ -39,7 +39,7 @@ from streamjobs.stages.population.reference import DIRECTIONS, PopulationReferen
 from streamjobs.stages.population.reject import MEASURES, OF_HEAD, Rejection
 from streamjobs.stages.population.units import Norms, norms_of
 from streamjobs.stages.smoothing import Transitions
-from streamjobs.stages.stage import MOST_COUNTED, check_numbers
+from streamjobs.stages.stage import MOST_COUNTED, check_numbers, halved, lined_up
 
 if TYPE_CHECKING:
     from streamjobs.stages.population.directions import Directions
@@ -144,7 +144,7 @@ class Population(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Of the arrays all keys share."""
+        """Of the arrays all keys share, as they are stored."""
         return sum(array.nbytes for array in _arrays(self))
 
 
@@ -239,10 +239,15 @@ def _arrays(population: Population) -> list[Array]:
     if population.reference is not None:
         arrays += population.reference[1:]
     if population.convolutions is not None:
-        arrays += population.convolutions.learned
+        arrays += map(_as_stored, population.convolutions.learned)
     if population.directions is not None:
-        arrays += population.directions
+        arrays += map(_as_stored, population.directions)
     return arrays
+
+
+def _as_stored(array: Array) -> Array:
+    """What `halved` made of a stored array may be float32."""
+    return np.asarray(array, np.float64)
 
 
 def _table_of(reject: Rejection) -> dict[str, Any]:
@@ -273,7 +278,10 @@ def checked(population: Population) -> Population:
         if part == "head" and population.directions is not None:
             of, width = width, population.directions.offset.size
             check_numbers("directions", population.directions._asdict(), (of, width), (width,))
-            population.directions.rows(np.zeros((1, of)))  # compiles the loop
+            matrix, offset = population.directions
+            found = population.directions._replace(matrix=lined_up(halved(matrix)), offset=lined_up(offset))
+            found.rows(np.zeros((1, of)))  # compiles the loop
+            population = population._replace(directions=found)
             if population.joint and not (0 < population.joint < width - 1 and state.seen > 0):
                 raise ValueError(f"expected covariances of fewer directions than {width - 1}, got {population.joint!r:.200}")
         if learner.dim(state) != width:

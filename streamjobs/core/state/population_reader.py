@@ -18,7 +18,7 @@ from streamjobs.stages.learner import LearnerStage
 from streamjobs.stages.population.reference import PopulationReference
 from streamjobs.stages.population.reject import MEASURES, OF_HEAD, Measures, Rejection
 from streamjobs.stages.smoothing import Transitions
-from streamjobs.stages.stage import describe, lined_up
+from streamjobs.stages.stage import describe
 
 _UNREADABLE = (
     *(struct.error, IndexError, ValueError, KeyError, TypeError, AttributeError),
@@ -205,7 +205,7 @@ def _population(header: _Header, arrays: list[Array]) -> population.Population:
     if header.directions is not None:
         from streamjobs.stages.population.directions import Directions
 
-        directions = Directions(*map(lined_up, arrays[at : at + len(Directions._fields)]))
+        directions = Directions(*arrays[at : at + len(Directions._fields)])
         at += len(directions)
     if at != len(arrays) or head is None:
         raise ValueError(f"it holds {len(arrays)} arrays, expected {at} with those of a head")

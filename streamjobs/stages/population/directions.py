@@ -22,7 +22,7 @@ def joint_of(count: int) -> int:
 class Directions(NamedTuple):
     """From `width` numbers to `count`."""
 
-    matrix: Array  # (width, count)
+    matrix: Array  # (width, count) of numbers that float32 has; of any where an earlier release learned them
     offset: Array  # (count,)
 
     def rows(self, X: Array) -> Array:

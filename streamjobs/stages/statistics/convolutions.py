@@ -21,7 +21,7 @@ from algorithms.common import eigen
 from algorithms.common.compiled import compiled_in_place
 from algorithms.common.protocol import Array, plain
 from algorithms.common.randomness import uniform
-from streamjobs.stages.stage import check_numbers, lined_up
+from streamjobs.stages.stage import check_numbers, halved, lined_up
 from streamjobs.stages.statistics import CONVOLVED
 
 TAPS, HEAVY = 9, 3  # samples that a convolution weighs, and those of weight 2; the others have -1
@@ -45,7 +45,7 @@ class Convolutions(NamedTuple):
     spread: Array  # (C,) its deviation, above 0
     biases: Array  # (convolutions, BIASES)
     mean: Array  # (convolutions * BIASES,) of the shares
-    components: Array  # (convolutions * BIASES, count)
+    components: Array  # (convolutions * BIASES, count) float32; float64 where an earlier release learned them
 
     def replaced(self, X: Array, samples: int, dim: int) -> Array:
         """Rows X (n, statistics + samples * dim) with the columns of the convolutions in the place of the samples."""
@@ -97,15 +97,16 @@ def learn(samples: Array, count: int) -> Convolutions:
     scale = total[0] / n, np.sqrt(np.maximum(total[1] / n - (total[0] / n) ** 2, 0)) + FLOOR
     looked = np.ascontiguousarray(samples[:: max(1, n // LOOKED_AT)][:LOOKED_AT])
     responses = np.empty((size, len(looked), length), np.float32)
-    learned = Convolutions(*scale, np.empty((size, BIASES)), np.empty(size * BIASES), np.empty((size * BIASES, count)))
+    components = np.zeros((size * BIASES, count), np.float32)  # of which a window reads half the memory
+    learned = Convolutions(*scale, np.empty((size, BIASES)), np.empty(size * BIASES), components)
     _responses(looked, plan, learned, room, responses)
     levels = (np.arange(1, size * BIASES + 1) * GOLDEN % 1).reshape(size, BIASES)
     biases = np.array([np.quantile(one, level) for one, level in zip(responses, levels, strict=True)])
     shares = np.empty((n, biases.size))
     _all_shares(samples, plan, learned._replace(biases=biases), room, shares)
     _, vectors = eigen.leading(np.cov(shares.T), count)
-    components = np.pad(vectors, ((0, 0), (0, count - vectors.shape[1])))
-    return Convolutions(*scale, biases, shares.mean(axis=0), np.ascontiguousarray(components))
+    components[:, : vectors.shape[1]] = vectors
+    return Convolutions(*scale, biases, shares.mean(axis=0), components)
 
 
 def checked(arrays: list[Array], samples: int, dim: int) -> Convolutions:
@@ -119,7 +120,7 @@ def checked(arrays: list[Array], samples: int, dim: int) -> Convolutions:
     scale, wide = (channels(dim),), size * BIASES
     shapes = scale, scale, (size, BIASES), (wide,), (wide, arrays[-1].shape[-1])
     check_numbers("convolutions", dict(zip(Convolutions._fields, arrays, strict=True)), *shapes)
-    learned = Convolutions(*map(lined_up, arrays))
+    learned = Convolutions(*map(lined_up, [*arrays[:-1], halved(arrays[-1])]))
     if not (learned.spread > 0).all():
         raise ValueError("expected a spread above 0 of convolutions")
     learned.replaced(np.zeros((1, samples * dim)), samples, dim)  # compiles the loop
