@@ -364,7 +364,8 @@ def _test(taught: Recordings, new: Recordings, ways: list[Way], asked: Asked, la
     protocol = Protocol(asked.shuffles, late, progress.step, len(taught.names))
     runs = runs_of_new_people(data, teaches, ways, protocol)
     title, names = f"people of --test, {_order(asked)}", [way.name for way in ways]
-    return Evaluated(title, data.of(~teaches), runs, names, ways[1].name, late, asked.shuffles, left_out=False)
+    tested = Evaluated(title, data.of(~teaches), runs, names, ways[1].name, late, asked.shuffles, left_out=False)
+    return tested._replace(taught=len(taught.names))
 
 
 def _judge(

@@ -5,10 +5,12 @@ import pytest
 
 from algorithms import learner_from
 from algorithms.heads.gated_rls import GatedRls
+from streamjobs.fit.evaluation import Runs
 from streamjobs.fit.learning import Recipe, learned_from
-from streamjobs.fit.recordings import Recordings, shuffled
+from streamjobs.fit.recordings import Recordings, Stream, shuffled, worth
 from streamjobs.fit.reports import findings
 from streamjobs.fit.reports.findings import Curve, learning_curve
+from streamjobs.fit.reports.report import LAST, MAJORITY, Evaluated, summary
 from streamjobs.stages import statistics
 
 NAMES = ["sit", "walk", "run"]
@@ -124,6 +126,52 @@ CURVES = {gain: Curve([2, 3], [0.9, 0.95], gain, total) for gain, total in ((0.0
 def test_the_advice_follows_the_figures(figures, more, bad, said):
     text = findings.advice(*figures, ["a", "b", "c"], CURVES.get(more), bad)
     assert text.startswith("Advice: ") and said in text
+
+
+def test_the_advice_names_the_cause_of_the_worst_persons_wrong_windows():
+    text = findings.advice(np.array([0.95, 0.6, 0.96]), POOR, POOR, ["a", "b", "c"], None, 0, cause="it is known")
+    assert "Look at b (60.0%): it is known." in text and "wears" not in text
+
+
+@pytest.mark.parametrize("tested", [False, True])
+def test_an_activity_that_no_other_person_teaches_is_the_cause(tested: bool) -> None:
+    """The advice was to look at how this person wears the sensor."""
+    person, recording = np.repeat([1, 2, 3], 60), np.repeat(np.arange(9), 20)
+    activity = recording % 3  # person 3 alone runs
+    activity[(activity == 2) & (person < 3)] = 0
+    data = Recordings(np.zeros((180, 1)), activity, person, recording, NAMES, ["", "p7", "p8", "p9"])
+    data = data.of(person > 1) if tested else data
+    chosen = np.where(activity == 2, 1, activity)
+
+    def runs(right: float) -> Runs:
+        """right: windows of each person's first recording that are right."""
+        found: Runs = {}
+        for one in np.unique(data.person).tolist():
+            truth, said = activity[person == one], chosen[person == one].copy()
+            said[: int(20 - 20 * right)] = 1
+            stream = Stream(np.empty((60, 0)), truth, recording[person == one])
+            found["job"] = {**found.get("job", {}), (one, 0): (said, truth, worth(said, stream))}
+        return found | dict.fromkeys((LAST, MAJORITY), found["job"])
+
+    for right, named in ((1.0, True), (0.5, True), (0.0, False)):
+        evaluated = Evaluated("t", data, runs(right), ["job"], None, 5, 1, left_out=not tested, taught=2 if tested else None)
+        advice = summary(evaluated)[-1]
+        assert ("of the wrong windows are of run, which no other person teaches" in advice) == named
+        assert ("how this person wears the sensor" in advice) == (not named), advice
+    evaluated = evaluated._replace(
+        runs=runs(1.0), left_out=False, taught=None
+    )  # as a replay, which does not know who taught
+    assert "teaches" not in summary(evaluated)[-1]
+
+
+def test_an_activity_with_two_names_is_named_if_no_person_has_both() -> None:
+    """Two sets of recordings, joined: .92 in place of .97 were right, and nothing named the cause."""
+    data = Recordings(np.zeros((4, 1)), np.array([0, 1, 2, 2]), np.array([0, 1, 0, 1]), np.arange(4), ["walk", "wlk", "run"])
+    counts = np.array([[60, 39, 1], [45, 55, 0], [1, 0, 99]])
+    assert findings.one_activity_twice(data, counts) == ["walk and wlk"]
+    assert findings.one_activity_twice(data._replace(person=np.zeros(4, int)), counts) == []
+    assert findings.one_activity_twice(data, np.array([[90, 10, 0], [45, 55, 0], [1, 0, 99]])) == []
+    assert findings.one_activity_twice(data, np.array([[50, 20, 30], [45, 55, 0], [1, 0, 99]])) == []
 
 
 def test_people_who_do_not_teach_each_other_are_advised_to_learn_alone():

@@ -204,6 +204,20 @@ def takes_most(counts: Array, names: Sequence[str]) -> str | None:
     return names[one] if len(names) > 3 and 2 * often[one] > len(names) - 1 else None
 
 
+def one_activity_twice(data: Recordings, counts: Array) -> list[str]:
+    """Pairs of activities that are mistaken most and often for each other, and that no person both does.
+
+    counts (classes, classes): windows by true and decided class, decided without labels of the person.
+    """
+    does = np.zeros((len(data.names), int(data.person.max()) + 1), bool)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    np.fill_diagonal(shares, 0.0)
+    does[data.activity, data.person] = True
+    first = shares.argmax(axis=1).tolist()
+    pairs = [(a, b) for a, b in enumerate(first) if a < b and first[b] == a and min(shares[a, b], shares[b, a]) >= TAKEN]
+    return [f"{data.names[a]} and {data.names[b]}" for a, b in pairs if not (does[a] & does[b]).any()]
+
+
 def sentences(found: Sequence[Suspicious], pairs: Sequence[Confused], curve: Curve | None) -> list[str]:
     lines = []
     if pairs:
@@ -248,9 +262,11 @@ def advice(
     curve: Curve | None,
     bad: int,
     cold: Array | None = None,
+    cause: str = "",
 ) -> str:
     """One paragraph. job, still, last, cold: accuracy of each person by the job, by a head that learns no label, by the last
-    label, and by a head that learns only the person's own; bad: recordings that look mislabelled."""
+    label, and by a head that learns only the person's own; bad: recordings that look mislabelled; cause: of most wrong
+    windows of the worst person, where it is known."""
     mean = float(job.mean())
     said = []
     if last.mean() > mean:
@@ -281,7 +297,8 @@ def advice(
         said.append(f"look at the recordings that look mislabelled: {what}")
     worst = int(job.argmin())
     if job[worst] < WEAK and mean - job[worst] > 2 * MATTERS:
-        said.append(f"look at {names[worst]} ({job[worst]:.1%}): how this person wears the sensor, and who moves alike")
+        cause = cause or "how this person wears the sensor, and who moves alike"
+        said.append(f"look at {names[worst]} ({job[worst]:.1%}): {cause}")
     if curve is not None:
         more = f"{MORE} more people (about {curve.gain:+.3f})"
         if curve.gain >= WORTH_IT:

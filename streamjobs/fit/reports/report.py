@@ -42,6 +42,7 @@ class Evaluated(NamedTuple):
     suspicious: Sequence[Suspicious] = ()  # recordings that look mislabelled
     more: tuple[str, ...] = ()  # sentences on alarms and on what is unknown
     left_out: bool = True  # each in turn, of the people who taught; False: people of another file
+    taught: int | None = None  # activities that others taught, the first of the names; None: all, or those of left_out
 
     @property
     def job(self) -> str:
@@ -185,6 +186,13 @@ def summary(evaluated: Evaluated) -> list[str]:
             f"Most other activities are often recognised as {other}. If {other} means that none of them is known, leave the "
             "label empty and fit again."
         )
+    if evaluated.left_out and evaluated.frozen is not None:
+        unlabelled_counts = confusion(runs, evaluated.frozen, len(evaluated.data.names))
+        lines += [
+            f"No person does both {pair}, and without labels each is often recognised as the other. If they are one "
+            "activity, give it one label and fit again."
+            for pair in findings.one_activity_twice(evaluated.data, unlabelled_counts)
+        ]
     lines += evaluated.more
     if still is not None and findings.of_one_activity(evaluated.data.of(np.isin(evaluated.data.person, evaluated.served))):
         return [
@@ -193,7 +201,26 @@ def summary(evaluated: Evaluated) -> list[str]:
             f"nothing; a new person without labels gets {still.mean():.1%} of windows right.",
         ]
     cold = evaluated.of(COLD) if COLD in ways else None
-    return [*lines, findings.advice(every, still, last, evaluated.names, evaluated.curve, len(found), cold)]
+    cause = _cause(evaluated, evaluated.served[int(every.argmin())])
+    return [*lines, findings.advice(every, still, last, evaluated.names, evaluated.curve, len(found), cold, cause)]
+
+
+def _cause(evaluated: Evaluated, person: int) -> str:
+    """Of most wrong windows of a person; empty where it is not known."""
+    data, runs = evaluated.data, evaluated.runs[evaluated.job]
+    truths = [truth[chosen != truth] for (one, _), (chosen, truth, _) in runs.items() if one == person]
+    wrong = np.bincount(np.concatenate(truths), minlength=len(data.names))
+    taught = np.arange(len(data.names)) < (evaluated.taught or len(data.names))
+    if evaluated.left_out:
+        taught = np.isin(np.arange(len(data.names)), data.activity[data.person != person])
+    missed = wrong * ~taught
+    if 2 * missed.sum() > wrong.sum():
+        what = listed([data.names[c] for c in np.flatnonzero(missed).tolist()], MOST_NAMED)
+        return (
+            f"{missed.sum() / wrong.sum():.0%} of the wrong windows are of {what}, which no other person teaches. Record "
+            "other people at it, or remove it"
+        )
+    return ""
 
 
 def compared(before: Evaluated, tested: Evaluated) -> str:
