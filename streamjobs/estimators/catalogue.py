@@ -16,7 +16,7 @@ from streamjobs.learner_reference import meaning, settings
 from streamjobs.own_learners import load_own_learners
 
 Task = Literal["features", "regression", "classification", "drift"]
-ACRONYMS = "ald bogd bpas fogd ispeed klms knlms kogd krls lms nlms nogd norma okdl okfe okfeb pa qklms rbp rff rls speed"
+ACRONYMS = "ald bogd bpas fogd ispeed klms knlms kogd krls lms nlms nogd norma okdl okfeb pa qklms rbp rff rls speed"
 SPELLED = {  # as the papers write it, where that is not the name of the class
     **{name: name.upper() for name in ACRONYMS.split()},
     "exkrls": "ExKRLS",

@@ -123,10 +123,6 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"budget": 20, "loss": "logistic", "ridge": 0.01, "kernel": POLYNOMIAL}),
     ],
     "norma": [Example({"max_terms": 30, "step_size": 0.5}), Example({"max_terms": 40, "kernel": LAPLACIAN}, targets=2)],
-    "okfe": [
-        Example({"rank": 3, "step_rule": "over_n", "step_size": 10.0, "seed_size": 6, "seed_factor": "random"}),
-        Example({"rank": 3, "update": "nonparametric", "recede": True, "kernel": POLYNOMIAL}),
-    ],
     "okfeb": [
         Example({"rank": 3, "budget": 6, "role": "head"}),
         Example({"rank": 3, "budget": 6, "role": "track", "evict": "redundancy", "seed_size": 4}),

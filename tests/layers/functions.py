@@ -62,8 +62,6 @@ COMPILED = {
     "algorithms.sketching.sketch.modify": (20, 10),
     "algorithms.spectral.loop.rows_until": (110, 9),
     "algorithms.subspace.budget_steps.updated": (30, 11),
-    "algorithms.subspace.okfe._follow": (20, 11),
-    "algorithms.subspace.okfe._loop": (80, 8),
     "algorithms.subspace.okfeb._loop": (140, 8),
     "algorithms.subspace.budget_steps.turn": (20, 14),
     "streamjobs.stages.late_labels._advance": (80, 7),

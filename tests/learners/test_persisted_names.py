@@ -71,7 +71,6 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "norma": "Norma",
     "okdl": "Okdl",
     "okdl_discriminative": "OkdlDiscriminative",
-    "okfe": "Okfe",
     "okfeb": "Okfeb",
     "one_vs_rest": "OneVsRest",
     "online_greedy": "OnlineGreedy",
