@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
 from streamjobs.errors import SetupError
 from streamjobs.kafka.devbroker.broker import Broker, free_port
 from tests.brokers.certificates import Authority, Issuer
-from tests.brokers.kafka_job import until
+from tests.brokers.kafka_job import ANSWER, until
 from tests.brokers.proxy import Proxy
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
@@ -99,8 +99,13 @@ class Secured:
         """Grant these, and wait until they are in force."""
         bindings = list(bindings)
         for answer in self.admin.create_acls(bindings).values():
-            answer.result(10)
-        until(lambda: set(bindings) <= self.granted(), "the ACLs in force")
+            answer.result(ANSWER)
+        self.wait_for(bindings)
+
+    def wait_for(self, bindings: Iterable[AclBinding]) -> None:
+        """Until these are in force: a controller answers before the broker applies them."""
+        wanted = set(bindings)
+        until(lambda: wanted <= self.granted(), "the ACLs in force", every=0.02)
 
     def forbid(self, bindings: Iterable[AclBinding]) -> None:
         bindings = list(bindings)
@@ -109,11 +114,11 @@ class Secured:
             for b in bindings
         ]
         for answer in self.admin.delete_acls(filters).values():
-            answer.result(10)
+            answer.result(ANSWER)
         until(lambda: not set(bindings) & self.granted(), "the ACLs gone")
 
     def granted(self) -> set[AclBinding]:
-        return set(self.admin.describe_acls(ANYTHING).result(10))
+        return set(self.admin.describe_acls(ANYTHING).result(ANSWER))
 
     @contextmanager
     def without(self, bindings: Iterable[AclBinding]) -> Iterator[None]:
@@ -180,7 +185,7 @@ def set_password(admin: AdminClient, name: str, password: str) -> None:
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     one = UserScramCredentialUpsertion(name, info, password.encode(), os.urandom(12))
     for answer in admin.alter_user_scram_credentials([one]).values():
-        answer.result(10)
+        answer.result(ANSWER)
 
 
 def _ports(count: int) -> list[int]:

@@ -47,6 +47,8 @@ class SecuredKafka(NamedTuple):
             granted = ("--grant", "--principal", f"User:{who}") if rights else ()
             code, text = output_of(*words, *granted, env=self.credentials["boss"])
             assert code == 0, text
+            if rights:
+                self.secured.wait_for(acls.bindings(acls.rights(job.settings, job.core.sinks, f"User:{who}")))
         return job
 
     def file(self, name: str, text: str) -> str:

@@ -189,10 +189,13 @@ def test_the_demo_stopped_early_ends_its_worker_and_its_broker():
         time.sleep(0.05)
     assert _marked(mark) >= {demo.pid}, "the search that the test above relies on finds them"
     demo.send_signal(signal.SIGTERM)
-    said = demo.communicate(timeout=30)[1].decode()
+    said = demo.communicate(timeout=WITHIN)[1].decode()
     assert demo.returncode == 130, said
     assert len(started) >= 2  # a broker, and a worker or those that compile for it
-    assert not any(os.path.exists(f"/proc/{pid}") for pid in started)
+    begun = time.monotonic()
+    while any(os.path.exists(f"/proc/{pid}") for pid in started):  # a busy machine may not have given them a turn to end
+        assert time.monotonic() - begun < WITHIN
+        time.sleep(0.05)
 
 
 def _children(pid: int) -> set[int]:

@@ -36,7 +36,7 @@ def _run(checkout: Path, readme: str) -> tuple[int, list[str]]:
     (checkout / "README.md").write_text(readme)
     environment = {**os.environ, "PATH": str(checkout.parent / "bin"), "CI": ""}
     done = subprocess.run(
-        ["bash", str(checkout / ".ci" / "run")], env=environment, capture_output=True, text=True, check=False, timeout=60
+        ["bash", str(checkout / ".ci" / "run")], env=environment, capture_output=True, text=True, check=False, timeout=300
     )
     return done.returncode, (done.stdout + done.stderr).splitlines()
 

@@ -21,7 +21,7 @@ OPTIONS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-extensions", "--disable-sync"),
     *("--disable-dev-shm-usage", "--font-render-hinting=none", "--force-color-profile=srgb"),
 )
-WITHIN = 30.0  # seconds for the browser to start, and for what a page is waited for
+WITHIN = 120.0  # seconds for the browser to start, and for what a page is waited for
 
 CUT = """[...document.querySelectorAll("body *")].filter((one) => {
   const own = [...one.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim());

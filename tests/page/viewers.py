@@ -36,7 +36,7 @@ def viewers(port: int, count: int) -> Iterator[list[int]]:
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield seen
-            told, _ = process.communicate("\n", timeout=20)
+            told, _ = process.communicate("\n", timeout=120)
             seen += map(int, told.split())
         finally:
             process.kill()

@@ -70,7 +70,7 @@ def test_a_signal_during_imports_ends_a_command_without_a_traceback(
 ) -> None:
     with importing(tmp_path, *words) as process:
         process.send_signal(number)
-        assert process.communicate(timeout=30)[1] == ""
+        assert process.communicate(timeout=120)[1] == ""
         assert process.returncode == code
 
 
@@ -78,11 +78,11 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
     with importing(tmp_path, "run", "job.toml", ignored=signal.SIGHUP) as process:  # as under nohup
         process.send_signal(signal.SIGHUP)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
     with importing(tmp_path, "check", "job.toml", ignored=signal.SIGINT) as process:  # as in the background of a script
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == -signal.SIGTERM
+        assert process.wait(120) == -signal.SIGTERM
 
 
 def handled(then: str) -> "subprocess.CompletedProcess[str]":

@@ -63,7 +63,7 @@ def test_a_second_worker_is_refused_until_the_first_has_ended_even_by_kill(tmp_p
     ready = context.Event()
     other = context.Process(target=hold, args=(tmp_path, ready))
     other.start()
-    assert ready.wait(30) and other.pid is not None
+    assert ready.wait(120) and other.pid is not None
     with pytest.raises(SetupError, match=rf"wrist is in use by another worker .*process {other.pid} on .*STATE__DIRECTORY"):
         lock_folder(settings(tmp_path)).__enter__()
     os.kill(other.pid, signal.SIGKILL)
