@@ -187,20 +187,23 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         """Fail if a member of the group reads another topic: both would get parts of one changelog and wait without end.
 
         The topic that states have learned from continues, else one with committed offsets, else the first by name: both
-        workers decide alike, and one ends.
+        workers decide alike, and one ends. Without a partition of the changelog the first ends too: a worker that has all of
+        them continues without this question.
         """
-        source, name = self.app.source, self.app.conf.id
+        source, name, changelog = self.app.source, self.app.conf.id, self.app.changelog
         with suppress(KafkaError):
             group = await asyncio.to_thread(groups.described, self.app.client, name)
-            others = {tp.topic for member in group.members for tp in member} - {source, self.app.changelog}
+            held = [{tp.topic for tp in member} for member in group.members]
+            others = set().union(*held) - {source, changelog}
             if not others:
                 return
             commits = await asyncio.to_thread(groups.commits, self.app.client, name)
             begun = {place.topic for place in commits}  # perhaps with dead letters alone
             learned = {place.topic for place, one in commits.items() if topic_id.has_learned(*one)}
-            first = min({source, *others}, key=lambda topic: (topic not in learned, topic not in begun, topic))
-            if first != source:
-                self._delivery.fail(SetupError(OTHER_INPUT.format(name, first, source)))
+            by_right = sorted({source, *others}, key=lambda topic: (topic not in learned, topic not in begun, topic))
+            able = [topic for topic in by_right if any({topic, changelog} <= topics for topics in held)] or by_right
+            if able[0] != source:
+                self._delivery.fail(SetupError(OTHER_INPUT.format(name, able[0], source)))
 
     async def perform_seek(self) -> None:
         """Seek every input partition to its committed offset, start the partitions, and let fetching begin."""

@@ -117,12 +117,15 @@ def test_commands_on_states_name_a_job_that_has_not_run(make_job: MakeJob) -> No
     assert code == 2 and "it has no states; nothing was changed. If the input was recreated, start a worker" in text
 
 
-@pytest.mark.parametrize("at_once", [False, True])
-def test_one_of_two_topics_under_one_name_continues(make_job: MakeJob, *, at_once: bool) -> None:
-    """No state names its topic yet. The first one ready has committed offsets, unless both are ready at once."""
-    job = make_job("twins", source=SOURCE)
+@pytest.mark.parametrize(("at_once", "partitions"), [(False, 4), (True, 4), (True, 1)])
+def test_one_of_two_topics_under_one_name_continues(make_job: MakeJob, *, at_once: bool, partitions: int) -> None:
+    """No state names its topic yet. The first one ready has committed offsets, unless both are ready at once.
+
+    With one partition each, one worker has the changelog's only partition, and the other one nothing to write to.
+    """
+    job = make_job("twins", source=SOURCE, partitions=partitions)
     other = f"a-{job.input}"  # the first by name
-    made(job, (other, 4), (f"{other}.features", 4), (f"{other}.dlq", 4))
+    made(job, *((name, partitions) for name in (other, f"{other}.features", f"{other}.dlq")))
     second_has = {"STREAMJOBS_SOURCE__TOPIC": other, "STREAMJOBS_SINKS__FEATURES": f"{other}.features"}
     first = Worker(job)
     second = Worker(job, "b", **second_has) if at_once else first.ready() and Worker(job, "b", **second_has)
@@ -131,7 +134,7 @@ def test_one_of_two_topics_under_one_name_continues(make_job: MakeJob, *, at_onc
         ends, continues = (first, second) if first.process.poll() is not None else (second, first)
         assert at_once or ends is second
         assert ends.process.poll() == 3 and f"job {job.name}: another worker of this name reads topic" in ends.text()
-        until(lambda: job.members() == [4 * (continues is first)], "the other has every partition")
+        until(lambda: job.members() == [partitions * (continues is first)], "the other has every partition")
         continues.ready().assert_running()
     finally:
         for worker in (first, second):
