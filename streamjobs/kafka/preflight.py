@@ -211,19 +211,20 @@ def changelog_problems(settings: Settings, present: topic_id.Origin, commits: Co
     if not begun:
         return []
     waiting = (topic for topic, waits in begun.items() if waits)
-    learned = _learned_from(settings, [*begun, present.topic]) or next(waiting, present.topic)
+    first = learned_from(settings.broker, topics.changelog(settings), [*begun, present.topic])
+    learned = first or next(waiting, present.topic)
     if learned != present.topic:
         return [topic_id.another_input(settings.job.name, learned, present.topic)]
     return []
 
 
-def _learned_from(settings: Settings, names: Sequence[str]) -> str:
+def learned_from(broker: BrokerSection, changelog: str, names: Sequence[str]) -> str:
     """The topic that the changelog's first state with offsets has learned from; "" if it has none of these topics.
 
     Records may have given dead letters only. A record that cannot be read counts as of the first topic.
     """
     marks = {name: len(name.encode()).to_bytes(2, "little") + name.encode() for name in names}  # as in `core.state.snapshot`
-    for record in topic_records(settings.broker, topics.changelog(settings)):
+    for record in topic_records(broker, changelog):
         if isinstance(record, Unread):
             return names[0]
         for name, mark in marks.items():

@@ -32,6 +32,7 @@ from streamjobs.kafka import groups, topic_id
 from streamjobs.kafka.layout import Commit, growth, require_laid_out, require_same_count
 from streamjobs.kafka.patches.batches import LeaderEpochs
 from streamjobs.kafka.patches.connections import UnknownTopic
+from streamjobs.kafka.preflight import learned_from
 from streamjobs.kafka.topic_id import progress_of
 from streamjobs.worker.backpressure import MAX_RECORDS, Hold
 from streamjobs.worker.delivery import Delivery
@@ -200,6 +201,10 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             commits = await asyncio.to_thread(groups.commits, self.app.client, name)
             begun = {place.topic for place in commits}  # perhaps with dead letters alone
             learned = {place.topic for place, one in commits.items() if topic_id.has_learned(*one)}
+            if len(learned) > 1:  # the end that a commit names may be of an idle producer's marker, or of the other's states
+                waiting = {place.topic for place, one in commits.items() if progress_of(*one) > one.offset}
+                asked = self.app.broker_section, changelog, sorted(learned)
+                learned = {await asyncio.to_thread(learned_from, *asked)} - {""} or waiting
             by_right = sorted({source, *others}, key=lambda topic: (topic not in learned, topic not in begun, topic))
             able = [topic for topic in by_right if any({topic, changelog} <= topics for topics in held)] or by_right
             if able[0] != source:
@@ -281,7 +286,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             self._delivery.moments[tp.partition] = topic_id.clock_of(metadata)
             if committed is None:
                 starts[tp] = uncommitted[tp] = first[partition]
-                if self._delivery.store.reached(tp.partition) is not None:
+                if self._delivery.store.scan(tp.partition, None, 1):
                     log_uncommitted(tp)
                 continue
             upto = self._progress[tp.partition]

@@ -1,5 +1,6 @@
 """What a worker meets before it works, where it listens, and how it is stopped."""
 
+import asyncio
 import json
 import os
 import resource
@@ -15,6 +16,8 @@ from confluent_kafka.admin import NewTopic
 
 from streamjobs.kafka import topics
 from streamjobs.kafka.devbroker.broker import free_port
+from streamjobs.kafka.topic_id import has_learned
+from streamjobs.worker.changelog import KEEP_ALIVE, Changelog
 from tests.brokers.fault_injection import program
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
@@ -141,18 +144,44 @@ def test_one_of_two_topics_under_one_name_continues(make_job: MakeJob, *, at_onc
             worker.end()
 
 
-def test_the_topic_that_states_have_learned_from_continues(make_job: MakeJob) -> None:
-    """Both topics have committed offsets: one gave nothing but dead letters, and it is the first by name."""
+async def leave_idle_markers(job: KafkaJob) -> None:
+    """As a worker leaves them in a changelog to which it has written nothing for an hour."""
+    for number in range(4):
+        changelog = Changelog({"bootstrap_servers": job.bootstrap}, job.name, job.changelog, number)
+        await changelog.open()
+        changelog._committed -= 2 * KEEP_ALIVE
+        await changelog.keep_alive()
+        await changelog.close()
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_the_topic_that_states_have_learned_from_continues(make_job: MakeJob, *, idle: bool) -> None:
+    """Both topics have committed offsets: one gave nothing but dead letters, and it is the first by name.
+
+    With idle, its commits name an end of the changelog too.
+    """
     job = make_job("mistaken", source=SOURCE)
     other = f"a-{job.input}"
     made(job, (other, 4), (f"{other}.features", 4), (f"{other}.dlq", 4))
     of_other = {"STREAMJOBS_SOURCE__TOPIC": other, "STREAMJOBS_SINKS__FEATURES": f"{other}.features"}
-    right, job.input = job.input, other
-    job.produce(Sent(b"k", b"{}", number, 0) for number in range(4))
-    job.input = right
-    with running_worker(job, "b", **of_other) as mistaken:
-        until(lambda: sum(one.offset for place, one in job.commits().items() if place.topic == other) == 4, "commits")
-        assert mistaken.stop() == 0
+    right = job.input
+
+    def passed() -> int:
+        return sum(one.offset for place, one in job.commits().items() if place.topic == other)
+
+    def give_letters(offsets: int) -> None:
+        job.input = other
+        job.produce(Sent(b"k", b"{}", number, 0) for number in range(4))
+        job.input = right
+        with running_worker(job, "b", **of_other) as mistaken:
+            until(lambda: passed() == offsets, "commits")
+            assert mistaken.stop() == 0
+
+    give_letters(4)
+    if idle:
+        asyncio.run(leave_idle_markers(job))
+        give_letters(8)
+        assert all(has_learned(*one) for one in job.commits().values())  # as far as a commit tells
     job.produce(samples(400))
     with running_worker(job) as worker:
         job.wait_until_done([worker])
