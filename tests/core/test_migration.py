@@ -100,6 +100,39 @@ def test_a_filter_of_late_labels_keeps_rows_and_bouts(without):
         assert (after["refuted"].latest, after["refuted"].run) == (-1, 0)
 
 
+SECTIONS = {
+    "bouts": {"shortest": "1s"},
+    "alarms": {"stuck": "5s", "silent": "1m"},
+    "forecast": {"ahead": [2]},
+}
+OF_SECTIONS = {"bouts", "stuck", "silent", "forecasts"}
+
+
+@pytest.mark.parametrize("left", [{}, {"bouts": {"shortest": "2s"}}, SECTIONS], ids=["left out", "changed", "kept"])
+@pytest.mark.parametrize("had", [{}, SECTIONS], ids=["added", "had"])
+def test_sections_that_need_a_state_of_their_own_may_change_with_the_population(had, left):
+    """Otherwise each key would count as damaged, and its records be set aside."""
+    old = job_of_people(labels=LABELS, **had)
+    population = {"file": FILE, "replaces": [old.population.fingerprint.hex()]}
+    chosen = of_people(population=population, learner={"name": "ald", "above": 0.1, "budget": 12}, labels=LABELS, **left)
+    new = Job.from_settings(chosen, population=encode(turned(population_of(chosen, OTHERS[:480]))))
+    worker = Worker(old)
+    worker.apply(RECORDS[:CUT])
+    worker.checkpoint()
+    for key, data in worker.store.items():
+        before, after = decode_snapshot(old, data)[0], decode_snapshot(new, data)[0]
+        assert after["books"].rows == before["books"].rows > 5
+        assert np.array_equal(before["windows"].X, after["windows"].X, equal_nan=True)
+        assert after["waiting"].said.tolist() == [1 - one for one in before["waiting"].said.tolist()]
+        fresh = new.init(key)
+        for name in OF_SECTIONS & after.keys():
+            same = name in before and old.described[name] == new.described[name]
+            expected = before[name] if same else fresh[name]
+            assert (name == "bouts" and same) or same_bits(snapshot.flatten(after[name]), snapshot.flatten(expected))
+        if had and left == SECTIONS:  # a bout has a class, in another column now
+            assert after["bouts"].newest == before["bouts"].newest > START
+
+
 def test_the_stream_goes_on_without_a_gap_and_labels_meet_rows_of_before(old, new, stored):
     straight, moved = Worker(old), Worker(new, dict(stored))
     straight.apply(RECORDS[:CUT])

@@ -153,7 +153,8 @@ def _migrated(job: Job, held: Snapshot, written: Mapping[str, Any], fresh: dict[
     if migration.survives(written, job.described, population.replaces or ()):
         assert job.population is not None
         try:
-            states, names = migration.migrated(held, job.own, fresh, job.population.names, job.targets)
+            names_known, room = job.population.names, job.targets
+            states, names = migration.migrated(held, written, job.own, fresh, names_known, room, job.shape)
         except (IndexError, ValueError) as problem:
             raise SnapshotError(f"the stored state contradicts itself: {problem}.") from None
         _validate(job, states, names)

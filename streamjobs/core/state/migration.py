@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from streamjobs.core.state.held_stages import BEHIND, EITHER, behind_as_written, front_as_written
-from streamjobs.core.state.snapshot import FIELDS, Snapshot, array_counts, flatten, table_of, unflatten
+from streamjobs.core.state.snapshot import FIELDS, Snapshot, array_counts, flatten, unflatten
 from streamjobs.errors import SnapshotError
-from streamjobs.stages.names import ALARMS, DRIFT_REFERENCE, IDLE, LEARNER, REFERENCE, REFUTED
-from streamjobs.stages.smoothing import RefutedState
+from streamjobs.stages.names import ALARMS, COUNTERS, DRIFT_REFERENCE, IDLE, LEARNER, REFERENCE, SENSORS
 from streamjobs.stages.stage import JobStage, Shape
 
-SIGNAL_FACTS = ("dim", "mirror")  # of a snapshot's description, next to the stages that survive
+# Of a snapshot's description, next to the stages that survive; few jobs have the last two, or load their code.
+SIGNAL_FACTS = ("dim", "mirror", SENSORS, COUNTERS)
 RELEARN = (
     "[drift] was changed: undo that in the job file, or run 'streamjobs drift relearn JOB --all', which keeps all "
     "models and begins drift detection again. The"
@@ -29,8 +29,11 @@ RELEARN = (
 
 
 def survives(written: Mapping[str, Any], now: Mapping[str, Any], replaced: Sequence[str]) -> bool:
-    """Whether the job that wrote a snapshot had a population that this job's replaces, and the same signal."""
-    changed = [name for name in {**written, **now} if written.get(name) != now.get(name) and name != FIELDS]
+    """Whether the job that wrote a snapshot had a population that this job's replaces, and the same signal.
+
+    BEHIND may differ: as in a job with the same population, a key begins such a state or drops it.
+    """
+    changed = [name for name in {**written, **now}.keys() - {FIELDS, *BEHIND} if written.get(name) != now.get(name)]
     return written.get("population") in replaced and not any(
         name in SIGNAL_FACTS or _of_surviving_stage(written.get(name)) or _of_surviving_stage(now.get(name))
         for name in changed
@@ -45,26 +48,27 @@ def _of_surviving_stage(description: Any) -> bool:
 
 
 def migrated(
-    held: Snapshot, stages: Mapping[str, JobStage], fresh: Mapping[str, Any], names: Sequence[str], room: int
+    held: Snapshot,
+    written: Mapping[str, Any],
+    stages: Mapping[str, JobStage],
+    fresh: Mapping[str, Any],
+    names: Sequence[str],
+    room: int,
+    shape: Shape,
 ) -> tuple[dict[str, Any], list[str]]:
     """The key's states and class names in this job.
 
     fresh: states of a new key; names: the population's classes; room: most classes of a key. Stages that survive come first
-    or last in a snapshot, before REFUTED only. Therefore their arrays are found without the other stages. Raises
+    or last in a snapshot, before BEHIND only. Therefore their arrays are found without the other stages. Raises
     SnapshotError if the key has more classes than `room`.
     """
-    first = list(takewhile(lambda name: stages[name].survives, stages))
-    last = list(takewhile(lambda name: stages[name].survives, reversed([name for name in stages if name != REFUTED])))
-    kept, at = {}, 0
-    for name in first:
-        count = len(flatten(fresh[name]))
-        kept[name] = unflatten(fresh[name], held.arrays[at : at + count])
-        at += count
-    end = len(held.arrays) - (len(RefutedState._fields) if REFUTED in table_of(held.description) else 0)
-    for name in last:
-        count = len(flatten(fresh[name]))
-        kept[name] = unflatten(fresh[name], held.arrays[max(0, end - count) : end])
-        end -= count
+    surviving = [name for name in stages if name not in BEHIND]
+    first = list(takewhile(lambda name: stages[name].survives, surviving))
+    last = list(takewhile(lambda name: stages[name].survives, reversed(surviving)))
+    taken, place = _taken({name: stages[name] for name in first}, held, 0, fresh, shape)
+    at_end = {name: stages[name] for name in reversed(last)} | behind_as_written(stages, written)
+    taken |= _taken_last(at_end, held, place, fresh, shape)[0]
+    kept = {name: state for name, state in taken.items() if stages[name].survives}
     used = {int(code) for code in _codes(stages, kept)}
     known = [*names, *(held.names[code] for code in sorted(used) if held.names[code] not in names)]
     if len(known) > room:
@@ -113,11 +117,7 @@ def kept(
     last = {name: own[name] for name in names[at:] if not of_drift(name) and name not in (ALARMS, *BEHIND)}
     last |= behind_as_written(own, written)
     taken, place = _taken(first, held, 0, fresh, shape)
-    states = [fresh[name] if name in fresh else stage.begin(shape, 0) for name, stage in last.items()]
-    end = len(held.arrays) - sum(array_counts(states))
-    if end < place:
-        raise SnapshotError(f"snapshot holds {len(held.arrays)} arrays, this job expects {place - end} more.")
-    behind, _ = _taken(last, held, end, fresh, shape)
+    behind, end = _taken_last(last, held, place, fresh, shape)
     made = {**fresh, **taken, **behind}
     if ALARMS in own:
         like = flatten(fresh[ALARMS])
@@ -141,3 +141,14 @@ def _taken(
             states[name] = unflatten(like, held.arrays[at : at + count])
         at += count
     return states, at
+
+
+def _taken_last(
+    stages: Mapping[str, JobStage], held: Snapshot, place: int, fresh: Mapping[str, Any], shape: Shape
+) -> tuple[dict[str, Any], int]:
+    """As `_taken`, of the last arrays, which begin at `place` or later; and where they begin."""
+    states = [fresh[name] if name in fresh else stage.begin(shape, 0) for name, stage in stages.items()]
+    begin = len(held.arrays) - sum(array_counts(states))
+    if begin < place:
+        raise SnapshotError(f"snapshot holds {len(held.arrays)} arrays, this job expects {place - begin} more.")
+    return _taken(stages, held, begin, fresh, shape)[0], begin
