@@ -1,7 +1,8 @@
 """Reads dead letters, and sends their records back to the input, with the original bytes, headers and partition."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaError
 from confluent_kafka import KafkaException, Producer
@@ -11,6 +12,7 @@ from streamjobs.core.messages import ATTEMPT, LETTER_HEADERS, Record, Stored
 from streamjobs.core.output_records import ID
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, preflight, topics
+from streamjobs.kafka.send import FULL
 from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.scan import changelog_records, newest_by_key, records_of
 from streamjobs.settings.sections import Settings
@@ -162,28 +164,40 @@ def send_back(settings: Settings, records: Sequence[Stored]) -> None:
     """
     broker = client.for_confluent(settings.broker)
     producer = Producer({**broker, "enable.idempotence": True, "message.max.bytes": 100 << 20, "compression.type": "zstd"})
-    problems: list[str] = []
+    problems, acknowledged = list[str](), 0
+
+    def delivered(error: Any, _: Any) -> None:
+        nonlocal acknowledged
+        if error is None:
+            acknowledged += 1
+        else:
+            problems.append(error.str())
+
     try:
         for record in records:
-            producer.produce(
-                record.topic,
-                key=record.key,
-                value=record.value,
-                partition=record.partition,
-                timestamp=record.timestamp,
-                headers=list(record.headers),
-                on_delivery=lambda error, _: problems.append(error.str()) if error is not None else None,
-            )
-            producer.poll(0)
-        left = producer.flush(SEND_WITHIN)
-    except (KafkaException, BufferError) as error:
+            while True:
+                with suppress(BufferError):
+                    producer.produce(
+                        record.topic,
+                        key=record.key,
+                        value=record.value,
+                        partition=record.partition,
+                        timestamp=record.timestamp,
+                        headers=list(record.headers),
+                        on_delivery=delivered,
+                    )
+                    producer.poll(0)
+                    break
+                producer.poll(FULL)
+        producer.flush(SEND_WITHIN)
+    except KafkaException as error:
         raise SetupError(
             f"broker {broker['bootstrap.servers']}: {error}; nothing more was sent. Repeat the command."
         ) from None
-    if left or problems:
+    if left := len(records) - acknowledged:
         why = problems[0].rstrip(".") if problems else f"no answer within {SEND_WITHIN:.0f} s"
         raise DeliveryError(
-            f"topic {settings.source.topic}: {len(problems) + left} of {many(len(records), 'record')} not sent ({why}). "
+            f"topic {settings.source.topic}: {left:,} of {many(len(records), 'record')} not sent ({why}). "
             "Repeat the command: it sends the rest only."
         )
 
