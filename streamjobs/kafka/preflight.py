@@ -143,6 +143,13 @@ def kept_life(settings: Settings, *, hidden: Commits | None = None) -> str:
     return topic_id.life_of(one.metadata for one in _of_input(settings, _all_commits(settings, hidden)).values())
 
 
+def setting_of(broker: BrokerSection, topic: str, name: str) -> str | None:
+    """`topics.setting_of` by a client of its own; None where the broker does not answer. Never call it in an event loop."""
+    with suppress(StreamjobsError, KafkaException):
+        return topics.setting_of(topics.connect(broker)[0], topic, name)
+    return None
+
+
 def _growth(settings: Settings, commits: Commits, partitions: int) -> layout.Growth | None:
     """Partitions that are new to the states, by the group's commits."""
     return layout.growth(_of_input(settings, commits), partitions)

@@ -32,12 +32,19 @@ from streamjobs.kafka import groups, topic_id
 from streamjobs.kafka.layout import Commit, growth, require_laid_out, require_same_count
 from streamjobs.kafka.patches.batches import LeaderEpochs
 from streamjobs.kafka.patches.connections import UnknownTopic
-from streamjobs.kafka.preflight import learned_from
+from streamjobs.kafka.preflight import learned_from, setting_of
 from streamjobs.kafka.topic_id import progress_of
 from streamjobs.worker.backpressure import MAX_RECORDS, Hold
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.failures import DeliveryError, RecordsReplaced
-from streamjobs.worker.logs import log_deleted, log_foreign_offset, log_new_settings, log_stateless, log_uncommitted
+from streamjobs.worker.logs import (
+    log_deleted,
+    log_foreign_offset,
+    log_new_settings,
+    log_removed,
+    log_stateless,
+    log_uncommitted,
+)
 from streamjobs.worker.partition import FetchedRecords
 from streamjobs.worker.recovery import learned_up_to
 
@@ -155,6 +162,8 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         self.fetched_to: dict[int, tuple[int, int]] = {}  # see `Delivery.caught_up`
         self._progress: dict[int, int] = {}  # of each partition: up to where outputs are out, see `worker.pace`
         self._expected: dict[TP, int] = {}  # the offset that each input partition's next record should have
+        self._compacted: bool | None = None  # whether the input is; None: not asked yet
+        self._removed: dict[TP, tuple[int, int]] = {}  # offsets without a record of a compacted input: all, and those logged
         super().__init__(*arguments, **named)
 
     @property
@@ -419,16 +428,32 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     async def _log_skipped(self, tp: TP, records: list[Any]) -> None:
         """Log records that retention deleted before they were fetched: aiokafka continues with what is left, silently."""
         expected, begin = self._expected.get(tp), records[0].offset if records else 0
-        if expected is not None and begin > expected:  # markers and compacted records leave gaps too: those are not a loss
+        if expected is not None and begin > expected:  # markers and compacted records leave gaps too: those are not deleted
             partition = TopicPartition(*tp)
             consumer = self._thread._ensure_consumer()
             first = (await self._thread.call_thread(consumer.beginning_offsets, [partition]))[partition]
             if first > expected:
                 self._count_deleted(tp, expected, min(first, begin))
+                expected = min(first, begin)
         if records:
             if expected is not None and begin < expected:  # aiokafka went back: the topic may have been recreated
                 UnknownTopic.at = time.monotonic()
+            elif expected is not None and (lacking := records[-1].offset + 1 - expected - len(records)) > 0:
+                await self._log_removed(tp, lacking)
             self._expected[tp] = max(records[-1].offset + 1, self.position_of(tp.partition) or 0)
+
+    async def _log_removed(self, tp: TP, offsets: int) -> None:
+        """Log offsets without a record if the input is compacted: at first, and each time that they have doubled."""
+        if self._compacted is None:
+            policy = await asyncio.to_thread(setting_of, self.app.broker_section, tp.topic, "cleanup.policy")
+            self._compacted = "compact" in (policy or "").split(",")
+        if self._compacted:
+            count, logged = self._removed.get(tp, (0, 0))
+            count += offsets
+            if count >= 2 * logged:
+                log_removed(tp.topic, tp.partition, count)
+                logged = count
+            self._removed[tp] = count, logged
 
     def _count_deleted(self, tp: TP, begin: int, end: int) -> None:
         """Log records that were deleted. Those before P have outputs, and the states of some keys lack them from now on."""

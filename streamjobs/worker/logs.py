@@ -220,6 +220,18 @@ def log_deleted(topic: str, partition: int, *, unlearned: int, unread: int) -> N
         log.warning("records were deleted before this job read them", topic=topic, partition=partition, records=unread)
 
 
+def log_removed(topic: str, partition: int, offsets: int) -> None:
+    log.warning(
+        "a compacted input has offsets without records",
+        topic=topic,
+        partition=partition,
+        offsets=offsets,
+        meaning="Kafka removed records of keys that have newer ones before this job read them, and no key learns them; "
+        "markers of transactions are counted too",
+        hint="set the input's min.compaction.lag.ms to the longest time without a worker",
+    )
+
+
 def log_new_settings(place: tuple[str, int], metadata: str, settings: str, records: tuple[int, int]) -> None:
     """A job file that changed while states lacked these records, from the first offset to the one after the last.
 

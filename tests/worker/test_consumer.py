@@ -18,6 +18,7 @@ from streamjobs.errors import SetupError
 from streamjobs.kafka.layout import Commit
 from streamjobs.kafka.patches.batches import LeaderEpochs
 from streamjobs.kafka.topic_id import Origin, epoch_of, progress_of, states_of
+from streamjobs.worker import consumer as consumer_module
 from streamjobs.worker.changelog import NO_ORIGIN
 from streamjobs.worker.checkpoint import FormerSections
 from streamjobs.worker.consumer import Consumer, ConsumerThread
@@ -279,6 +280,31 @@ def test_records_behind_a_new_leader_are_taken_where_its_log_has_what_was_read(
     failed = asyncio.run(fetched())
     assert isinstance(failed, RecordsReplaced) if replaced else failed is None
     assert LeaderEpochs.safe == {tp: safe}
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact", "compact,delete", None])
+def test_records_that_compaction_removed_are_counted_in_the_log(policy: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two fetches and inside of one; 50 is the first record that retention has left."""
+    asked, tp = list[Any](), TP("in", 0)
+    monkeypatch.setattr(consumer_module, "setting_of", lambda broker, topic, name: asked.append(name) or policy)
+
+    async def fetched() -> None:
+        consumer: Any = Rebalancing()
+        consumer._thread, consumer._expected, consumer._compacted, consumer._removed = Thread({}), {tp: 45}, None, {}
+        consumer.app.broker_section, consumer._count_deleted = None, lambda *deleted: asked.append(deleted)
+        consumer.position_of = lambda number: None
+        for offsets in ([45, 46], [50, 51], [54, 59], [60], [100]):
+            await Consumer._log_skipped(consumer, tp, [SimpleNamespace(offset=offset) for offset in offsets])
+
+    with structlog.testing.capture_logs() as logged:
+        asyncio.run(fetched())
+    assert asked == [(tp, 47, 50), "cleanup.policy"], "deleted records are another line, and the policy is asked once"
+    lines = [
+        (one["partition"], one["offsets"])
+        for one in logged
+        if one["event"] == "a compacted input has offsets without records"
+    ]
+    assert lines == ([] if policy in ("delete", None) else [(0, 6), (0, 45)])
 
 
 @pytest.mark.parametrize("refusal", [None, CommitFailedError(), IllegalStateError()])
