@@ -28,7 +28,7 @@ _LEARNERS = (  # a family, the folder of its files, with names of its learners
     ("maps", "gauss_quadrature rff taylor"),
     ("prototypes", "ald block_greedy coherence generalised_coherence online_greedy random_prototypes"),
     ("prototypes", "sieve_streaming stream_greedy"),
-    ("sketching", "fogd nogd pros_n_kons skegd"),
+    ("sketching", "fogd nogd skegd"),
     ("spectral", "ispeed sispeed sparse_speed speed"),
     ("subspace", "last_points okfeb running_mean wrkpca"),
 )

@@ -1,1 +1,1 @@
-"""Solvers that need all rows at hand, as functions: what the papers compare the learners with."""
+"""What the papers compare the learners with: solvers that need all rows at hand, as functions, and learners for study."""

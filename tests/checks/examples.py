@@ -157,10 +157,6 @@ EXAMPLES: dict[str, list[Example]] = {
     "perceptron": [Example({"max_terms": 20}), Example(targets=3)],
     "projectron": [Example({"budget": 8}), Example({"budget": 12, "kernel": POLYNOMIAL}, targets=3)],
     "projectron_pp": [Example({"budget": 8}), Example({"budget": 15}, targets=3)],
-    "pros_n_kons": [
-        Example({"budget": 8, "ridge": 0.1, "kernel": LAPLACIAN}, targets=3),
-        Example({"budget": 10, "loss": "squared", "curvature": 0.01, "ridge": 0.1}, targets=2),
-    ],
     "qklms": [Example({"budget": 8, "quantum": 0.5}, targets=2)],
     "random_prototypes": [Example({"budget": 6}), Example({"budget": 5, "kernel": POLYNOMIAL})],
     "rbp": [Example({"budget": 20}), Example({"budget": 40}, targets=3)],

@@ -57,7 +57,6 @@ COMPILED = {
     "algorithms.prototypes.sieve_streaming.restore": (20, 9),
     "algorithms.scaling._loop": (30, 9),
     "algorithms.sketching.fogd._loop": (30, 10),
-    "algorithms.sketching.pros_n_kons.rows_until": (70, 10),
     "algorithms.sketching.rounds.rows_until": (70, 11),
     "algorithms.sketching.sketch.modify": (20, 10),
     "algorithms.spectral.loop.rows_until": (110, 9),

@@ -80,7 +80,6 @@ LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of stat
     "perceptron": "Perceptron",
     "projectron": "Projectron",
     "projectron_pp": "ProjectronPp",
-    "pros_n_kons": "ProsNKons",
     "qklms": "Qklms",
     "random_prototypes": "RandomPrototypes",
     "rbp": "Rbp",
