@@ -130,6 +130,7 @@ def replay(
         summary |= late.figures()
     if scores is not None and nothing is None:
         scores.late, scores.samples = tally.skipped["late"], tally.samples
+        scores.classless = tally.dead_lettered["too_many_classes"]
         scores.add_late(run.late)
         summary["scored"] = scored(scores, output_dir, as_json)
     if expected is not None:

@@ -58,6 +58,7 @@ class Scores:
         self.alarms: dict[str, list[float]] = {}
         self.unlabelled = self.unknown = 0
         self.late = self.samples = 0  # samples that were skipped as late, and all
+        self.classless = 0  # dead letters, because the job has no class for their label
         self.hop = 0.0  # seconds between two rows of a key, most often; of `evaluated`
 
     def take(self, output: Output) -> None:
@@ -147,6 +148,11 @@ class Scores:
         lines = []
         if self.unlabelled or self.unknown:
             lines.append(f"Not scored: {self.unlabelled:,} rows without a label, {self.unknown:,} unknown ones.")
+        if self.classless:
+            lines.append(
+                f"Not scored: {self.classless:,} records with a label that the job has no class for, so the figures are too "
+                "good. Raise max_classes, and a worker learns such labels."
+            )
         if self.late > LATE_SHARE * self.samples:
             lines.append(
                 f"Do not rely on these figures: {self.late:,} of {self.samples:,} samples were left out, because they are "

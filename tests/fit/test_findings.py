@@ -1,5 +1,7 @@
 """What is found in the decisions for new people: the learning curve, mislabelled recordings, and the advice."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,8 @@ from streamjobs.fit.learning import Recipe, learned_from
 from streamjobs.fit.recordings import Recordings, Stream, shuffled, worth
 from streamjobs.fit.reports import findings
 from streamjobs.fit.reports.findings import Curve, learning_curve
-from streamjobs.fit.reports.report import LAST, MAJORITY, Evaluated, summary
+from streamjobs.fit.reports.page import Chart, _chart
+from streamjobs.fit.reports.report import LAST, MAJORITY, Evaluated, as_page, curves_of, summary
 from streamjobs.stages import statistics
 
 NAMES = ["sit", "walk", "run"]
@@ -162,6 +165,24 @@ def test_an_activity_that_no_other_person_teaches_is_the_cause(tested: bool) -> 
         runs=runs(1.0), left_out=False, taught=None
     )  # as a replay, which does not know who taught
     assert "teaches" not in summary(evaluated)[-1]
+
+
+@pytest.mark.parametrize(("windows", "of_a_point"), [(400, 20), (3200, 100)])
+def test_the_curve_over_time_has_a_number_of_points_that_is_readable(windows: int, of_a_point: int) -> None:
+    """Of 3,000 windows it went up and down with every recording, 160 times."""
+    truth = np.zeros(windows, int)
+    run = {(1, 0): (truth, truth, worth(truth, Stream(np.empty((windows, 0)), truth, truth)))}
+    data = Recordings(np.empty((windows, 0)), truth, truth + 1, truth, NAMES, ["", "p1"])
+    evaluated = Evaluated("t", data, dict.fromkeys(("job", LAST, MAJORITY), run), ["job"], None, 5, 1)
+    bin, curves = curves_of(evaluated)
+    assert (bin, len(curves["job"])) == (of_a_point, windows // of_a_point)
+    assert f"Right in every {of_a_point} windows" in as_page(evaluated)
+
+
+def test_the_axis_of_a_chart_has_numbers_that_are_those_of_their_places() -> None:
+    """Of a population of 7 they were 2, 4, 5 and 7."""
+    drawn = _chart(Chart("t", "people", {"a": ([2, 7], [0.5, 1.0])}))
+    assert re.findall('text-anchor="end">([0-9.]+)<', drawn) == ["1.75", "3.5", "5.25", "7"]
 
 
 def test_an_activity_with_two_names_is_named_if_no_person_has_both() -> None:

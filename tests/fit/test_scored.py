@@ -116,6 +116,19 @@ def test_the_command_reports_what_the_rows_say_and_writes_the_page(tmp_path, cap
     assert "--score needs" in capsys.readouterr().err
 
 
+def test_records_with_a_label_that_the_job_has_no_class_for_are_counted_with_the_figures(tmp_path, capsys):
+    """Their dead letters stood elsewhere alone, and the figures looked as good as without them."""
+    recordings, path = as_csv(tmp_path / "in.csv", list(rows())), job_file(tmp_path)
+    assert command("fit", path, "--input", recordings, "--no-report") == 0
+    table = [row | {"activity": "swim"} if row["activity"] == "run" else row for row in rows(2, seed=9)]
+    words = "--input", as_csv(tmp_path / "new.csv", table), "--key", "person", "--score"
+    for text, count in ((TEXT, 1600), (TEXT.replace("smooth = 0.3", "smooth = 0.3\nmax_classes = 4"), 0)):
+        capsys.readouterr()
+        assert command("replay", job_file(tmp_path, text), *words) == 0
+        said = capsys.readouterr().out
+        assert (f"Not scored: {count:,} records with a label that the job has no class for" in said) == (count > 0)
+
+
 def test_without_a_label_there_is_nothing_to_score():
     scores = Scores(0.0)
     _take(scores, "a", "....", "ssss")

@@ -112,7 +112,7 @@ def _chart(chart: Chart) -> str:
         drawn.append(f'<text x="{LEFT - 8}" y="{y + 4:.0f}" text-anchor="end">{100 * share:.0f} %</text>')
     for part in (0.25, 0.5, 0.75, 1.0):
         x = LEFT + across * part
-        drawn.append(f'<text x="{x:.0f}" y="{HEIGHT - 22}" text-anchor="end">{last * part:,.{2 * (last < 4)}f}</text>')
+        drawn.append(f'<text x="{x:.0f}" y="{HEIGHT - 22}" text-anchor="end">{round(last * part, 2):,.9g}</text>')
     drawn.append(f'<text x="{LEFT + across / 2:.0f}" y="{HEIGHT - 4}" text-anchor="middle">{escape(chart.below)}</text>')
     key = []
     for number, (name, (at, shares)) in enumerate(chart.lines.items()):

@@ -26,6 +26,7 @@ FEW = 5  # people
 MOST_NAMED = 10  # people without a window
 CLOSE = 0.005  # a difference of accuracy that does not matter
 CURVES = 4  # ways with a curve of accuracy over time, at most
+POINTS = 30  # of such a curve, fewer than twice as many: a curve that follows each change of activity shows nothing else
 
 
 class Evaluated(NamedTuple):
@@ -298,10 +299,10 @@ def as_page(evaluated: Evaluated, before: Evaluated | None = None) -> str:
     if found:
         tables.append(Table("Recordings that look mislabelled", _SUSPECT, found))
     charts = []
-    curves = {name: curve for name, curve in curves_of(evaluated).items() if len(curve)}
+    bin, curves = curves_of(evaluated)
     if curves:
-        lines = {name: ((BIN * (np.arange(len(one)) + 0.5)).tolist(), one.tolist()) for name, one in curves.items()}
-        charts.append(Chart(f"Right in every {BIN} windows of a person", "windows of the person so far", lines))
+        lines = {name: ((bin * (np.arange(len(one)) + 0.5)).tolist(), one.tolist()) for name, one in curves.items()}
+        charts.append(Chart(f"Right in every {bin} windows of a person", "windows of the person so far", lines))
     if evaluated.curve is not None:
         by_people = {evaluated.job: (evaluated.curve.people, evaluated.curve.right)}
         charts.append(Chart("Right by people in the population", "people in the population", by_people))
@@ -351,11 +352,13 @@ def as_table(evaluated: Evaluated) -> dict[str, Any]:
     return report
 
 
-def curves_of(evaluated: Evaluated) -> dict[str, Array]:
-    """Accuracy over a person's time, by way; the job's first."""
-    shown = [*evaluated.ways[:CURVES], LAST, MAJORITY]
-    runs = evaluated.runs
-    return {name: accuracy_over_time([chosen == truth for chosen, truth, _ in runs[name].values()]) for name in shown}
+def curves_of(evaluated: Evaluated) -> tuple[int, dict[str, Array]]:
+    """Windows of a point, and accuracy over a person's time by way; the job's first."""
+    shown, runs = [*evaluated.ways[:CURVES], LAST, MAJORITY], evaluated.runs
+    usual = int(np.median([len(truth) for _, truth, _ in runs[evaluated.job].values()]))
+    bin = BIN * max(1, usual // (BIN * POINTS))
+    rights = {name: [chosen == truth for chosen, truth, _ in runs[name].values()] for name in shown}
+    return bin, {name: curve for name, one in rights.items() if len(curve := accuracy_over_time(one, bin))}
 
 
 def _spread(values: np.ndarray[Any, Any]) -> dict[str, float | None]:
