@@ -28,9 +28,9 @@ _LEARNERS = (  # a family, the folder of its files, with names of its learners
     ("maps", "gauss_quadrature rff taylor"),
     ("prototypes", "ald block_greedy coherence generalised_coherence online_greedy random_prototypes"),
     ("prototypes", "sieve_streaming stream_greedy"),
-    ("sketching", "fogd nogd skegd"),
+    ("sketching", "fogd nogd pros_n_kons skegd"),
     ("spectral", "ispeed sispeed sparse_speed speed"),
-    ("subspace", "last_points okfeb running_mean wrkpca"),
+    ("subspace", "last_points okfe okfeb running_mean wrkpca"),
 )
 FAMILIES = dict(sorted((name, family) for family, names in _LEARNERS for name in names.split()))
 

@@ -1,7 +1,7 @@
 """OK-FE, Fig. 1: LS fit of the batch solver and of the unbudgeted online updates on two noisy spheres.
 
 Rank 7, gamma 100, ridge 1e-3, 5000 rows, five data sets. The LS fit is the mean of |phi(x) - L q(x)|^2 over the rows.
-The batch solver reaches the floor of kernel PCA. Alg. 2 is `Okfe` with mu = c/n: seeded with 5 r random rows it reaches
+The batch solver reaches the floor of kernel PCA. Alg. 2 is `okfe` with mu = c/n: seeded with 5 r random rows it reaches
 the targets; seeded with only r rows (the setting's default) directions that the seed lacks are still missing at the end.
 Alg. 3 moves only with a constant of about 1e4 (mu = c/n^2); 2000 rows, because it costs O(n^2) a row.
 `--quick`: one data set, 1500 rows. The picture shows the fit to the rows so far.
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms import learner_from
 from algorithms.common.kernels import Kernel, gram
-from papers.batch.okfe import Okfe
 from papers.batch.subspace import bkfe, kpca, ls_fit
 from papers.common import line, options, verdict
 from papers.pictures import curves
@@ -37,10 +37,10 @@ def floor(X: NDArray[Any]) -> float:
 
 def okfe(X: NDArray[Any], constant: float, seed: int, seed_size: int, update: str = "parametric") -> NDArray[Any]:
     """The last factor, (rows, RANK); rows are stored in order."""
-    settings: dict[str, Any] = {"rank": RANK, "ridge": RIDGE, "kernel": KERNEL, "update": update}
+    settings = {"rank": RANK, "ridge": RIDGE, "kernel": KERNEL, "recede": update == "parametric", "update": update}
     settings |= {"step_rule": "over_n" if update == "parametric" else "over_n2", "step_size": constant}
-    settings |= {"recede": update == "parametric", "seed_size": seed_size, "seed_factor": "random"}
-    learner = Okfe(**settings)
+    settings |= {"seed_size": seed_size, "seed_factor": "random"}
+    learner = learner_from("okfe", settings)
     return learner.run(learner.init(dim=3, targets=0, seed=seed), X)[0].factor
 
 

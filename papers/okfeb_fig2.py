@@ -1,6 +1,6 @@
 """OK-FE, Fig. 2: LS fit by rank for Gaussian and polynomial kernels on two noisy spheres, as a share of mean kappa(x, x).
 
-`Okfe` with mu = 100/n, seeded with 5 r rows, beside the floor of kernel PCA; the constant is for kappa(x, x) = 1 and is
+`okfe` with mu = 100/n, seeded with 5 r rows, beside the floor of kernel PCA; the constant is for kappa(x, x) = 1 and is
 divided by the mean of kappa(x, x) for the polynomials. The paper prints no numbers: curves that fall with r, and an
 order of kernels. A polynomial kernel of degree d has binom(3 + d, d) directions; beyond them the fit is what the ridge
 leaves, 1e-6.
@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
+from algorithms import learner_from
 from algorithms.common.kernels import Kernel, gram
-from papers.batch.okfe import Okfe
 from papers.batch.subspace import ls_fit
 from papers.common import options, verdict
 from papers.pictures import curves
@@ -32,7 +32,8 @@ def fits(kernel: Kernel, X: np.ndarray, ranks: tuple[int, ...] = RANKS) -> tuple
     K, ours, floors = gram(kernel, X, X), [], []
     scale, values = np.trace(K) / len(K), np.linalg.eigvalsh(K)
     for rank in ranks:
-        learner = Okfe(rank=rank, kernel=kernel, step_rule="over_n", step_size=100.0 / scale, seed_size=5 * rank)
+        settings = {"rank": rank, "kernel": kernel, "step_rule": "over_n", "step_size": 100.0 / scale, "seed_size": 5 * rank}
+        learner = learner_from("okfe", settings)
         factor = learner.run(learner.init(dim=3, targets=0, seed=0), X)[0].factor
         ours.append(ls_fit(K, factor) / scale)
         floors.append(float(max(values[:-rank].sum() / np.trace(K), 0.0)))

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from algorithms import LEARNERS, Learner, learner_from
-from algorithms.common.kernels import Kernel
 from algorithms.common.protocol import Array
-from papers.batch.pros_n_kons import ProsNKons
 from tests.data import dataset
 
 SIGMA = {"german": 64.0, "german_scale": 2.83, "svmguide3": 1.0, "spambase": 64.0, "a9a": 8.0, "w7a": 8.0}
@@ -50,8 +48,6 @@ def stream(name: str, order: int) -> Stream:
 
 
 def made(name: str, settings: Mapping[str, Any], sigma: float) -> Learner:
-    if name == "pros_n_kons":
-        return ProsNKons(kernel=Kernel(bandwidth=sigma), **settings)
     return learner_from(name, {"kernel": {"name": "gaussian", "bandwidth": sigma}, **settings})
 
 
@@ -88,7 +84,7 @@ def rivals(budget: int) -> dict[str, dict[str, Any]]:
 
 def tuned(name: str, settings: dict[str, Any], sigma: float, rows: Stream) -> dict[str, Any]:
     """With the step size of the paper's grid that makes the fewest mistakes on these rows, where it has one."""
-    if name == "pros_n_kons" or "step_size" not in getattr(LEARNERS[name], "__dataclass_fields__", {}):
+    if "step_size" not in getattr(LEARNERS[name], "__dataclass_fields__", {}):
         return settings
     tried = [{**settings, "step_size": step} for step in STEPS]
     wrong = [mistakes(made(name, one, sigma), rows, CHOSEN_ON)[0] for one in tried]

@@ -16,7 +16,7 @@ Made = TypeVar("Made")
 def suggestion(name: str, known: typing.Iterable[str]) -> str:
     """What to write instead: the same letters in another order, or a name that is near, or the list of names.
 
-    >>> suggestion("okfbe", ["okdl", "okfeb"]), suggestion("x", ["rank"])
+    >>> suggestion("okfbe", ["okfe", "okfeb"]), suggestion("x", ["rank"])
     ("; did you mean 'okfeb'?", '; known: rank.')
     """
     known = sorted(known)

@@ -1,1 +1,1 @@
-"""What the papers compare the learners with: solvers that need all rows at hand, as functions, and learners for study."""
+"""Solvers that need all rows at hand, as functions: what the papers compare the learners with."""

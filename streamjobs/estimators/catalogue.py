@@ -16,7 +16,7 @@ from streamjobs.learner_reference import meaning, settings
 from streamjobs.own_learners import load_own_learners
 
 Task = Literal["features", "regression", "classification", "drift"]
-ACRONYMS = "ald bogd bpas fogd ispeed klms knlms kogd krls lms nlms nogd norma okdl okfeb pa qklms rbp rff rls speed"
+ACRONYMS = "ald bogd bpas fogd ispeed klms knlms kogd krls lms nlms nogd norma okdl okfe okfeb pa qklms rbp rff rls speed"
 SPELLED = {  # as the papers write it, where that is not the name of the class
     **{name: name.upper() for name in ACRONYMS.split()},
     "exkrls": "ExKRLS",
@@ -33,7 +33,7 @@ LEFT_OUT = ("auto_bandwidth", "one_vs_rest", "innovations")
 SUFFIXES = {"features": "Features", "regression": "Regressor", "classification": "Classifier"}
 WITHOUT_HEAD = {"head": "none"}  # of a learner that brings one, where only its features are wanted
 # Defaults of regressors that differ from those in jobs: with them only BOGD may lose to the mean on standardised data.
-DEFAULTS: dict[tuple[str, str], Any] = {("krls", "ald_above"): 0.1}
+DEFAULTS: dict[tuple[str, str], Any] = {("krls", "ald_above"): 0.1, ("pros_n_kons", "budget"): 40}
 INTERCEPT = "intercept"  # True for all that predict
 KERNELS = {"rbf": "gaussian", "poly": "polynomial"}  # of scikit-learn, with its parameters gamma and coef0
 WIDTH = 80  # columns of a generated docstring

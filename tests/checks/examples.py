@@ -123,6 +123,10 @@ EXAMPLES: dict[str, list[Example]] = {
         Example({"budget": 20, "loss": "logistic", "ridge": 0.01, "kernel": POLYNOMIAL}),
     ],
     "norma": [Example({"max_terms": 30, "step_size": 0.5}), Example({"max_terms": 40, "kernel": LAPLACIAN}, targets=2)],
+    "okfe": [
+        Example({"rank": 3, "step_rule": "over_n", "step_size": 10.0, "seed_size": 6, "seed_factor": "random"}),
+        Example({"rank": 3, "update": "nonparametric", "recede": True, "kernel": POLYNOMIAL}),
+    ],
     "okfeb": [
         Example({"rank": 3, "budget": 6, "role": "head"}),
         Example({"rank": 3, "budget": 6, "role": "track", "evict": "redundancy", "seed_size": 4}),
@@ -157,6 +161,10 @@ EXAMPLES: dict[str, list[Example]] = {
     "perceptron": [Example({"max_terms": 20}), Example(targets=3)],
     "projectron": [Example({"budget": 8}), Example({"budget": 12, "kernel": POLYNOMIAL}, targets=3)],
     "projectron_pp": [Example({"budget": 8}), Example({"budget": 15}, targets=3)],
+    "pros_n_kons": [
+        Example({"budget": 8, "ridge": 0.1, "kernel": LAPLACIAN}, targets=3),
+        Example({"budget": 10, "loss": "squared", "curvature": 0.01, "ridge": 0.1}, targets=2),
+    ],
     "qklms": [Example({"budget": 8, "quantum": 0.5}, targets=2)],
     "random_prototypes": [Example({"budget": 6}), Example({"budget": 5, "kernel": POLYNOMIAL})],
     "rbp": [Example({"budget": 20}), Example({"budget": 40}, targets=3)],

@@ -6,7 +6,7 @@ from typing import Any
 
 from algorithms import LEARNERS
 
-EXTRACTORS = ("okfeb", "ald", "scaling", "nogd", "coherence", "stream_greedy")
+EXTRACTORS = ("okfeb", "ald", "scaling", "pros_n_kons", "coherence", "stream_greedy")
 PREDICTORS = ("rls", "exrls", "krls", "qklms", "kogd", "fogd", "forgetron", "gated_rls")
 
 

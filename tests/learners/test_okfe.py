@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 
 from algorithms import SettingError, learner_from
-from algorithms.common.kernels import Kernel, gram
-from algorithms.common.settings import build
-from papers.batch.okfe import Okfe
-from streamjobs.learner_checks.case import Case
-from streamjobs.learner_checks.suite import CHECKS
+from algorithms.common.kernels import gram
 from tests.learners.bases import way, with_basis
 from tests.reference.okfe import PlainOkfe
 from tests.reference.okfeb import gaussian
 from tests.sizes import first_fast
 
-SETTINGS = {"rank": 3, "ridge": 0.1, "seed_size": 8, "kernel": Kernel(bandwidth=1.5)}
+SETTINGS = {"rank": 3, "ridge": 0.1, "seed_size": 8, "kernel": {"name": "gaussian", "bandwidth": 1.5}}
 CONSTANT = {"inverse_norm": 0.5, "over_n": 2.0, "over_n2": 20.0, "lipschitz": 1.0, "constant": 0.05}
 
 
@@ -25,7 +21,7 @@ def rows(n: int = 120, seed: int = 3) -> np.ndarray:
 
 
 def run(X, **settings):
-    learner = Okfe(**SETTINGS | settings)
+    learner = learner_from("okfe", SETTINGS | settings)
     return learner, *learner.run(learner.init(dim=3, targets=0, seed=0), X)
 
 
@@ -57,7 +53,7 @@ def test_the_carried_image_is_that_of_the_factor_after_a_thousand_rows(update):
 
 
 def test_a_state_made_by_hand_runs_at_once():
-    learner = Okfe(**SETTINGS)
+    learner = learner_from("okfe", SETTINGS)
     S, A, X = rows(5), rows(5, seed=2), rows(20, seed=4)
     after, out = learner.run(learner.init(dim=3, targets=0, seed=0)._replace(support=S, factor=A), X)
     K, k = gram(learner.kernel, S, S), gram(learner.kernel, S, X[:1])[:, 0]
@@ -74,7 +70,7 @@ def test_a_state_made_by_hand_runs_at_once():
 
 @pytest.mark.parametrize("update", ("parametric", "nonparametric"))
 def test_the_way_between_bases_is_that_of_the_subspaces(update):
-    learner = Okfe(**SETTINGS | {"update": update, "step_size": 0.1})
+    learner = learner_from("okfe", SETTINGS | {"update": update, "step_size": 0.1})
     state, turns = learner.init(dim=3, targets=0, seed=0), 0
     for n, row in enumerate(rows(40)):
         after, basis = with_basis(learner, state, row)
@@ -94,30 +90,5 @@ def test_the_seed_has_no_copies_and_later_rows_are_all_stored():
 
 def test_wrong_settings_are_named_with_their_range():
     with pytest.raises(SettingError, match=r"Okfe: seed_size must be rank \(3\) or more; got 2"):
-        Okfe(**SETTINGS | {"seed_size": 2})
-    assert not Okfe(**SETTINGS).bounded
-
-
-@pytest.mark.parametrize(("update", "recede"), [("parametric", True), ("nonparametric", False)])
-def test_okfeb_with_a_budget_that_no_row_exceeds_gives_the_same_numbers(update, recede):
-    settings = SETTINGS | {"update": update, "recede": recede, "step_size": 0.5}
-    budgeted = learner_from("okfeb", settings | {"budget": 150, "decay": 1.0, "censor": "off"})
-    (_, state, out), (other, given) = run(rows(), **settings), budgeted.run(budgeted.init(dim=3, targets=0, seed=0), rows())
-    np.testing.assert_allclose(given.ls_error, out.ls_error, atol=1e-12)
-    np.testing.assert_allclose(given.features, out.features, atol=1e-12)
-    np.testing.assert_allclose(other.factor, state.factor, atol=1e-12)
-
-
-POLYNOMIAL = {"name": "polynomial", "degree": 2, "offset": 1.0}
-CHECKED = [
-    {"step_rule": "over_n", "step_size": 10.0, "seed_size": 6, "seed_factor": "random"},
-    {"update": "nonparametric", "recede": True, "kernel": POLYNOMIAL},
-    {},
-]
-
-
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("settings", CHECKED)
-def test_it_passes_the_checks_of_learners(settings, check):
-    table = {"rank": 3, **settings}
-    CHECKS[check](Case("okfe", build("okfe", Okfe, table, lambda own: Kernel(**own)), table))
+        learner_from("okfe", SETTINGS | {"seed_size": 2})
+    assert not learner_from("okfe", SETTINGS).bounded

@@ -17,6 +17,7 @@ FOR_200_ROWS: dict[str, dict[str, Any]] = {  # estimators that those settings le
     "NOGDRegressor": {"loss": "squared"},
     "NORMARegressor": {"loss": "squared"},
     "Perceptron": {},
+    "ProsNKonsRegressor": {"loss": "squared", "budget": 100},
     "SiSPEED": {"rank": 8, "seed_size": 10, "budget": 60, "head": "rls"},
     "RBP": {},
     "SparseSPEED": {"rank": 3, "map_size": 4, "head": "rls"},
@@ -26,6 +27,9 @@ FOR_200_ROWS: dict[str, dict[str, Any]] = {  # estimators that those settings le
 _MAP = "a map made from the first 4 to 12 rows spans too little of 10 columns, and other checks give no further rows"
 EXPECTED_FAILED: dict[str, dict[str, str]] = {  # estimator -> check -> reason; streamjobs/estimators/README.md lists them
     **{title: {"check_regressors_train": _MAP} for title in ("ISPEED", "SiSPEED", "SPEED", "SparseSPEED")},
+    "ProsNKonsRegressor": {
+        "check_regressors_train": "it starts over whenever its map grows, and the map grows throughout 200 rows"
+    },
 }
 
 

@@ -10,7 +10,7 @@ from tests.processor.core_types import computed, core_names, write_streams
 
 # They ask LAPACK or BLAS, or are made of learners that do. algorithms/adding.md names them.
 DEPENDING = {
-    *("okfeb", "wrkpca", "speed", "sparse_speed", "ispeed", "sispeed", "nogd", "skegd"),
+    *("okfeb", "okfe", "wrkpca", "speed", "sparse_speed", "ispeed", "sispeed", "nogd", "pros_n_kons", "skegd"),
     *("chain", "auto_bandwidth"),
 }
 

@@ -24,6 +24,7 @@ from tests.reference import (
     slow_reference,
     standing,
 )
+from tests.reference.okfe import PlainOkfe
 from tests.reference.okfeb import PlainOkfeb
 from tests.reference.okfeb import gaussian as of_two
 from tests.reference.prototypes import gaussian
@@ -180,6 +181,16 @@ def coherence(X: Array, Y: Array, *, kernel: Any, **settings: Any) -> Outputs:
 
 
 # Subspaces.
+@slow_reference("okfe", kernel=KERNEL, rank=3, ridge=0.1, seed_size=8)
+def okfe(X: Array, Y: Array, *, kernel: Any, rank: int, ridge: float, seed_size: int) -> Outputs:
+    seed = PlainOkfeb(OF_TWO, rank, seed_size, ridge)
+    seed.plant(X[:seed_size])
+    plain = PlainOkfe(OF_TWO, ridge, list(X[:seed_size]), seed.factor)
+    for x in X[seed_size:]:
+        plain.step(x)
+    return {"ls_error": np.array([np.nan] * seed_size + plain.ls_errors)}
+
+
 @slow_reference("okfeb", kernel=KERNEL, rank=3, budget=8, ridge=0.1, decay=0.95, censor="off", evict="projected")
 def okfeb(X: Array, Y: Array, *, kernel: Any, budget: int, **settings: Any) -> Outputs:
     plain = PlainOkfeb(OF_TWO, budget=budget, update="parametric", **settings)

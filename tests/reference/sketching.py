@@ -208,6 +208,7 @@ def minus_slope(loss: str, f: float, y: float) -> float:
     return float(y / (1 + np.exp(y * f)))
 
 
+@slow_reference("pros_n_kons", budget=12, ridge=0.5, curvature=0.2, kernel={"name": "gaussian", "bandwidth": 1.0})
 def pros_n_kons(
     X: Array,
     Y: Array,

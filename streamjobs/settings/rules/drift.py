@@ -13,7 +13,7 @@ from streamjobs.settings.sections import SINKS, HeadSection, SinksSection, State
 from streamjobs.settings.source import SourceSection
 from streamjobs.settings.types import POPULATION, Problems, reference
 
-SUBSPACES = ("okfeb", "wrkpca")  # learners with a kernel's subspace of `rank` features
+SUBSPACES = ("okfe", "okfeb", "wrkpca")  # learners with a kernel's subspace of `rank` features
 OF_COLUMNS = ("columns", *FORESEEN)
 DAYS_OF_WEEK = 7
 OF_SECTIONS = {"bouts": "bouts", "forecasts": "forecast"}  # sinks of optional sections

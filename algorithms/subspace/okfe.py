@@ -1,4 +1,4 @@
-"""Online kernel feature extraction without a budget (OK-FE): `okfeb` with a budget that no row exceeds, at O(n) a row.
+"""Online kernel feature extraction without a budget (OK-FE): every row is stored. For study; jobs refuse it.
 
 Source: Sheikholeslami, Berberidis, Giannakis, "Large-scale kernel-based feature extraction via low-rank subspace
 tracking on a budget", Alg. 2 (parametric update, (16)) and Alg. 3 (nonparametric update, (19b)).
