@@ -41,6 +41,8 @@ def list_command(
         lines = _lines(job, states, found[:limit] if limit else found)
     else:
         lines = sorted(_lines(job, states, found), key=_descending(sort))
+        if sort == "ls_error" and found and all(line.ls_error is None for line in lines):
+            note("sorted by key: no state has an LS error, which only some learners and a [drift] of LS errors keep")
     _print_lines(lines, len(found), sum(len(entry.data) for entry in found), limit, as_json)
     if copy is None and job.settings.state.replay:
         listed = "listed as last written" if found else "no state is written yet"

@@ -51,6 +51,19 @@ def test_list_is_sorted_and_cut(there, capsys):
     assert [line["offset"] for line in json.loads(capsys.readouterr().out)["states"]] == [599, 598, 597]
 
 
+def test_a_list_by_ls_error_says_that_no_state_has_one(there, capsys, monkeypatch):
+    file, _, newer = there
+    words = "state", "list", file, "--copy", newer, "--sort", "ls_error"
+    assert command(*words) == 0 and "sorted by key" not in capsys.readouterr().err
+    monkeypatch.setattr(summary, "ls_error", lambda job, states: None)
+    assert command(*words) == 0
+    told = capsys.readouterr()
+    assert [line.split()[0] for line in told.out.splitlines()] == ["key", "p0", "p1", "p2", "3"]
+    assert told.err.endswith(
+        "sorted by key: no state has an LS error, which only some learners and a [drift] of LS errors keep\n"
+    )
+
+
 @pytest.mark.parametrize(("sort", "limit", "decoded"), [("key", 2, 2), ("bytes", 1, 1), ("offset", 2, 2), ("seen", 1, 3)])
 def test_list_decodes_only_the_states_that_it_lists(there, capsys, monkeypatch, sort, limit, decoded):
     file, _, newer = there
