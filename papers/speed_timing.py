@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         seconds, _ = cost(full, state, trial.X, trial.Y)
         micro = seconds / len(trial.X) * 1e6
         missed += line(f"a row, {SIZE} stored, {head}", f"{micro:.1f} us", "target <= 15 us", micro <= 15)
-    for solver in ("ritz", "eigh"):
+    for solver in ("ritz", "eigh", "rank_one"):
         growing = learner_from("sispeed", {**table, "budget": 0, "solver": solver})
         state = growing.init(dim=7, targets=1, seed=0)._replace(dictionary=X[:SIZE].copy(), values=np.zeros((SIZE, 1)))
         seconds, admitted = cost(growing, state, X[SIZE:], trial.Y[: len(X) - SIZE].copy())

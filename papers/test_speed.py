@@ -18,7 +18,7 @@ def test_fig_2_few_eigenfunctions_rebuild_the_gram_matrix():
 
 
 def test_fig_3_a_hundred_rank_one_updates_end_at_the_batch_subspace():
-    sizes, angles = speed_fig3.updated(0, points=3, rows=600)
+    sizes, angles = speed_fig3.distances("rank_one", 0, points=3, rows=600)
     assert sizes[-1] - sizes[0] > 100
     assert angles[0] > 0.1
     assert angles[-1] <= 1e-10

@@ -297,7 +297,7 @@ class MovingMap(SpectralFilter, abstract=True):
     seed_size: Annotated[int, "1 to 100000"] = 100  # first rows, from which the first map is made
     novelty: float  # 0 or more; squared distance to the nearest stored sample from which a row is stored
     transfer: Literal["exact", "nearest", "truncate"] = "exact"  # the head's value on a newcomer: its own, the nearest's, 0
-    solver: Literal["eigh", "ritz", "rank_one"] = "eigh"  # rank_one: eigh, with all eigenpairs in the state; use eigh
+    solver: Literal["eigh", "rank_one", "ritz"] = "eigh"
     ritz_rank: int | None = None  # eigenpairs that ritz keeps; None = 2 rank
     budget: int = 200  # most stored samples, 0 = no limit
     evict: Literal["lru", "oldest", "close_pair", "widen", "stop"] = "lru"

@@ -2,9 +2,9 @@
 
 Source: Li, Principe, "Spectral eigenfunction decomposition for kernel adaptive filtering", Alg. 5 with Alg. 4.
 Symbols: as in `ispeed`.
-Cost of a row: O(n (d + rank)) with n stored samples, with rls and exrls O(rank^2) more; an admission adds O(n^3) with eigh,
-O(n^2 + n ritz_rank rank + ritz_rank^3) with ritz, and O(n rank^2).
-State: n (d + targets + 1) + rank targets numbers with n <= budget; ritz (n + 1) ritz_rank more; with rls
+Cost of a row: O(n (d + rank)) with n stored samples, with rls and exrls O(rank^2) more; an admission adds O(n^3) with eigh
+and rank_one, O(n^2 + n ritz_rank rank + ritz_rank^3) with ritz, and O(n rank^2).
+State: n (d + targets + 1) + rank targets numbers with n <= budget; rank_one n (n + 1) more, ritz (n + 1) ritz_rank; with rls
 and exrls rank (rank + 1) / 2; before the first map seed_size (d + targets) numbers and seed_size bytes.
 Departs from the source: as `ispeed`.
 """

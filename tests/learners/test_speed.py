@@ -7,8 +7,7 @@ import pytest
 
 from algorithms import Learner, learner_from
 from algorithms.common.protocol import LEARN_EXTRACTOR, LEARN_HEAD, Array
-from algorithms.spectral.map import leading, ritz
-from papers.batch.rank_one import rank_one
+from algorithms.spectral.map import leading, rank_one, ritz
 from tests.reference import speed as reference
 
 KERNEL = {"name": "gaussian", "bandwidth": 1.0}
