@@ -1,6 +1,9 @@
 """What a changed job file does to states, as the table of deploy/states.md states it."""
 
+import copy
+import random
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +11,9 @@ import pytest
 
 from streamjobs.core.job import Job
 from streamjobs.core.live.stored import decode_snapshot
-from streamjobs.errors import ForeignStateError
+from streamjobs.errors import ConfigError, ForeignStateError
 from streamjobs.settings.sections import Settings
+from tests.core.drawn_jobs import drawn
 
 SOURCE = {"topic": "t", "fields": ["a", "b", "c"], "time": "ts", "label": "y"}
 LEARNER = {"name": "okfeb", "rank": 2, "budget": 3}
@@ -91,6 +95,37 @@ def test_a_change_that_the_page_calls_refused_is_refused(words: str, table: dict
 def test_a_change_with_which_states_continue_is_read(words: str, table: dict[str, Any], changes: dict[str, Any]) -> None:
     assert words.removesuffix(" added") in stated("continue|except")
     read_by(table, **changes)
+
+
+def test_no_change_of_sections_makes_a_key_count_as_damaged() -> None:
+    """A damaged key is set aside, and its records become dead letters: a change is read, or refused by its name."""
+    refused = []
+    for seed in range(20):
+        before, now = drawn_pair(random.Random(seed))
+        data = before.encode(before.init(b"k"), [], {})
+        for drift_anew in (False, True):
+            try:
+                decode_snapshot(now, data, drift_anew=drift_anew)
+            except ForeignStateError:
+                refused.append(drift_anew)
+    assert 0 < refused.count(True) + refused.count(False) < 20, "both are drawn"
+
+
+def drawn_pair(rng: random.Random) -> tuple[Job, Job]:
+    """A drawn job, and the same with sections of another one, or without them."""
+    while True:
+        table, other = drawn(rng), drawn(rng)
+        changed = copy.deepcopy(table)
+        for name in ("forecast", "alarms", "bouts", "drift", "missing", "late"):
+            ours, theirs = (changed["source"], other["source"]) if name in ("missing", "late") else (changed, other)
+            if (chosen := rng.random()) < 0.6:
+                ours.pop(name, None)
+            if 0.3 < chosen < 0.6 and name in theirs:
+                ours[name] = theirs[name]
+        if rng.random() < 0.3:
+            changed.setdefault("sinks", {})["alarms"] = ""
+        with suppress(ValueError, ConfigError):  # a drawn table may be refused
+            return Job.from_settings(Settings(**table)), Job.from_settings(Settings(**changed))
 
 
 def test_every_section_and_setting_of_the_table_has_a_case() -> None:

@@ -1,6 +1,7 @@
 """A key moves to another population: its signal, offsets and waiting rows go on, its head begins anew."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import decode_snapshot
-from streamjobs.core.state import snapshot
+from streamjobs.core.state import migration, snapshot
 from streamjobs.core.state.population import Population, Taught, begin_head, encode
 from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import SnapshotError
@@ -175,6 +176,32 @@ def test_other_settings_are_no_reason_to_move(old, stored):
     live = Live(other, stored.get)
     with pytest.raises(SnapshotError, match=r"windows=.*length=1\.0.*length=2\.0"):
         advance(other, live, RECORDS[CUT : CUT + 3])
+
+
+@pytest.mark.parametrize(
+    ("had", "has", "moves"),
+    [
+        ({"learner": "Ald(budget=20)"}, {"learner": "Ald(budget=12)"}, True),
+        ({"bouts": "Bouts()"}, {"forecasts": "Forecasts()"}, True),
+        ({"population": "third"}, {}, False),
+        ({"dim": "3"}, {"dim": "4"}, False),
+        ({}, {"mirror": "Mirror()"}, False),
+        ({"order": "Order(lateness=3.0)"}, {"order": "Order()"}, False),
+        ({"idle": "Idle(after=3)"}, {}, False),
+        ({}, {"idle": "Idle(after=3)"}, False),
+        ({"sensors": "Sensors()"}, {}, False),
+        ({"counters": "Counters()"}, {}, False),
+    ],
+)
+def test_a_key_moves_only_with_the_signal_that_it_has(had, has, moves):
+    """What a stage of its own code describes counts also where no job of this process has loaded that code."""
+    assert migration.survives({"population": "first", **had}, {"population": "second", **has}, ["first"]) == moves
+
+
+def test_a_waiting_label_of_any_class_is_a_class_of_the_key():
+    stages = {"waiting": SimpleNamespace(label_codes=("L",)), "order": SimpleNamespace(label_codes=())}
+    states = {"waiting": SimpleNamespace(L=np.array([[0.0], [np.nan], [2.0]])), "order": SimpleNamespace()}
+    assert sorted(migration._codes(stages, states)) == [0.0, 2.0]
 
 
 def test_a_class_of_a_persons_own_moves_with_the_rows_that_carry_it(old):

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from aiokafka.errors import (
     LeaderNotAvailableError,
     NodeNotReadyError,
     RequestTimedOutError,
+    SaslAuthenticationFailed,
     TransactionalIdAuthorizationFailed,
     UnknownTopicOrPartitionError,
 )
@@ -24,6 +26,7 @@ from streamjobs.kafka import patches
 from streamjobs.kafka.client import unanswered
 from streamjobs.kafka.patches import connections
 from streamjobs.kafka.patches.connections import LastAnswer
+from streamjobs.kafka.secrets import Secret
 from streamjobs.settings.broker import BrokerSection
 from streamjobs.worker.consumer import ConsumerThread
 from streamjobs.worker.failures import DeliveryError
@@ -188,6 +191,38 @@ def test_a_request_that_times_out_when_its_connection_is_gone_is_only_a_timeout(
 
     with pytest.raises(RequestTimedOutError):
         asyncio.run(gone())
+
+
+def test_each_connection_gets_the_password_of_now_and_one_that_is_accepted_ends_a_refusal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "password"
+    secret, got = Secret("password", None, str(file)), list[Any]()
+
+    async def connect(self: Any) -> Any:
+        got.append(self._sasl_plain_password)
+        return "made"
+
+    monkeypatch.setattr(connections, "_connect", connect)
+    monkeypatch.setattr(connections.Refusals, "since", 5.0)
+    for password in ("first", "second"):
+        file.write_text(password)
+        file.chmod(0o600)
+        one = SimpleNamespace(_sasl_plain_password=secret)
+        assert asyncio.run(connections._connect_with_current_password(one)) == "made"
+    assert got == ["first", "second"] and connections.Refusals.since is None
+
+
+def test_a_token_that_the_broker_refuses_with_a_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def step(self: Any, payload: bytes | None) -> Any:
+        return b"next", True
+
+    monkeypatch.setattr(connections, "_oauth_step", step)
+    for sent, payload in ((False, None), (False, b"hello"), (True, b""), (True, None)):
+        one = SimpleNamespace(_token_sent=sent)
+        assert asyncio.run(connections._oauth_step_with_refusal(one, payload)) == (b"next", True)
+    with pytest.raises(SaslAuthenticationFailed, match="invalid_token"):
+        asyncio.run(connections._oauth_step_with_refusal(SimpleNamespace(_token_sent=True), b'{"status":"invalid_token"}'))
 
 
 def test_a_fetch_that_waits_to_try_again_ends_without_breaking_off_the_consumers_closing() -> None:

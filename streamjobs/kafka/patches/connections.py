@@ -148,8 +148,7 @@ async def _connect_with_current_password(self: Any) -> Any:
             Refusals.since = Refusals.since or time.monotonic()
             Refusals.server, Refusals.error = f"{self._host}:{self._port}", error
         raise error
-    if self._ssl_context is not None:
-        Refusals.since = None
+    Refusals.since = None
     return made
 
 
