@@ -239,7 +239,7 @@ class Bench:
             sent = steady(job, rate, seconds, linger=linger)
             cores = (_busy() - busy) / (time.monotonic() - begin)
             used = worker.cpu() - before if worker is not None else 0.0
-            until(lambda: len(found) >= sent, lambda: f"{sent} records, {len(found)} came", 30)
+            until(lambda: len(found) >= sent, lambda: f"{sent} records, {len(found)} came")
         finally:
             enough.set()
             reader.join()

@@ -121,7 +121,9 @@ def test_commands_on_states_name_a_job_that_has_not_run(make_job: MakeJob) -> No
 
 
 @pytest.mark.parametrize(("at_once", "partitions"), [(False, 4), (True, 4), (True, 1)])
-def test_one_of_two_topics_under_one_name_continues(make_job: MakeJob, *, at_once: bool, partitions: int) -> None:
+def test_one_of_two_topics_under_one_name_continues(
+    make_job: MakeJob, fork_server: ForkServer, *, at_once: bool, partitions: int
+) -> None:
     """No state names its topic yet. The first one ready has committed offsets, unless both are ready at once.
 
     With one partition each, one worker has the changelog's only partition, and the other one nothing to write to.
@@ -130,8 +132,10 @@ def test_one_of_two_topics_under_one_name_continues(make_job: MakeJob, *, at_onc
     other = f"a-{job.input}"  # the first by name
     made(job, *((name, partitions) for name in (other, f"{other}.features", f"{other}.dlq")))
     second_has = {"STREAMJOBS_SOURCE__TOPIC": other, "STREAMJOBS_SINKS__FEATURES": f"{other}.features"}
-    first = Worker(job)
-    second = Worker(job, "b", **second_has) if at_once else first.ready() and Worker(job, "b", **second_has)
+    first = Worker(job, fork_server=fork_server)
+    if not at_once:
+        first.ready()
+    second = Worker(job, "b", fork_server=fork_server, **second_has)
     try:
         until(lambda: first.process.poll() is not None or second.process.poll() is not None, "one ends", 400)
         ends, continues = (first, second) if first.process.poll() is not None else (second, first)
@@ -155,7 +159,9 @@ async def leave_idle_markers(job: KafkaJob) -> None:
 
 
 @pytest.mark.parametrize("idle", [False, True])
-def test_the_topic_that_states_have_learned_from_continues(make_job: MakeJob, *, idle: bool) -> None:
+def test_the_topic_that_states_have_learned_from_continues(
+    make_job: MakeJob, fork_server: ForkServer, *, idle: bool
+) -> None:
     """Both topics have committed offsets: one gave nothing but dead letters, and it is the first by name.
 
     With idle, its commits name an end of the changelog too.
@@ -173,7 +179,7 @@ def test_the_topic_that_states_have_learned_from_continues(make_job: MakeJob, *,
         job.input = other
         job.produce(Sent(b"k", b"{}", number, 0) for number in range(4))
         job.input = right
-        with running_worker(job, "b", **of_other) as mistaken:
+        with running_worker(job, "b", fork_server=fork_server, **of_other) as mistaken:
             until(lambda: passed() == offsets, "commits")
             assert mistaken.stop() == 0
 
@@ -183,11 +189,12 @@ def test_the_topic_that_states_have_learned_from_continues(make_job: MakeJob, *,
         give_letters(8)
         assert all(has_learned(*one) for one in job.commits().values())  # as far as a commit tells
     job.produce(samples(400))
-    with running_worker(job) as worker:
+    with running_worker(job, fork_server=fork_server) as worker:
         job.wait_until_done([worker])
-        code, lines = wait_for_exit(Worker(job, "b", program=program("unwatched"), **of_other))  # it joins the group
+        joins = Worker(job, "b", program=program("unwatched"), fork_server=fork_server, **of_other)
+        code, lines = wait_for_exit(joins)  # it joins the group
         assert code == 3 and f" topic {right}, " in lines[-1]  # who looks first: at the group, or at the states
-        code, lines = wait_for_exit(Worker(job, "c", **of_other))
+        code, lines = wait_for_exit(Worker(job, "c", fork_server=fork_server, **of_other))
         assert code == 3 and f"its states have learned from topic {right}, but [source] topic is {other}" in lines[-1]
         worker.assert_running()
         until(lambda: job.members() == [4], "it has every partition")

@@ -287,26 +287,32 @@ def test_a_worker_with_an_instance_id_goes_on_after_its_session_was_over(make_jo
     assert states(job) == expected(job)
 
 
-def test_a_worker_asked_to_stop_while_it_is_assigned_partitions_ends_with_code_0(make_job: MakeJob) -> None:
+def test_a_worker_asked_to_stop_while_it_is_assigned_partitions_ends_with_code_0(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     """The rebalance calls the consumer's thread, which waits for the rebalance."""
     job = make_job("signal-assigned", source={"dim": 3})
-    assert wait_for_exit(Worker(job, program=program("stops-in-rebalance"))) == (0, [])
+    assert wait_for_exit(Worker(job, program=program("stops-in-rebalance"), fork_server=fork_server)) == (0, [])
 
 
-def test_a_worker_that_stops_as_a_rebalance_begins_leaves_its_group_at_once(make_job: MakeJob) -> None:
+def test_a_worker_that_stops_as_a_rebalance_begins_leaves_its_group_at_once(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     """Faust closes its consumer from another thread then: it stayed a member until its session ended, or never ended."""
     job = make_job("stop-rebalance", source={"dim": 3}, broker={"session_timeout": "30s"})
-    worker = Worker(job, program=program("stops-before-rebalance"))
+    worker = Worker(job, program=program("stops-before-rebalance"), fork_server=fork_server)
     assert wait_for_exit(worker) == (0, [])
     assert not worker.events("a library did not end")
     assert job.members() == []
 
 
-def test_a_worker_with_a_consumer_that_never_closes_ends_with_code_0_after_its_last_checkpoint(make_job: MakeJob) -> None:
+def test_a_worker_with_a_consumer_that_never_closes_ends_with_code_0_after_its_last_checkpoint(
+    make_job: MakeJob, fork_server: ForkServer
+) -> None:
     """aiokafka's fetcher may lose its cancellation during a rebalance; nothing of the job waits for it."""
     job = make_job("never-closes", source={"dim": 3})
     job.produce([Sent(b"k", b'{"f0": 1, "f1": 2, "f2": 3}', 0, 1_700_000_000_000)])
-    worker = Worker(job, program=program("never-closes"))
+    worker = Worker(job, program=program("never-closes"), fork_server=fork_server)
     job.wait_until_done([worker])
     assert worker.stop() == 0
     assert "injected wait without end" in worker.text()
