@@ -87,6 +87,18 @@ def test_a_late_row_has_no_forecast_and_changes_none(maker: str, every: str | No
     assert foreseen([*told[:40], *told[41:]]) == foreseen(told_of(Worker(one).apply(stream(times))))
 
 
+def test_rows_that_come_a_little_early_or_late_are_not_missing_and_those_between_them_are() -> None:
+    random = np.random.default_rng(4)
+    even = [body(float(n)) for n in range(300) if n not in (120, 121, 200)]
+    uneven = [one | {"ts": one["ts"] + 0.033 * random.uniform(-1, 1) * (n > 0)} for n, one in enumerate(even)]
+    of_both = [
+        Worker(job("experts", every="100ms")).apply([record(n, b"p0", one) for n, one in enumerate(rows)])
+        for rows in (even, uneven)
+    ]
+    expected, got = ([[one["value"] for one in row["forecasts"]] for row in told_of(told)] for told in of_both)
+    assert got == expected and len(got) == 297
+
+
 @each_maker
 def test_a_row_that_is_skipped_for_a_missing_number_counts_as_missing(maker: str) -> None:
     times, lacking = [float(n) for n in range(120)], (50, 51, 80)
