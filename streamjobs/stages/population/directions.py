@@ -38,11 +38,17 @@ def _project(X, matrix, offset, out):
         row, whole = out[n], X.shape[1] - X.shape[1] % 4
         for d in range(len(row)):
             row[d] = offset[d]
-        for i in range(0, whole, 4):  # four numbers at a time, added in their order, so that a row is read and written less
-            s, t, u, v = X[n, i], X[n, i + 1], X[n, i + 2], X[n, i + 3]
-            a, b, c, e = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
-            for d in range(len(row)):
-                row[d] = (((row[d] + s * a[d]) + t * b[d]) + u * c[d]) + v * e[d]
+        for i in range(0, whole, 4):
+            add_four(row, matrix, i, X[n])
         for i in range(whole, X.shape[1]):
             for d in range(len(row)):
                 row[d] += X[n, i] * matrix[i, d]
+
+
+@compiled_in_place
+def add_four(row, matrix, at, numbers):
+    """Four rows of a matrix times four numbers, added to `row` in their order, so that it is read and written less."""
+    a, b, c, d = matrix[at], matrix[at + 1], matrix[at + 2], matrix[at + 3]
+    s, t, u, v = numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3]
+    for j in range(len(row)):
+        row[j] = (((row[j] + s * a[j]) + t * b[j]) + u * c[j]) + v * d[j]

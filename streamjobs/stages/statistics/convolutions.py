@@ -21,6 +21,7 @@ from algorithms.common import eigen
 from algorithms.common.compiled import compiled_in_place
 from algorithms.common.protocol import Array, plain
 from algorithms.common.randomness import uniform
+from streamjobs.stages.population.directions import add_four
 from streamjobs.stages.stage import check_numbers, halved, lined_up
 from streamjobs.stages.statistics import CONVOLVED
 
@@ -263,18 +264,9 @@ def _rows(X, shape, plan, learned, room, shares, out):
                 rows[k, j] = 0.0
         for at in range(0, whole, 4):
             for k in range(len(rows)):
-                _add_four(rows[k, kept:], components, at, shares[k])
+                add_four(rows[k, kept:], components, at, shares[k])
         for at in range(whole, len(mean)):
             component = components[at]
             for k in range(len(rows)):
                 for j in range(len(component)):
                     rows[k, kept + j] += shares[k, at] * component[j]
-
-
-@compiled_in_place
-def _add_four(row, components, at, shares):
-    """Four components, added in their order, so that a row is read and written less."""
-    a, b, c, d = components[at], components[at + 1], components[at + 2], components[at + 3]
-    s, t, u, v = shares[at], shares[at + 1], shares[at + 2], shares[at + 3]
-    for j in range(len(row)):
-        row[j] = (((row[j] + s * a[j]) + t * b[j]) + u * c[j]) + v * d[j]
