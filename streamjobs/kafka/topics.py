@@ -133,11 +133,11 @@ def problems_of(
                 f"got {behind[one.name]}; 'streamjobs topics grow JOB' adds partitions."
             )
         elif partitions is not None and counts[one.name] > partitions:
+            why = f"another job is also named {settings.job.name!r}, or the input was recreated; "
             problems.append(
                 f"topic {one.name} ({one.role}): expected {partitions} partitions like the input {plans[0].name}, "
-                f"got {counts[one.name]}, and Kafka removes none; "
-                + (f"another job is probably also named {settings.job.name!r}; " if one.role == "state" else "")
-                + f"add partitions to the input, or name another topic under {one.setting}."
+                f"got {counts[one.name]}, and Kafka removes none; {why if one.role == 'state' else ''}"
+                f"add partitions to the input, or name another topic under {one.setting}."
             )
         elif one.role == "state" and (problem := deleting(settings, admin)):
             problems.append(problem)

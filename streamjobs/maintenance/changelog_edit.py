@@ -20,6 +20,7 @@ from streamjobs.kafka import client, groups, preflight, timeouts, topic_id, topi
 from streamjobs.kafka.layout import Commit, marked
 from streamjobs.kafka.topic_id import Origin, clock_of, epoch_of, life_of, progress_of
 from streamjobs.settings.sections import Settings
+from streamjobs.settings.types import many
 from streamjobs.worker.changelog import TRANSACTION_TIMEOUT, Changelog
 from streamjobs.worker.failures import FencedError
 
@@ -240,6 +241,18 @@ def write(
     asyncio.run(_write(settings, changes, read_at, commits, origins, piece_bytes))
 
 
+def _require_partitions(settings: Settings, commits: Mapping[int, Any]) -> None:
+    """Raises SetupError for commits in partitions that the input lacks: they would be tried again without end."""
+    topic = settings.source.topic
+    known = list_topics(settings, admin_of(settings)).get(topic) if commits else None
+    partitions = 0 if known is None else len(known.partitions)
+    if partitions <= max(commits, default=-1):
+        raise SetupError(
+            f"topic {topic} (input): it has {many(partitions, 'partition')}, and this job has states in partition "
+            f"{max(commits)} too; nothing was changed. Add partitions to the input, then repeat the command."
+        )
+
+
 def write_life(
     settings: Settings,
     changes: Changes,
@@ -286,6 +299,7 @@ async def _write(
     piece_bytes: int,
 ) -> None:
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # a fenced producer leaves failed futures
+    await asyncio.to_thread(_require_partitions, settings, commits)
     topic, kafka = topics.changelog(settings), client.for_aiokafka(settings.broker)
     name, as_before = settings.job.name, Origin(settings.source.topic)
     writers = {number: Changelog(kafka, name, topic, number, origins.get(number, as_before)) for number in changes}

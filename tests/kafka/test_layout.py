@@ -94,7 +94,7 @@ def test_a_changelog_that_alone_has_fewer_partitions_is_another_jobs_unless_it_h
 
 def test_a_changelog_with_more_partitions_is_probably_another_jobs() -> None:
     (problem,) = problems_of(SETTINGS, {"dlq": "d"}, None, {"in": 2, "d": 2, CHANGELOG: 4}, "User:me")
-    assert f"another job is probably also named {SETTINGS.job.name!r}" in problem
+    assert f"another job is also named {SETTINGS.job.name!r}, or the input was recreated; add partitions" in problem
 
 
 def test_a_topic_with_more_partitions_than_the_input_is_not_to_be_recreated() -> None:

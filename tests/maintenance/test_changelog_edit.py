@@ -1,6 +1,7 @@
 """Commands that write states: behind a fence, only to a changelog that is as it was read, and never beside a worker."""
 
 from functools import partialmethod
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -55,6 +56,8 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     Writer.made, Writer.ends = {}, {0: 40, 1: 9}
     monkeypatch.setattr(changelog_edit, "Changelog", Writer)
     monkeypatch.setattr(changelog_edit, "end_offsets", lambda *_, **__: Writer.ends)
+    known = {SETTINGS.source.topic: SimpleNamespace(partitions={0: None, 1: None})}
+    monkeypatch.setattr(changelog_edit, "list_topics", lambda *_: known)
     monkeypatch.setattr(changelog_edit, "count_workers", lambda _: counts.pop(0) if len(counts) > 1 else counts[0])
     return counts
 
@@ -195,3 +198,10 @@ def test_a_broker_that_does_not_know_yet_is_asked_again_and_one_that_refuses_is_
         with pytest.raises(SetupError, match="refused"):
             changelog_edit.ask(SETTINGS, question)
     assert len(times) == 1
+
+
+def test_offsets_of_partitions_that_a_recreated_input_lacks_are_refused() -> None:
+    """aiokafka would try to commit them again and again, without an error."""
+    with pytest.raises(SetupError, match=r"it has 2 partitions, and this job has states in partition 2 too"):
+        changelog_edit.write(SETTINGS, {0: [], 2: []}, {0: 40, 2: 7}, offsets={0: 0, 2: 0})
+    assert not Writer.made

@@ -158,7 +158,7 @@ def test_an_accepted_changelog_is_committed_with_its_id_at_the_offsets_that_outp
     now = Origin("imu", "i1", "now", partitions=4)
     ((changes, read_at, offsets, origins, _),) = broker.writes
     assert changes == {0: [], 1: [changelog_edit.OF_NO_KEY] * 2 + [(b"b", b"state")], 2: []} and read_at == ends
-    assert offsets == {0: (120, 130, "9.5,2.5"), 1: (90, 90, ""), 2: (7, 7, "")}
+    assert offsets == {0: (120, 130, "9.5,2.5", None), 1: (90, 90, "", None), 2: (7, 7, "", None)}
     assert origins == {0: now, 1: now, 2: now._replace(partitions=0)}
 
 
