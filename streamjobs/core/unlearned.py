@@ -225,7 +225,7 @@ _place = itemgetter(0, 1)
 class Known:
     """The labels of a key that the model has learned."""
 
-    waiting: deque[tuple[float, int, Any]] = field(default_factory=deque)  # from when it is known, number, label
+    waiting: deque[tuple[float, int, Any]] | None = None  # from when it is known, number, label; an empty one has 760 bytes
     until: float = -math.inf  # event time up to which they are learned
     last: Any = None
     counts: Counter[Any] = field(default_factory=Counter)  # of classes
@@ -235,12 +235,14 @@ class Known:
 
     def add(self, came: float, label: Any, number: int = -1) -> None:
         """came: event time of the newest row then; number: of labels in records of their own, in the order they came."""
+        self.waiting = deque() if self.waiting is None else self.waiting
         insort(self.waiting, (came, number, label), key=_place)
 
     def learn(self, until: float) -> None:
         self.until = max(self.until, until)
         while self.waiting and self.waiting[0][0] <= self.until:
             self.take(self.waiting.popleft()[2])
+        self.waiting = self.waiting or None
 
     def take(self, label: Any) -> None:
         self.last = label

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from confluent_kafka import Producer
 
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
+from streamjobs.core.messages import BatchRows
 from streamjobs.demo.mock import PARTITIONS, MockBroker
 from streamjobs.job_files import job_of
 from streamjobs.kafka.topics import changelog
@@ -118,9 +120,22 @@ def test_what_waits_is_bounded_and_rows_before_the_bound_are_still_scored(tmp_pa
     job = job_of(job_file(tmp_path, RINGS + DELAY))
     few = watched(job, records(job, 1, keys=2), 1)
     assert (
-        sum(len(known.waiting) for known in few._keys.values()) <= 5
+        sum(len(known.waiting or ()) for known in few._keys.values()) <= 5
         and few.rows < replayed(job, records(job, 1, keys=2)).rows
     )
+
+
+def test_a_key_without_waiting_labels_takes_less_than_600_bytes():
+    keys, scores = [f"key-{number}" for number in range(1000)], Scores()
+    batch = BatchRows(keys, np.zeros(len(keys)), np.zeros(len(keys)), ["up"] * len(keys), ["up"] * len(keys))
+    tracemalloc.start()
+    try:
+        scores.take([batch, batch])
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (scores.rows, scores.right) == (len(keys), len(keys))
+    assert held < 600 * len(keys)
 
 
 @pytest.mark.slow

@@ -260,9 +260,9 @@ class Scores:
             kept = [(place, row) for place, row in self._waiting.items() if place[1] >= oldest]
             self._waiting = dict(kept[:MOST_WAITING])
         if self._delay:
-            labels = sum(len(known.waiting) for known in self._keys.values())
+            labels = sum(len(known.waiting or ()) for known in self._keys.values())
             while labels > MOST_WAITING:
-                labels -= len(self._keys.pop(next(iter(self._keys))).waiting)
+                labels -= len(self._keys.pop(next(iter(self._keys))).waiting or ())
 
     def summary(self) -> dict[str, Any]:
         """Fields of the event `stopped`; empty if no row was judged."""
