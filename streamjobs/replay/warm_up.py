@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from algorithms import Learner
+from algorithms.drift.charts import ColumnDetector
 from algorithms.drift.report import LONG_COLUMNS, READY
 from streamjobs.core.job import Job
 from streamjobs.settings.types import many
@@ -13,6 +14,7 @@ from streamjobs.stages.events.rhythm import DAY, KNOWN
 
 LONGER = "from more where rows resemble the rows before them, such as over a day"
 STEP, MOST = 500, 50_000  # rows of noise at once, and at most
+FEW_COLUMNS = 8  # charts on columns need as many rows for these as for more, and a row costs the square of their number
 
 
 def rows_to_alarm(job: Job) -> int | None:
@@ -69,6 +71,8 @@ def cannot_alarm_yet(summary: Mapping[str, Any]) -> str | None:
 
 
 def _rows_to_ready(detector: Learner, state: Any) -> int:
+    if isinstance(detector, ColumnDetector):
+        state = detector.init(dim=min(detector.dim(state), FEW_COLUMNS), targets=0, seed=0)
     random = np.random.default_rng(0)
     for begin in range(0, MOST, STEP):
         state, out = detector.run(state, random.normal(size=(STEP, detector.dim(state))))

@@ -120,8 +120,8 @@ def test_a_battery_that_falls_is_left_out_with_the_reason(tmp_path, printed):
 
 def test_a_long_sample_is_counted_while_it_is_read(tmp_path, printed, monkeypatch):
     monkeypatch.setattr("streamjobs.commands.console.PROGRESS_EVERY", 0.0)
-    found = printed(jsonl(tmp_path / "a.jsonl", columns(200)))
-    assert found.says("200 rows of the sample read ...")
+    found = printed(jsonl(tmp_path / "a.jsonl", columns(600)))
+    assert found.says("600 rows of the sample read ...") and found.says("of 600 records tried ...")
 
 
 @pytest.mark.parametrize("gap", [False, True])

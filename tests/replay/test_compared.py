@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from algorithms.drift.column_chart import ColumnChart
 from streamjobs.core.messages import BatchRows, Report
-from streamjobs.job_files import job_of
+from streamjobs.job_files import job_from, job_of
 from streamjobs.replay.engine import Controls
 from streamjobs.replay.warm_up import rows_to_alarm
+from streamjobs.settings.load import composition_from
 from tests.commands.jobs import command
 from tests.parts import CHECKOUT
 
@@ -181,3 +183,13 @@ def test_where_no_number_of_rows_is_known_none_is_named(tmp_path: Path, drift: s
     assert ("from its [drift] reference; a key has 100 rows on average" in text) == ("reference" in drift)
     assert "at least" not in text
     assert rows_to_alarm(job_of(tmp_path / "job.toml")) is None
+
+
+def test_the_rows_of_warm_up_of_many_columns_are_measured_on_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window of 300 fields has 2,400 columns: a row of their chart costs the square of them."""
+    fields = [f"f{n}" for n in range(60)]
+    table = {"source": {"topic": "t", "fields": fields}, "learner": {"name": "okfeb"}, "drift": {"watch": "columns"}}
+    job, widths, run = job_from(composition_from(table)), list[int](), ColumnChart.run
+    monkeypatch.setattr(ColumnChart, "run", lambda self, state, X: (widths.append(X.shape[1]), run(self, state, X))[1])
+    assert rows_to_alarm(job) == 1129 and set(widths) == {8}
+    assert rows_to_alarm(job_from(composition_from({**table, "source": {"topic": "t", "fields": fields[:2]}}))) == 1129

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from streamjobs.commands.console import compile_loops, note
+from streamjobs.commands.console import compile_loops, counted, note
 from streamjobs.commands.recordings import trial
 from streamjobs.commands.recordings.job_template import LEARN
 from streamjobs.commands.recordings.trial import Sample, Trial, Tried
@@ -223,8 +223,12 @@ def _raised(
             if alarm["open"] and alarm["watch"] in raised:
                 raised[alarm["watch"]].append(printable(alarm["key"]))
 
-    Replay(job_from(composition_of(changed))).run(records, take, lambda tally: None)
+    Replay(job_from(composition_of(changed))).run(_counted(records), take, lambda tally: None)
     return raised
+
+
+def _counted(records: list[Stored]) -> Iterator[Stored]:
+    return counted(records, f"of {many(len(records), 'record')} tried")
 
 
 def _tried(job: Job, way: Way, records: list[Stored]) -> Tried:
@@ -254,7 +258,7 @@ def _tried(job: Job, way: Way, records: list[Stored]) -> Tried:
         seen[row.key] += 1
 
     compile_loops(job)
-    Replay(job).run(records, take, lambda tally: None)
+    Replay(job).run(_counted(records), take, lambda tally: None)
     between = alarm_rates.stated_by(job.composition)
     assert between is not None
     stated = watched / (between * sum(not watch.control for watch in job.composition.watches))
