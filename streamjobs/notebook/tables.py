@@ -6,6 +6,7 @@ Outputs are those of a replay in Python, of a folder that a replay wrote, or of 
 import gc
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import tzinfo
@@ -168,13 +169,12 @@ def rows_of_table(data: Any) -> Iterator[Row]:
     """The rows as dicts of plain values: numbers, texts, lists, None; a date with a time is ISO 8601.
 
     data: a DataFrame (pandas, polars, or anything with `columns` and columns by name), a pyarrow table, a structured
-    NumPy array, a mapping of column names to arrays (n,) or (n, k), or an iterable of dicts. A column with a name at each of
-    several levels is named by all, such as `oven 1 top`. NaN stays NaN: what a missing number means is the job's affair.
-    Raises ConfigError for anything else, and for columns of different lengths.
+    NumPy array, a mapping of column names to arrays (n,) or (n, k), or an iterable of dicts. NaN stays NaN: what a
+    missing number means is the job's affair. Raises ConfigError for anything else, and for columns of different lengths.
     """
     columns = _columns(data)
     if columns is None:
-        if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
+        if isinstance(data, (str, bytes, np.ndarray)) or not isinstance(data, Iterable):
             raise ConfigError(f"expected {EXPECTED}; got {type(data).__name__}.")
         return _dicts(data)
     for name, column in columns.items():
@@ -192,13 +192,15 @@ def with_index(data: Any, time: str) -> tuple[Any, str | None]:
     """A DataFrame of pandas with its index as columns, and the name of the column with the index's times, if it has some.
 
     A level with a name becomes a column of that name, times without a name become the column `time`. A Series becomes a
-    DataFrame of one column.
+    DataFrame of one column. Names of columns in several levels are joined: ("oven 1", "top") is "oven 1 top".
     """
     if hasattr(data, "to_frame"):
         data = data.to_frame()
     index = getattr(data, "index", None)
     if index is None or not hasattr(data, "reset_index"):
         return data, None
+    if data.columns.nlevels > 1:  # joined as names in two lines of CSV are
+        data = data.set_axis([" ".join(str(one) for one in levels if one != "") for levels in data.columns], axis=1)
     taken, times = dict[str, Any](), None
     for number, name in enumerate(index.names):
         level = index.get_level_values(number)
@@ -230,11 +232,10 @@ def _columns(data: Any) -> dict[str, Any] | None:
         names = getattr(data, "columns", None)
     if names is None or not hasattr(data, "__getitem__"):
         return None
-    named = [" ".join(str(part) for part in name if part != "") if isinstance(name, tuple) else str(name) for name in names]
-    twice = [name for name in named if named.count(name) > 1]
+    twice = [name for name, count in Counter(map(str, names)).items() if count > 1]
     if twice:
         raise ConfigError(f"column {twice[0]!r} appears twice; give every column a name of its own.")
-    return {name: data[given] for name, given in zip(named, names, strict=True)}
+    return {str(name): data[name] for name in names}
 
 
 def _dicts(data: Iterable[Any]) -> Iterator[Row]:

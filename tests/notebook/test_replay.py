@@ -18,6 +18,7 @@ from streamjobs import Job
 from streamjobs.errors import ConfigError
 from streamjobs.job_files import core_from, read_job
 from streamjobs.notebook.job import Replayed, ReplayWarning
+from streamjobs.notebook.tables import rows_of_table
 from streamjobs.recordings.files import records_of
 from streamjobs.replay.lines import line_of
 from tests.commands.jobs import JOB, as_csv, as_parquet, command, job_file, jsonl, rows
@@ -186,6 +187,11 @@ def test_a_table_that_is_off_for_the_worker_is_on_in_python(tmp_path: Path) -> N
         (table(n=3), None, "replay needs key, the name of the column with the key (a person, a device), or key_is"),
         (table(n=3), "who", "the table: no column 'who' for the key; the table has 'person', 'ts', 'ax', 'ay', 'az', "),
         (42, "person", "expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got int."),
+        (
+            np.zeros((3, 2)),
+            "person",
+            "expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got ndarray",
+        ),
         ([1, 2], "person", "row 0: expected a DataFrame, a mapping of column names to arrays, or rows as dicts; got int."),
         ({"person": "a", "ts": 1.0}, "person", "column 'person': expected an array with a cell for each row; got str."),
         ({"person": ["a"], "ts": [1.0, 2.0]}, "person", "expected columns of one length; got 'person' 1, 'ts' 2."),
@@ -277,10 +283,12 @@ def test_importing_the_package_loads_nothing(tmp_path: Path) -> None:
 
 def test_columns_of_several_levels_are_named_by_all(tmp_path: Path) -> None:
     job = Job({"source": {"topic": "in", "fields": ["oven 1 top", "door"]}, "forecast": {}})
-    rows = np.random.default_rng(0).normal(size=(60, 2))
+    rows, at = np.random.default_rng(0).normal(size=(60, 2)), pandas.date_range("2026-01-01", periods=60, freq="s", tz="UTC")
     levels = pandas.MultiIndex.from_tuples([("oven 1", "top"), ("door", "")])
-    expected = job.replay(pandas.DataFrame(rows, columns=["oven 1 top", "door"]), key_is="p").lines("forecasts")
-    assert job.replay(pandas.DataFrame(rows, columns=levels), key_is="p").lines("forecasts") == expected != []
+    expected = job.replay(pandas.DataFrame(rows, at, columns=["oven 1 top", "door"]), key_is="p").lines("forecasts")
+    assert job.replay(pandas.DataFrame(rows, at, columns=levels), key_is="p").lines("forecasts") == expected != []
+    with pytest.raises(ConfigError, match="column '1' appears twice"):
+        list(rows_of_table(pandas.DataFrame([[0.0, 0.5]], columns=[1, "1"])))
 
 
 @pytest.mark.parametrize("form", ["%d.%m.%Y %H:%M:%S.%f", "excel"])
