@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from streamjobs.errors import ConfigError
 from streamjobs.recordings.places import BYTES, FILES
 
 Array = NDArray[Any]
@@ -28,15 +29,20 @@ def arrays_of(file: IO[bytes], where: object) -> dict[str, Array]:
         members = [one for one in archive.infolist() if one.filename.endswith(ENDING)]
         FILES.require(where, len(members))
         BYTES.require(where, sum(one.file_size for one in members), " of arrays")
-        return {one.filename.removesuffix(ENDING): _array(archive, one) for one in members}
+        return {one.filename.removesuffix(ENDING): _array(archive, one, where) for one in members}
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: object) -> Array:
     """`numpy.load` makes an array as large as the header says before it looks whether the bytes are there."""
     with archive.open(member) as file:
         shape, columns_first, dtype = _header(file)
         size = math.prod(shape) * dtype.itemsize
-        if dtype.hasobject or min(shape, default=0) < 0 or size > member.file_size:
+        if dtype.hasobject:  # as pandas' columns of texts are, which only pickle reads
+            name = member.filename.removesuffix(ENDING)
+            raise ConfigError(
+                f"{where}: array {name!r} has objects of Python; save it as texts or numbers, such as {name}.astype(str)."
+            )
+        if min(shape, default=0) < 0 or size > member.file_size:
             raise ValueError("no plain array")
         data = file.read(size)
     array = np.frombuffer(data, dtype).reshape(shape, order="F" if columns_first else "C")

@@ -23,6 +23,7 @@ _CONTROLS = "".join(chr(n) for n in range(32) if chr(n) not in "\t\r\n\f")
 MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 DECIMALS = {".": "points", ",": "commas"}
 LONGEST_UNIT = 15  # characters
+PAIR = 2  # cells of a line above the names, such as "made on" and a date
 NOTHING = {"", "-", "--", "---", "----", "?", "n/a", "na", "nan", "null", "none", "nil", "#n/a"}  # cells without a number
 _COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+(?:[eE][+-]?[0-9]+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
@@ -212,16 +213,24 @@ def _rows(text: str, separator: str, padded: bool = False) -> tuple[int, list[li
             lines = reader.line_num
     except csv.Error:
         return 0, []
-    columns = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
+    columns, used = ((Counter(map(width, rows)).most_common(1) or [(0, 0)])[0][0] for width in (len, _used))
+    least = 0
     for at, row in enumerate(rows):
         filled = [cell for cell in map(str.strip, row) if cell]
         few = columns // 2 if columns > 2 else int(len(row) < columns)
-        named = len(filled) > few and len(row) == columns > 1
+        if few < PAIR and _used(row) < min(used, PAIR + 1) and not row[0][:1].isdigit():
+            few, least = PAIR, used - 1  # below such a line each column has a name: else it may have those of groups
+        named = len(filled) > max(few, least) and len(row) == columns > 1
         if at and named and not any(one[0].isdigit() or reads_as_number(one) for one in filled):
             return above[at], rows[at:]
         if len(filled) > few and not row[0].startswith("#"):
             break
     return 0, rows
+
+
+def _used(row: Sequence[str]) -> int:
+    """The cells of a row up to its last that is not empty."""
+    return max((n for n, cell in enumerate(row, 1) if cell.strip()), default=0)
 
 
 def _separator(text: str, where: str) -> str:

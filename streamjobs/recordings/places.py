@@ -36,7 +36,10 @@ INSTEAD = {  # what to do with files that are not read
     **dict.fromkeys((".xlsx", ".xls", ".ods"), ": save the sheet as CSV"),
     ".log": ": if it has a row of names above rows of values, name it .csv; else write its lines as .csv or .jsonl first",
     **dict.fromkeys((".bz2", ".xz", ".zst", ".7z", ".tar", ".rar"), ": unpack it first"),
+    **dict.fromkeys((".feather", ".h5", ".hdf5", ".orc", ".pkl"), ": read it with pandas, and write DataFrame.to_parquet"),
+    **dict.fromkeys((".mat", ".npy"), ": save its arrays, each with a value for each row, with numpy.savez"),
 }
+OTHERWISE = ": write its rows as .csv, .jsonl or .parquet"
 PACKED, ARCHIVE = ".gz", ".zip"
 TEXT = (".jsonl", ".ndjson", ".csv", ".tsv", *TABLES)  # read line by line
 COPIED = 1 << 20  # bytes at once
@@ -202,7 +205,7 @@ def places(path: Path) -> list[Place]:
     if place.kind not in KINDS:
         raise ConfigError(
             f"{path}: expected a recording that ends in {', '.join(KINDS)} (each may be packed as {PACKED}), a {ARCHIVE} or "
-            f"a folder of them; got {place.kind or 'no ending'!r}{INSTEAD.get(place.kind, '')}."
+            f"a folder of them; got {place.kind or 'no ending'!r}{INSTEAD.get(place.kind, OTHERWISE)}."
         )
     return [place]
 

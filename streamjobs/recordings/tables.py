@@ -357,9 +357,13 @@ def _npz(place: Place, how: How) -> Iterator[Row]:
     from streamjobs.recordings.arrays import arrays_of, columns_of_arrays
 
     with place.seekable() as seekable:
-        columns = columns_of_arrays(arrays_of(seekable, place))
+        arrays = arrays_of(seekable, place)
+    columns = columns_of_arrays(arrays)
     COLUMNS.require(place, len(columns))
     n = len(next(iter(columns.values()), ()))
+    for name, array in arrays.items():
+        if name not in ("X", "columns") and name not in columns and array.ndim:
+            how.tell(str(place), f"array {name!r} is left out: it has {len(array):,} rows, and others {n:,}")
     at_once = max(1, VALUES // max(1, sum(array[:1].size for array in columns.values())))
     for begin in range(0, n, at_once):
         lists = [array[begin : begin + at_once].tolist() for array in columns.values()]
@@ -370,7 +374,13 @@ def _json(place: Place, how: How) -> Iterator[Row]:
     with place.open() as file:
         data = file.read()
     require_few_values(place, data)
-    return _objects(place, msgspec.json.decode(data), how)
+    try:
+        return _objects(place, msgspec.json.decode(data), how)
+    except msgspec.DecodeError:
+        with suppress(msgspec.DecodeError):
+            if isinstance(msgspec.json.decode(data.partition(b"\n")[0]), dict):
+                raise ConfigError(f"{place}: expected {KINDS['.json']}; got an object a line: name it .jsonl.") from None
+        raise
 
 
 def _cbor(place: Place, how: How) -> Iterator[Row]:
@@ -396,7 +406,10 @@ def _objects(place: Place, found: Any, how: How) -> Iterator[Row]:
         COLUMNS.require(place, max((len(one) for one in found if isinstance(one, dict)), default=0))
     rows: list[Any] = found if isinstance(found, list) else [None]
     if not all(isinstance(row, dict) and all(isinstance(name, str) for name in row) for row in rows):
-        raise ConfigError(f"{place}: expected a list of objects, or the Edge Impulse format with its payload; got neither.")
+        raise ConfigError(
+            f"{place}: expected a list of objects, as DataFrame.to_json(.., orient='records') writes it, or the Edge "
+            "Impulse format with its payload; got neither."
+        )
     yield from rows
 
 

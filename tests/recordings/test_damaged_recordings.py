@@ -16,6 +16,7 @@ from pyarrow import parquet
 
 from streamjobs.errors import ConfigError
 from streamjobs.recordings.files import records_of, rows_of
+from streamjobs.recordings.tables import How
 from streamjobs.settings.source import SourceSection
 
 WIDE = 9 * 10**19  # beyond 64 bits
@@ -60,6 +61,16 @@ def test_a_damaged_array_of_an_npz_file_is_one_sentence(tmp_path: Path, kind: st
     path = npz(tmp_path / "a.npz", X=ARRAYS[kind])
     with pytest.raises(ConfigError, match=r"a\.npz: expected an npz archive of plain arrays; it is damaged"):
         list(rows_of(path))
+
+
+def test_arrays_with_objects_or_other_lengths_are_named_with_what_to_do(tmp_path: Path) -> None:
+    path, said = tmp_path / "a.npz", list[str]()
+    np.savez(path, who=np.array(["p1", "p2"], object), a=np.arange(2.0))
+    with pytest.raises(ConfigError, match=r"array 'who' has objects of Python; save it as .*, such as who\.astype\(str\)"):
+        list(rows_of(path))
+    np.savez(path, a=np.arange(3.0), b=np.arange(3.0), first=np.arange(2.0), rate=50.0)
+    rows = list(rows_of(path, How(tell=lambda where, what: said.append(what))))
+    assert rows[0] == {"a": 0.0, "b": 0.0} and said == ["array 'first' is left out: it has 2 rows, and others 3"]
 
 
 def test_a_header_of_an_array_reserves_no_memory_for_numbers_that_are_not_there(tmp_path: Path) -> None:
