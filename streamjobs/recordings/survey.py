@@ -261,6 +261,7 @@ def _shared(a: str, b: str) -> int:
 def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     """With the names of a folder's files as keys, where no column may have the key and the names are not dates; or of its
     folders, where files with labels have the same names in each, or those of slow samples are named by the same dates.
+    In folders of days files of slow samples have the same names: each is a sensor or a machine.
 
     A column of few texts that do not take turns is rather the label of each file's person.
     """
@@ -271,18 +272,18 @@ def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     named = all(recording.named for recording in recordings) and len({*files}) > 1  # each person in several folders
     keys, labels = (guessed.candidates.get(what, []) for what in ("key", "label"))
     dates = [None if (one := _DATED.search(name)) is None else one[0] for name in files]
-    dated = any(dates)
+    dated, slow = any(dates), guessed.label is None and not windowed(guessed.rate)
+    of_days = slow and len({*files}) > 1 and all(_DATED.search(recording.folder) for recording in recordings)
     if {*keys} - {*labels} or dated > all(dates):
         return guessed
-    if not dated and (len({*files}) == len(files) or named):
+    if not dated and (len({*files}) == len(files) or named or of_days):
         return _by_name(guessed, [*dict.fromkeys(files)])
     folders = {recording.folder for recording in recordings}
     if len(folders) < 2 or any("=" in one or _DATED.search(one) for one in folders):
         return guessed
     if dated and len({*dates}) == len({*zip((one.folder for one in recordings), dates, strict=True)}):
         return guessed  # folders of years, or of parts of a stream: no date is in two of them
-    logs = dated and guessed.label is None and not windowed(guessed.rate)  # a file a day of each machine
-    if not logs and _of_one_label(recordings, guessed, how):
+    if not (dated and slow) and _of_one_label(recordings, guessed, how):  # else a file a day of each machine
         return guessed
     return with_key_known(guessed)._replace(key_from="folder", files=len(folders))
 

@@ -357,6 +357,29 @@ def test_labels_of_a_file_without_samples_are_no_labels_of_the_samples(tmp_path,
     assert found.says("left out of x: activity: only in files without fields")
 
 
+def test_a_key_that_only_a_file_of_labels_has_is_not_the_key(tmp_path, printed):
+    """Each sample would be a dead letter without a key."""
+    (folder := tmp_path / "people").mkdir()
+    for name in ("anna", "bo"):
+        as_csv(folder / f"{name}.csv", [{"ts": 1.7e9 + i / 20, "ax": random(i)} for i in range(900)])
+    spans = [{"person": p, "start": 1.7e9, "end": 1.7e9 + 9, "activity": "walk"} for p in ("anna", "bo") for _ in range(6)]
+    as_csv(folder / "labels.csv", spans)
+    found = printed(folder)
+    assert "missing" not in found.source and found.says("key the name of each of 3 files")
+    assert found.says(f"choose: label: 'activity' has no sample; no row of {folder}/labels.csv has a field")
+    assert found.says("left out of x: start, end, person", "only in files without fields")
+
+
+def test_files_of_sensors_in_folders_of_days_are_keys(tmp_path, printed):
+    for day in range(3):
+        (folder := tmp_path / "hall" / f"2026-02-{20 + day}").mkdir(parents=True)
+        for name, level in (("temp", 20.0), ("hum", 50.0)):
+            rows = [{"ts": 1.7e9 + 86_400 * day + 120 * i, "value": level + random(i)} for i in range(100)]
+            as_csv(folder / f"{name}.csv", rows)
+    found = printed(tmp_path / "hall")
+    assert found.says("key the name of each of 2 files") and "--key-from file" in found.out
+
+
 def test_labels_that_begin_late_are_labels_next_to_a_file_without_samples(tmp_path, printed):
     (folder := tmp_path / "people").mkdir()
     for p in ("p1", "p2", "p3"):

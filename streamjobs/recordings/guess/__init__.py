@@ -7,7 +7,7 @@ A guess that cannot be made is left to the user: `choose` says why, with the can
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +46,7 @@ LOOK_AT = 2000  # rows of the file
 SHORT_LIST = 16  # numbers
 MORE_ROWS, DATE = 200_000, 10  # rows of the file that may tell days from months; characters that have both
 FEW_KEYS = 20  # of which rows are looked for in MORE_ROWS rows where the first rows have more keys than repeat
+BARE = "only in files without fields"  # why a column is not part of x
 MOST_FILES, FIRST_ROWS = 100, 20  # that are looked at for columns that few files have
 OF_EACH = 500  # rows of each sensor, where those of one follow those of another
 LEAST = 5  # rows of a kind: that have the same columns; of a label that was chosen 1
@@ -63,6 +64,15 @@ def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
     Raises ConfigError for a file that cannot be read, or has no rows.
     """
     found = recordings_of(path, how)
+
+    def without(alone: Sequence[str], others: Sequence[Recording]) -> Guess:
+        key, label = (None if one in alone else one for one in (chosen.key, chosen.label))
+        return _guess_of(others, path, how, chosen._replace(key=key, label=label))
+
+    return _by_file(found, how, _guess_of(found, path, how, chosen), without)
+
+
+def _guess_of(found: Sequence[Recording], path: Path, how: How, chosen: Chosen) -> Guess:
     one = found[0].of
     preset = one.preset if isinstance(one, Exported) else _preset_of(found[0].rows(dataclasses.replace(how, tell=untold)))
     if preset is not None and preset.strip:
@@ -77,13 +87,15 @@ def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
     if few is not first:
         why = f"few of the keys in the first {LOOK_AT:,} rows repeat there; the rows of {FEW_KEYS} keys were looked at"
         guessed = guessed._replace(remarks=[why, *guessed.remarks])
-    return _by_file(found, how, guessed)._replace(files=len(found))
+    return guessed._replace(files=len(found))
 
 
-def _by_file(found: Sequence[Recording], how: How, guessed: Guess) -> Guess:
+def _by_file(
+    found: Sequence[Recording], how: How, guessed: Guess, without: Callable[[Sequence[str], Sequence[Recording]], Guess]
+) -> Guess:
     """With the number of files that have a column, where it is empty for this reason; names files without any field.
 
-    A label that only these have is of no sample.
+    Of these nothing is guessed: a key that only they have is of no sample, and neither is a label.
     """
     empty = [name for name, why in guessed.left_out.items() if why.startswith(EMPTY)]
     if len(found) == 1 or not (empty or guessed.gaps.lacking) or any(isinstance(one.of, Exported) for one in found):
@@ -97,7 +109,7 @@ def _by_file(found: Sequence[Recording], how: How, guessed: Guess) -> Guess:
     for name in empty:
         files = [number for number, names in enumerate(there) if name in names]
         if files and {*files} <= {*bare}:
-            left_out[name] = "only in files without fields"
+            left_out[name] = BARE
         elif 0 < len(files) < len(there):
             why = "put the files of each kind into a folder of their own, for a job each"
             left_out[name] = f"only in {len(files):,} of {many(len(there), 'file')}; {why}"
@@ -105,14 +117,19 @@ def _by_file(found: Sequence[Recording], how: How, guessed: Guess) -> Guess:
         others = f" and {many(len(bare) - 1, 'other file')}" if len(bare) > 1 else ""
         why = (
             f"no row of {found[bare[0]]}{others} has a field. Labels with a begin and an end are written into the samples "
-            "first, as streamjobs/fit/README.md does; a label in a record of its own needs the time of its sample ([labels])"
+            "first, as streamjobs/fit/README.md does, and the file is moved elsewhere; a label in a record of its own needs "
+            "the time of its sample ([labels])"
         )
-        label = guessed.label
-        if label is not None and not _has(label, [one for number, one in enumerate(found) if number not in bare], how):
-            left_out[label] = "only in files without fields"
-            choose = {**guessed.choose, "label": f"{label!r} has no sample; {why}"}
-            return guessed._replace(left_out=left_out, label=None, task="classification", classes=0, choose=choose)
-        guessed.remarks.append(why)
+        rest = [one for number, one in enumerate(found) if number not in bare]
+        alone = [name for name in (guessed.key, guessed.label) if name is not None and not _has(name, rest, how)]
+        if not alone:
+            guessed.remarks.append(why)
+            return guessed._replace(left_out=left_out)
+        again, label = without(alone, rest)._replace(files=len(found)), guessed.label
+        of_bare = {name: one for name, one in left_out.items() if one == BARE} | dict.fromkeys(alone, BARE)
+        choose = {**again.choose, "label": f"{label!r} has no sample; {why}"} if label in alone else again.choose
+        remarks = again.remarks if label in alone else [*again.remarks, why]
+        return again._replace(left_out={**again.left_out, **of_bare}, choose=choose, remarks=remarks)
     return guessed._replace(left_out=left_out)
 
 
