@@ -95,7 +95,13 @@ GROUPS: Mapping[str, tuple[str, Commands]] = {
 }
 
 FOLDER = "to read several files, name the folder or the .zip archive that has them"
-DATA = {"--sample": FOLDER, "--input": FOLDER, "--from-topic": "init guesses from one topic"}
+ONCE = {
+    "--sample": FOLDER,
+    "--input": FOLDER,
+    "--from-topic": "init guesses from one topic",
+    "--key": "a record has one key",
+    "--label": "a job has one label",
+}
 
 _usual_warning = warnings.formatwarning
 
@@ -113,11 +119,11 @@ app = typer.Typer(
 
 
 class _Command(TyperCommand):
-    """Refuses data that is named twice: the parser would use the last name alone."""
+    """Refuses data, a key or a label that is named twice: the parser would use the last name alone."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         given = Counter(one.opts[0] for one in self.make_parser(ctx).parse_args([*args])[2] if not one.multiple)
-        for option, advice in DATA.items():
+        for option, advice in ONCE.items():
             if (times := given[option]) > 1:
                 raise ConfigError(f"{ctx.command_path}: expected {option} once, got it {times} times; {advice}.")
         return super().parse_args(ctx, args)

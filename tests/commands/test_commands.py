@@ -166,6 +166,8 @@ def test_a_missing_broker_is_one_line_and_code_3(tmp_path, capsys, monkeypatch):
             "'guarantee' is a setting of the job file: [job], or STREAMJOBS_JOB__GUARANTEE",
         ),
         (["init", "--sample", "a.csv", "--sample", "b.csv"], "init: expected --sample once, got it 2 times; to read"),
+        (["produce", "j.toml", "a.csv", "--key", "a", "--key", "b"], "produce: expected --key once, got it 2 times"),
+        (["init", "--label", "a", "--label", "b"], "init: expected --label once, got it 2 times; a job has one label."),
         (["replay", "job.toml", "--inptu", "x"], "(Possible options: --input). See"),
     ],
 )

@@ -134,7 +134,7 @@ function figures() {
   const warming = totals.warming_up ? `; ${count(totals.warming_up)} ${totals.warming_up > 1 ? "keys" : "key"} cannot alarm yet${about.needed ? `: each needs at least ${about.needed}` : ""}` : "";
   const errors = store.columns.error_p50.some((value) => value != null);
   const figure = {
-    "Open alarms": about.alarms && [count(totals.in_alarm), `keys; ${count(totals.alarms)} raised in ${count(totals.rows)} rows${warming}`, totals.in_alarm ? "bad" : ""],
+    "Open alarms": about.alarms && [count(totals.in_alarm), `${totals.in_alarm === 1 ? "key" : "keys"}; ${count(totals.alarms)} raised in ${count(totals.rows)} rows${warming}`, totals.in_alarm ? "bad" : ""],
     "Lag": [optional(newest.lag, count), totals.silent > OLD ? `as of ${seconds(Math.round(totals.silent))} ago: no broker answers`
       : newest.recovery ? `${count(newest.recovery)} to recover` : commit == null ? "nothing committed yet" : `committed ${seconds(Math.max(0.1, commit))} ago${behind}`],
     "Event delay": tile("delay", seconds, "event to Kafka; "),
