@@ -49,7 +49,6 @@ from algorithms.sketching.sketch import (
 MIXED = (0.01, 0.1, 0.5, 1.0, 0.0)  # steps of the experts; 0: passive-aggressive
 FIRST_STEP = 1.0  # of stage one, where the steps are mixed
 ENTERED, MAPPED = slice(2, 5), 7  # where the counts of a slot say how many rows `entered` .. `signs`, and `map` hold
-MAPS, REBASES = ("augmented", "printed"), ("projected", "printed")
 
 
 class SkegdState(NamedTuple):

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 MAGIC, VERSION, MEASURED, WATCHED, BOOSTED, CONVOLVED, DIRECTED, CHANGING, JOINT = b"SP", 1, 2, 3, 4, 5, 6, 7, 8
 INPUT = "input"  # the fact of a population that has a head for rows and features
 MOST_BOOST = 1e6  # as `gated_rls` takes it
-MOST_BYTES = 1 << 30  # of a file
 HEAD, _U16, CRC = struct.Struct("<2sBBI"), struct.Struct("<H"), struct.Struct("<I")
 
 
