@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from algorithms import Learner
-from algorithms.drift.charts import ColumnDetector
 from algorithms.drift.report import LONG_COLUMNS, READY
 from streamjobs.core.job import Job
 from streamjobs.settings.types import many
@@ -71,6 +70,8 @@ def cannot_alarm_yet(summary: Mapping[str, Any]) -> str | None:
 
 
 def _rows_to_ready(detector: Learner, state: Any) -> int:
+    from algorithms.drift.charts import ColumnDetector  # which a job without [drift] does not load
+
     if isinstance(detector, ColumnDetector):
         state = detector.init(dim=min(detector.dim(state), FEW_COLUMNS), targets=0, seed=0)
     random = np.random.default_rng(0)
