@@ -36,7 +36,7 @@ INSTEAD = {  # what to do with files that are not read
     **dict.fromkeys((".xlsx", ".xls", ".ods"), ": save the sheet as CSV"),
     ".log": ": if it has a row of names above rows of values, name it .csv; else write its lines as .csv or .jsonl first",
     **dict.fromkeys((".bz2", ".xz", ".zst", ".7z", ".tar", ".rar"), ": unpack it first"),
-    **dict.fromkeys((".feather", ".h5", ".hdf5", ".orc", ".pkl"), ": read it with pandas, and write DataFrame.to_parquet"),
+    **dict.fromkeys((".feather", ".h5", ".hdf5", ".orc", ".pkl"), ": save it from pandas with DataFrame.to_parquet"),
     **dict.fromkeys((".mat", ".npy"), ": save its arrays, each with a value for each row, with numpy.savez"),
 }
 OTHERWISE = ": write its rows as .csv, .jsonl or .parquet"

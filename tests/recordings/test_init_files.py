@@ -103,7 +103,7 @@ def test_columns_that_pandas_numbered_keep_their_names(tmp_path, printed):
         ("a.csv.zst", b"", "got '.zst': unpack it first."),
         ("a.xml", b"<a/>", "got '.xml': write its rows as .csv, .jsonl or .parquet."),
         ("a", b"", "got 'no ending': write its rows as .csv, .jsonl or .parquet."),
-        ("a.feather", b"", "got '.feather': read it with pandas, and write DataFrame.to_parquet."),
+        ("a.feather", b"", "got '.feather': save it from pandas with DataFrame.to_parquet."),
         ("a.mat", b"", "got '.mat': save its arrays, each with a value for each row, with numpy.savez."),
         ("a.json", b'{"a": 1}\n{"a": 2}\n', "or the Edge Impulse format; got an object a line: name it .jsonl."),
         ("a.csv", b"a,b,a\n1,2,3\n", "column 'a' appears twice; give every column a name of its own."),
