@@ -1,7 +1,7 @@
 """Reads dead letters, and sends their records back to the input, with the original bytes, headers and partition."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaError
@@ -12,14 +12,13 @@ from streamjobs.core.messages import ATTEMPT, LETTER_HEADERS, Record, Stored
 from streamjobs.core.output_records import ID
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, preflight, topics
-from streamjobs.kafka.send import FULL
+from streamjobs.kafka.send import ANSWER_WITHIN, FULL
 from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.scan import changelog_records, newest_by_key, records_of
 from streamjobs.settings.sections import Settings
 from streamjobs.settings.types import many
 from streamjobs.worker.failures import DeliveryError
 
-SEND_WITHIN = 60.0  # seconds
 REDRIVEN = "streamjobs-redriven"  # header of a record that was sent back: topic-partition-offset of its dead letter
 
 Place = tuple[int, int]  # partition and offset of the letter
@@ -164,42 +163,55 @@ def send_back(settings: Settings, records: Sequence[Stored]) -> None:
     """
     broker = client.for_confluent(settings.broker)
     producer = Producer({**broker, "enable.idempotence": True, "message.max.bytes": 100 << 20, "compression.type": "zstd"})
-    problems, acknowledged = list[str](), 0
+    problems, acknowledged, answered_at = list[str](), 0, time.monotonic()
 
     def delivered(error: Any, _: Any) -> None:
-        nonlocal acknowledged
+        nonlocal acknowledged, answered_at
+        answered_at = time.monotonic()
         if error is None:
             acknowledged += 1
         else:
             problems.append(error.str())
 
+    def answers() -> bool:
+        return time.monotonic() - answered_at < ANSWER_WITHIN
+
     try:
         for record in records:
-            while True:
-                with suppress(BufferError):
-                    producer.produce(
-                        record.topic,
-                        key=record.key,
-                        value=record.value,
-                        partition=record.partition,
-                        timestamp=record.timestamp,
-                        headers=list(record.headers),
-                        on_delivery=delivered,
-                    )
-                    producer.poll(0)
-                    break
+            while not (queued := _queued(producer, record, delivered)) and answers():
                 producer.poll(FULL)
-        producer.flush(SEND_WITHIN)
+            if not queued:
+                break
+        while producer.flush(FULL) and answers():
+            pass
     except KafkaException as error:
         raise SetupError(
             f"broker {broker['bootstrap.servers']}: {error}; nothing more was sent. Repeat the command."
         ) from None
     if left := len(records) - acknowledged:
-        why = problems[0].rstrip(".") if problems else f"no answer within {SEND_WITHIN:.0f} s"
+        why = problems[0].rstrip(".") if problems else f"no answer within {ANSWER_WITHIN:.0f} s"
         raise DeliveryError(
             f"topic {settings.source.topic}: {left:,} of {many(len(records), 'record')} not sent ({why}). "
             "Repeat the command: it sends the rest only."
         )
+
+
+def _queued(producer: Any, record: Stored, delivered: Callable[[Any, Any], None]) -> bool:
+    """Give the record to the producer; False while its queue is full. Takes the answers that have come."""
+    try:
+        producer.produce(
+            record.topic,
+            key=record.key,
+            value=record.value,
+            partition=record.partition,
+            timestamp=record.timestamp,
+            headers=list(record.headers),
+            on_delivery=delivered,
+        )
+    except BufferError:
+        return False
+    producer.poll(0)
+    return True
 
 
 def parse_letter(record: Record) -> Letter | None:

@@ -15,6 +15,7 @@ from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.messages import Output, Stored
 from streamjobs.errors import SetupError
+from streamjobs.kafka.send import FULL
 from streamjobs.maintenance import redrive
 from streamjobs.maintenance.redrive import letter_id, letter_ids, original_headers, parse_letter, redriven, when_late
 from streamjobs.worker.failures import DeliveryError
@@ -179,14 +180,19 @@ def test_a_letter_goes_where_its_key_has_its_only_state(held: list[int], moved: 
 
 
 @pytest.mark.parametrize(
-    ("left", "refused", "says"),
-    [(0, 0, None), (2, 0, "2 of 5 records not"), (0, 5, r"5 of 5 records not sent \(no right\)")],
+    ("silent_after", "refused", "says"),
+    [
+        (5, False, None),
+        (4, False, r"1 of 5 records not sent \(no answer within 0 s\)"),
+        (0, False, r"5 of 5 records not sent \(no answer within 0 s\)"),  # while its queue is full
+        (5, True, r"5 of 5 records not sent \(no right\)"),
+    ],
 )
 def test_records_are_sent_back_whole_and_none_is_lost_without_a_word(
-    left: int, refused: int, says: str, monkeypatch: Any
+    silent_after: int, refused: bool, says: str | None, monkeypatch: Any
 ) -> None:
-    """Also if there are more than fit into the queue of the client, here three."""
-    sent, asked = list[Any](), list[Any]()
+    """Also if there are more than fit into the queue of the client, here three, and slowly as long as answers come."""
+    sent, asked, now = list[Any](), list[Any](), [100.0]
 
     class Producer:
         def __init__(self, options: Any) -> None:
@@ -199,21 +205,25 @@ def test_records_are_sent_back_whole_and_none_is_lost_without_a_word(
             asked.append(on_delivery)
 
         def poll(self, within: float) -> None:
-            if within:
+            now[0] += within
+            if within and asked and len(sent) - len(asked) < silent_after:
                 asked.pop(0)(SimpleNamespace(str=lambda: "no right.") if refused else None, None)
 
         def flush(self, within: float) -> int:
-            while len(asked) > left:
-                self.poll(within)
+            self.poll(within)
             return len(asked)
 
     monkeypatch.setattr(redrive, "Producer", Producer)
+    monkeypatch.setattr(redrive, "ANSWER_WITHIN", 2.5 * FULL)
+    monkeypatch.setattr(redrive, "time", SimpleNamespace(monotonic=lambda: now[0]))
     records = [Stored("imu", number, -1, 1_000 + number, b"k", b"v%d" % number, HEADERS) for number in range(5)]
     with pytest.raises(DeliveryError, match=says) if says else nullcontext():
         redrive.send_back(settings(), records)
+    assert now[0] > 100.0 + 2.5 * FULL
     wanted = [(one.partition, one.timestamp, one.key, one.value, [*one.headers]) for one in records]
     order = ("partition", "timestamp", "key", "value", "headers")
-    assert [(topic, *(record[name] for name in order)) for topic, record in sent] == [("imu", *one) for one in wanted]
+    of_all = [(topic, *(record[name] for name in order)) for topic, record in sent]
+    assert of_all == [("imu", *one) for one in wanted][: 3 + silent_after]
 
 
 @pytest.fixture
