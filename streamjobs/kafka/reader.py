@@ -36,8 +36,7 @@ def topic_records(
 ) -> Generator[Stored, None, None]:
     """Records with begin_ms <= timestamp < end_ms, partition by partition; their offsets are looked up at once.
 
-    max_bytes: most of a value, as [source] has it, for what a batch may decompress to.
-    Raises SetupError where the broker does not answer or the topic is missing.
+    max_bytes: as for `read`. Raises SetupError where the broker does not answer or the topic is missing.
     """
     return read(broker, topic, _ranges_of(broker, topic, begin_ms, end_ms), in_turn=True, max_bytes=max_bytes)
 
@@ -108,11 +107,13 @@ def read(
 ) -> Generator[Stored, None, None]:
     """Committed records of these partitions, in order within each: mixed, or one partition after the other (`in_turn`).
 
-    max_bytes: most of a value, for what a batch may decompress to; it holds for the process once the reading begins.
+    max_bytes: most of a value, as [source] has it, for what a batch may decompress to. It holds for the process once the
+    reading begins; with 0 the limit stays as it is, such as that of the worker which reads its changelog.
     Raises SetupError with one sentence where the broker does not answer. Never call it in an event loop.
     """
     patches.apply()
-    decompression.set_limit(max_bytes)
+    if max_bytes:
+        decompression.set_limit(max_bytes)
     if broker.reached != "plaintext":
         client.verify(broker)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL + 1)  # problems are raised here, in one sentence

@@ -201,7 +201,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         them continues without this question.
         """
         source, name, changelog = self.app.source, self.app.conf.id, self.app.changelog
-        with suppress(KafkaError):
+        with suppress(KafkaError, StreamjobsError):  # of the questions: the next rebalance asks again
             group = await asyncio.to_thread(groups.described, self.app.client, name)
             held = [{tp.topic for tp in member} for member in group.members]
             others = set().union(*held) - {source, changelog}

@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 from streamjobs.demo.mock import MockBroker
 from streamjobs.job_files import broker_of
 from streamjobs.kafka import client, reader
+from streamjobs.kafka.patches import decompression
 
 STAMPS = {0: {3: 100, 4: 200, 5: 300}, 1: {7: 50}, 2: {}}  # partition -> offset -> timestamp, after retention
 
@@ -43,12 +44,18 @@ def test_a_span_of_times_is_a_range_of_offsets(
     assert reader._ranges(Consumer(), "imu", begin, end, "") == expected
 
 
-def test_records_of_a_range_are_read_and_none_of_the_same_batch_beyond_it() -> None:
+@pytest.mark.parametrize(("max_bytes", "limit"), [(0, 100 << 20), (30 << 20, 120 << 20)])
+def test_records_of_a_range_are_read_and_none_of_the_same_batch_beyond_it(
+    max_bytes: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that reads its changelog keeps the limit of its input's batches."""
+    monkeypatch.setattr(decompression._Budget, "limit", 100 << 20)
     with MockBroker() as broker:
         broker.create(["imu"])
         producer = Producer({"bootstrap.servers": broker.url.removeprefix("kafka://"), "linger.ms": 50})
         for number in range(20):
             producer.produce("imu", b"%d" % number, partition=number % 2)
         assert producer.flush(30) == 0
-        found = list(reader.read(broker_of(broker.url), "imu", {0: (2, 7), 1: (9, None)}, in_turn=True))
+        found = list(reader.read(broker_of(broker.url), "imu", {0: (2, 7), 1: (9, None)}, in_turn=True, max_bytes=max_bytes))
     assert [(one.partition, one.offset) for one in found] == [*((0, offset) for offset in range(2, 7)), (1, 9)]
+    assert decompression.budget.limit == limit

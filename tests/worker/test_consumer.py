@@ -10,7 +10,7 @@ import pytest
 import structlog
 from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaTimeoutError, LeaderNotAvailableError
-from aiokafka.structs import TopicPartition
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.types import TP
 
 from streamjobs.core.state import snapshot
@@ -305,6 +305,32 @@ def test_records_that_compaction_removed_are_counted_in_the_log(policy: str | No
         if one["event"] == "a compacted input has offsets without records"
     ]
     assert lines == ([] if policy in ("delete", None) else [(0, 6), (0, 45)])
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_question_for_the_states_that_nobody_answers_leaves_the_rebalance_as_it_is(
+    answers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error would go to aiokafka, which goes on without the partitions' recovery."""
+    places = [[TopicPartition(topic, 0), TopicPartition("job-state-changelog", 0)] for topic in ("in", "a-in")]
+    commits = {TopicPartition(topic, 0): OffsetAndMetadata(5, "states=31") for topic in ("in", "a-in")}
+
+    def learned_from(broker: Any, changelog: str, names: list[str]) -> str:
+        if not answers:
+            raise SetupError("no answer")
+        return "a-in"
+
+    monkeypatch.setattr(consumer_module.groups, "described", lambda *_: SimpleNamespace(members=places))
+    monkeypatch.setattr(consumer_module.groups, "commits", lambda *_: commits)
+    monkeypatch.setattr(consumer_module, "learned_from", learned_from)
+
+    async def asked() -> Any:
+        consumer = Rebalancing()
+        consumer.app.conf, consumer.app.client, consumer.app.broker_section = SimpleNamespace(id="job"), None, None
+        await consumer._require_one_input()
+        return consumer.app.delivery.failed
+
+    assert (asyncio.run(asked()) is not None) == answers
 
 
 @pytest.mark.parametrize("refusal", [None, CommitFailedError(), IllegalStateError()])
