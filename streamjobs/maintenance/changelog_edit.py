@@ -244,9 +244,16 @@ def write(
 def _require_partitions(settings: Settings, commits: Mapping[int, Any]) -> None:
     """Raises SetupError for commits in partitions that the input lacks: they would be tried again without end."""
     topic = settings.source.topic
-    known = list_topics(settings, admin_of(settings)).get(topic) if commits else None
-    partitions = 0 if known is None else len(known.partitions)
-    if partitions <= max(commits, default=-1):
+    if not commits:
+        return
+    known = list_topics(settings, admin_of(settings)).get(topic)
+    if known is None:
+        raise SetupError(
+            f"topic {topic} (input): it does not exist, or this principal may not see it; nothing was changed. Create it "
+            "with 'streamjobs topics create JOB', then repeat the command."
+        )
+    partitions = len(known.partitions)
+    if partitions <= max(commits):
         raise SetupError(
             f"topic {topic} (input): it has {many(partitions, 'partition')}, and this job has states in partition "
             f"{max(commits)} too; nothing was changed. Add partitions to the input, then repeat the command."

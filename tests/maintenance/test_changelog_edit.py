@@ -205,3 +205,10 @@ def test_offsets_of_partitions_that_a_recreated_input_lacks_are_refused() -> Non
     with pytest.raises(SetupError, match=r"it has 2 partitions, and this job has states in partition 2 too"):
         changelog_edit.write(SETTINGS, {0: [], 2: []}, {0: 40, 2: 7}, offsets={0: 0, 2: 0})
     assert not Writer.made
+
+
+def test_offsets_of_a_missing_input_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changelog_edit, "list_topics", lambda *_: {})
+    with pytest.raises(SetupError, match=r"topic \w+ \(input\): it does not exist.* 'streamjobs topics create JOB'"):
+        changelog_edit.write(SETTINGS, {0: []}, {0: 40}, offsets={0: 0})
+    assert not Writer.made
