@@ -146,7 +146,7 @@ def kept_life(settings: Settings, *, hidden: Commits | None = None) -> str:
 def setting_of(broker: BrokerSection, topic: str, name: str) -> str | None:
     """`topics.setting_of` by a client of its own; None where the broker does not answer. Never call it in an event loop."""
     with suppress(StreamjobsError, KafkaException):
-        return topics.setting_of(topics.connect(broker)[0], topic, name)
+        return topics.setting_of(AdminClient(client.for_confluent(broker)), topic, name)
     return None
 
 
