@@ -95,6 +95,26 @@ def test_records_that_wait_for_their_states_are_made_small_and_count_as_what_the
     asyncio.run(body())
 
 
+def test_records_that_all_states_have_are_not_remembered():
+    """Otherwise a worker would keep all that it has ever applied."""
+
+    async def body():
+        worker = Worker(replay="1h")
+        held = (await worker.begin(0)).held[0]
+        log = held.partition.live.log
+        for first in range(0, 400, 100):
+            worker.fetch(0, stream(100, keys=7, first=first))
+            await worker.settle()
+            held.partition.pace.all = first == 200
+            await held.checkpoints.take()
+            needed = range(worker.broker.committed[0], first + 100)
+            assert [one.offset for records, _ in log.of(None) for one in records] == [*needed]
+            assert (log.bytes > 0) == (len(needed) > 0)
+        assert needed == range(300, 400)
+
+    asyncio.run(body())
+
+
 @pytest.mark.parametrize(("free", "tight"), [(0.3, False), (0.2, True)])
 def test_records_are_compressed_where_live_states_leave_little_of_the_cache(free, tight, monkeypatch):
     async def body():
