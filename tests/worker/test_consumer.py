@@ -333,6 +333,37 @@ def test_a_question_for_the_states_that_nobody_answers_leaves_the_rebalance_as_i
     assert (asyncio.run(asked()) is not None) == answers
 
 
+@pytest.mark.parametrize(
+    ("learned", "with_changelog", "continues"),
+    [
+        ("in", {"in", "a-in"}, "in"),
+        ("a-in", {"in", "a-in"}, "a-in"),
+        ("", {"in", "a-in"}, "a-in"),  # the first by name
+        ("", {"in"}, "in"),  # the other one would wait for a partition of the changelog
+        ("", set(), "a-in"),
+    ],
+)
+def test_of_two_topics_under_one_name_each_worker_takes_the_same_one(
+    learned: str, with_changelog: set[str], continues: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changelog = TopicPartition("job-state-changelog", 0)
+    held = {topic: [TopicPartition(topic, 0), *([changelog] * (topic in with_changelog))] for topic in ("in", "a-in")}
+    commits = {TopicPartition(topic, 0): OffsetAndMetadata(5, "states=31" * (topic == learned)) for topic in held}
+    monkeypatch.setattr(consumer_module.groups, "described", lambda *_: SimpleNamespace(members=list(held.values())))
+    monkeypatch.setattr(consumer_module.groups, "commits", lambda *_: commits)
+
+    async def asked(source: str) -> Any:
+        consumer = Rebalancing()
+        consumer.app.source, consumer.app.conf, consumer.app.client = source, SimpleNamespace(id="job"), None
+        await consumer._require_one_input()
+        return consumer.app.delivery.failed
+
+    for source in held:
+        failed = asyncio.run(asked(source))
+        assert (failed is None) == (source == continues)
+        assert failed is None or f"reads topic {continues}, and this one reads {source}" in str(failed)
+
+
 @pytest.mark.parametrize("refusal", [None, CommitFailedError(), IllegalStateError()])
 def test_a_commit_that_a_rebalance_refuses_does_not_count(
     refusal: Exception | None, monkeypatch: pytest.MonkeyPatch
