@@ -99,6 +99,18 @@ def test_rows_that_come_a_little_early_or_late_are_not_missing_and_those_between
     assert got == expected and len(got) == 297
 
 
+@pytest.mark.parametrize("pause", [0.094, 0.106])
+def test_rows_that_are_closer_or_further_apart_than_stated_lack_none_but_missing_ones(pause: float) -> None:
+    """A device that waits for the interval, and then measures, is as late with each row."""
+    even = [body(float(n)) for n in range(300) if n not in (120, 121, 200)]
+    rows = [one | {"ts": START + pause * round((one["ts"] - START) / 0.1)} for one in even]
+    expected, got = (
+        [[one["value"] for one in row["forecasts"]] for row in told_of(Worker(job("experts", every="100ms")).apply(stored))]
+        for stored in ([record(n, b"p0", one) for n, one in enumerate(table)] for table in (even, rows))
+    )
+    assert got == expected and len(got) == 297
+
+
 @each_maker
 def test_a_row_that_is_skipped_for_a_missing_number_counts_as_missing(maker: str) -> None:
     times, lacking = [float(n) for n in range(120)], (50, 51, 80)
