@@ -165,7 +165,11 @@ def _migrated(job: Job, held: Snapshot, written: Mapping[str, Any], fresh: dict[
             f"Put the old file back, or set [population] replaces = [{old!r}]: then keys start over with the new "
             "population's head ('streamjobs state migrate JOB --population' shows what that means for how many)."
         )
-    raise ForeignStateError(snapshot.difference(written, job.described))
+    differ = [*written, *job.described]
+    if old in (population.replaces or ()):  # all else may
+        differ = migration.changed_signal(written, job.described)
+    both = [{name: table[name] for name in table if name in differ} for table in (written, job.described)]
+    raise ForeignStateError(snapshot.difference(*both))
 
 
 def _checked(job: Job, held: Snapshot, states: dict[str, Any]) -> Decoded:

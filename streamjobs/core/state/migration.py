@@ -29,15 +29,21 @@ RELEARN = (
 
 
 def survives(written: Mapping[str, Any], now: Mapping[str, Any], replaced: Sequence[str]) -> bool:
-    """Whether the job that wrote a snapshot had a population that this job's replaces, and the same signal.
+    """Whether the job that wrote a snapshot had a population that this job's replaces, and the same signal."""
+    return written.get("population") in replaced and not changed_signal(written, now)
+
+
+def changed_signal(written: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Names of what must be the same in both jobs, and is not.
 
     BEHIND may differ: as in a job with the same population, a key begins such a state or drops it.
     """
-    changed = [name for name in {**written, **now}.keys() - {FIELDS, *BEHIND} if written.get(name) != now.get(name)]
-    return written.get("population") in replaced and not any(
-        name in SIGNAL_FACTS or _of_surviving_stage(written.get(name)) or _of_surviving_stage(now.get(name))
+    changed = [name for name in {**written, **now} if written.get(name) != now.get(name) and name not in (FIELDS, *BEHIND)]
+    return [
+        name
         for name in changed
-    )
+        if name in SIGNAL_FACTS or _of_surviving_stage(written.get(name)) or _of_surviving_stage(now.get(name))
+    ]
 
 
 def _of_surviving_stage(description: Any) -> bool:
