@@ -119,7 +119,7 @@ def _online(job: "Job", advice: list[str]) -> dict[str, Any]:
     advice += deleted_states(job.settings)
     advice += [*expiring_certificates(job.settings.broker), *doubtful_topics(job.settings, job)]
     advice += [sentence(found)] if found else []
-    advice += [text] if state and (text := starting_over(job.stages, state)) else []
+    advice += [text] if state and (text := starting_over(job.stages, job.described, state)) else []
     online = "the broker answers; every topic exists and fits; every right is granted"
     return {"online": online, "newest": newest_records(job), "states_read": read, "keys_unreadable": len(found)}
 

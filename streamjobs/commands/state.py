@@ -56,14 +56,15 @@ def migrate(
 
 def _population_of(job: "Job", data: bytes) -> str:
     """The population that a snapshot uses: "here" (the job's), a fingerprint that can be replaced, or "other"."""
+    from streamjobs.core.state.held_stages import of_same_job
     from streamjobs.core.state.migration import survives
     from streamjobs.core.state.snapshot import described_by
 
     written = described_by(data)
-    if written == job.described:
+    if of_same_job(written, job.described):
         return "here"
-    old = written.get("population")
-    return str(old) if old is not None and survives(written, job.described, [old]) else "other"
+    old, new = written.get("population"), job.described["population"]
+    return str(old) if old not in (None, new) and survives(written, job.described, [old]) else "other"
 
 
 def _counts(job: "Job", populations: Iterable[str]) -> dict[str, Any]:

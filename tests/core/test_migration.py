@@ -6,11 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from streamjobs.commands.state import _population_of
 from streamjobs.core.advance import advance
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.stored import decode_snapshot
 from streamjobs.core.state import migration, snapshot
+from streamjobs.core.state.held_stages import starting_over
 from streamjobs.core.state.population import Population, Taught, begin_head, encode
 from streamjobs.core.state.population_reader import decode
 from streamjobs.errors import SnapshotError
@@ -132,6 +134,19 @@ def test_sections_that_need_a_state_of_their_own_may_change_with_the_population(
             assert (name == "bouts" and same) or same_bits(snapshot.flatten(after[name]), snapshot.flatten(expected))
         if had and left == SECTIONS:  # a bout has a class, in another column now
             assert after["bouts"].newest == before["bouts"].newest > START
+        assert "models continue" not in starting_over(new.stages, new.described, data), "the head starts over"
+
+
+@pytest.mark.parametrize("has", [{}, SECTIONS, {"bouts": {"shortest": "2s"}}], ids=["left out", "the same", "changed"])
+def test_keys_of_the_same_population_do_not_move_if_sections_change(has):
+    """They were counted as keys of a population to be replaced, this one, that would start a new head."""
+    old, now = job_of_people(labels=LABELS, **SECTIONS), job_of_people(labels=LABELS, **has)
+    data = old.encode(old.init(b"p1"), list(old.population.names), {})
+    assert decode_snapshot(now, data)[0].keys() == now.own.keys()
+    assert _population_of(now, data) == "here"
+    assert ("models continue" in starting_over(now.stages, now.described, data)) == (has != SECTIONS)
+    unwatched = job_of_people(labels=LABELS, drift=None)
+    assert _population_of(unwatched, data) == "other"
 
 
 def test_the_stream_goes_on_without_a_gap_and_labels_meet_rows_of_before(old, new, stored):

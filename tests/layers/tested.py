@@ -5,7 +5,6 @@ TESTED = {
     "algorithms.online": "tests/notebook/test_sklearn.py",
     "streamjobs.__main__": "tests/process/test_signals.py",
     "streamjobs.commands.dlq": "tests/brokers/test_dashboards.py",
-    "streamjobs.commands.state": "tests/brokers/test_changed_drift.py",
     "streamjobs.commands.fit": "tests/fit/test_command.py",
     "streamjobs.commands.recordings": "tests/recordings/test_init.py",
     "streamjobs.commands.run": "tests/brokers/test_worker_starting.py",

@@ -29,7 +29,7 @@ def test_a_section_that_the_states_have_otherwise_or_alone_is_named(sections: di
     job = Job.from_settings(settings(**sections))
     found, read, state = unreadable(job, changelog)
     assert (found, read, state) == ({}, len(store), changelog[-1].value)
-    over = starting_over(job.stages, state)
+    over = starting_over(job.stages, job.described, state)
     assert over.startswith(named) and bool(over) == bool(named)
     assert unreadable(job, [])[2] == b""
     live = Live(job, store.get)  # as a worker, which logs this before its first batch
@@ -51,13 +51,13 @@ def test_a_removed_section_leaves_the_state_of_a_key_with_its_next_write() -> No
     records = samples(60)
     store = stored(with_forecast, records)
     key, state = next(iter(store.items()))
-    assert starting_over(without.stages, state)
+    assert starting_over(without.stages, without.described, state)
     again = records[-1]._replace(offset=1_000, key=key)
-    assert not starting_over(without.stages, stored(without, [again], store)[key])
+    assert not starting_over(without.stages, without.described, stored(without, [again], store)[key])
 
 
 def test_a_removed_kind_of_alarm_is_named_where_others_stay() -> None:
     before = Job.from_settings(settings(alarms={"stuck": True, "silent": "30s"}))
     job = Job.from_settings(settings(alarms={"silent": "30s"}))
-    over = starting_over(job.stages, next(iter(stored(before, samples(60)).values())))
+    over = starting_over(job.stages, job.described, next(iter(stored(before, samples(60)).values())))
     assert over.startswith("[alarms] stuck: in the states, but not in this job file.")

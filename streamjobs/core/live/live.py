@@ -212,7 +212,7 @@ class Live(Slots):
         for _, data in scan(None, 1):
             try:
                 decode_snapshot(self.job, data)
-                over = starting_over(self.job.stages, data)
+                over = starting_over(self.job.stages, self.job.described, data)
             except ForeignStateError:
                 raise
             except SnapshotError:  # a damaged one is set aside when its key comes

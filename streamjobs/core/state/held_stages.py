@@ -47,29 +47,33 @@ def of_description(
     if held.fingerprint == fingerprint:
         return own
     written = table_of(held.description)
+    return front_as_written(own, written) | behind_as_written(own, written) if of_same_job(written, described) else None
+
+
+def of_same_job(written: Mapping[str, Any], described: Mapping[str, Any]) -> bool:
+    """Whether two jobs differ only in what `of_description` allows."""
     either = dict.fromkeys((*EITHER, DRIFT_REFERENCE), "")
-    if {**written, **either} != {**described, **either}:
-        return None
-    return front_as_written(own, written) | behind_as_written(own, written)
+    return {**written, **either} == {**described, **either}
 
 
-def starting_over(stages: Mapping[str, JobStage], state: bytes) -> str:
+def starting_over(stages: Mapping[str, JobStage], described: Mapping[str, Any], state: bytes) -> str:
     """Which sections a state has with other settings, or alone, and what happens; "" if none. Raises SnapshotError."""
     written = described_by(state)
     held = [name for name in SECTIONS if name in written]
     changed = {SECTIONS[name] for name in held if name in stages and written[name] != stages[name].description()}
     dropped = {SETTINGS[name] for name in held if name not in stages}
     sentences = []
+    go_on = ", and models continue" if written.get("population") == described.get("population") else ""
     if changed:
         starts = "it starts" if len(changed) == 1 else "they start"
         sentences.append(
             f"{', '.join(sorted(changed))}: the states have other settings. With this job file {starts} over for each key "
-            "at its next record, and models continue. If this is another job, give it another [job] name."
+            f"at its next record{go_on}. If this is another job, give it another [job] name."
         )
     if dropped:
         sentences.append(
             f"{', '.join(sorted(dropped))}: in the states, but not in this job file. The state of each key drops this part "
-            "when it is next written, and models continue. If you add the setting again later, such keys start it over."
+            f"when it is next written{go_on}. If you add the setting again later, such keys start it over."
         )
     return " ".join(sentences)
 
