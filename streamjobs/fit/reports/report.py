@@ -216,10 +216,11 @@ def _cause(evaluated: Evaluated, person: int) -> str:
         taught = np.isin(np.arange(len(data.names)), data.activity[data.person != person])
     missed = wrong * ~taught
     if 2 * missed.sum() > wrong.sum():
-        what = listed([data.names[c] for c in np.flatnonzero(missed).tolist()], MOST_NAMED)
+        names = [data.names[c] for c in np.flatnonzero(missed).tolist()]
+        what, them = listed(names, MOST_NAMED), "it" if len(names) == 1 else "them"
         return (
             f"{missed.sum() / wrong.sum():.0%} of the wrong windows are of {what}, which no other person teaches. Record "
-            "other people at it, or remove it"
+            f"other people at {them}, or remove {them}"
         )
     return ""
 
