@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from streamjobs.errors import ConfigError
-from streamjobs.recordings.columns import CLOCK, MOST_TEXTS, MOST_UNREAD, reads_as_number
+from streamjobs.recordings.columns import CLOCK, MOST_TEXTS, MOST_UNREAD, reads_as_number, says_time
 
 HEAD = 64 << 10  # bytes that are looked at
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -218,14 +218,21 @@ def _rows(text: str, separator: str, padded: bool = False) -> tuple[int, list[li
     for at, row in enumerate(rows):
         filled = [cell for cell in map(str.strip, row) if cell]
         few = columns // 2 if columns > 2 else int(len(row) < columns)
-        if few < PAIR and _used(row) < min(used, PAIR + 1) and not row[0][:1].isdigit():
-            few, least = PAIR, used - 1  # below such a line each column has a name: else it may have those of groups
+        if few < PAIR and _used(row) < min(used, PAIR + 1) and not _begins(row):
+            if len(filled) > few and len(row) == columns and not row[0].startswith("#"):
+                least = used - 1  # below such a line each column has a name: else it may have those of groups
+            few = PAIR
         named = len(filled) > max(few, least) and len(row) == columns > 1
         if at and named and not any(one[0].isdigit() or reads_as_number(one) for one in filled):
             return above[at], rows[at:]
         if len(filled) > few and not row[0].startswith("#"):
             break
     return 0, rows
+
+
+def _begins(row: Sequence[str]) -> bool:
+    """Whether a row begins as a sample does, with a digit, or as names do, with that of a time and not its value."""
+    return row[0][:1].isdigit() or (says_time(row[0]) and not any(cell.strip()[:1].isdigit() for cell in row))
 
 
 def _used(row: Sequence[str]) -> int:

@@ -104,6 +104,23 @@ def test_names_of_groups_of_columns_in_two_lines_below_a_title_are_joined(tmp_pa
     assert len(found) == 2 and "line 4, below a title; two lines of names joined, as in 'oven 1 base'" in said[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Report\n,temp,hum\n1,2.5,3\n2,3.5,4\n", ["", "temp", "hum"]),  # as pandas writes the numbers of rows
+        ("# v3\n,temp,hum\n1,2.5,3\n2,3.5,4\n", ["", "temp", "hum"]),
+        ("Report,v3\n,temp,hum\n1,2.5,3\n2,3.5,4\n", ["", "temp", "hum"]),
+        ("# on,2025,\ntime,temp,\n1,2.5,3\n2,3.5,4\n", ["time", "temp", ""]),
+        ("Report\ntime,oven,\n,top,base\n1,2.5,3\n2,3.5,4\n", ["time", "oven top", "oven base"]),
+        ("time,oven,\ns,top,base\n1,2.5,3\n2,3.5,4\n", ["time s", "oven top", "oven base"]),
+        ("Time,12.5.2025,\nt,a,b\n1,2.5,3\n2,3.5,4\n", ["t", "a", "b"]),
+    ],
+)
+def test_two_names_of_three_columns_are_names_below_a_title_and_above_others(tmp_path, text, names):
+    found, _ = read(written(tmp_path / "a.csv", text))
+    assert ([*found[0]], len(found)) == (names, 2)
+
+
 def test_blank_lines_around_two_lines_of_names_are_no_rows(tmp_path):
     found, _ = read(written(tmp_path / "a.csv", "\n\nday,oven 1,\n\n,top,base\n2,220.5,200.5\n3,221.5,201.5\n"))
     assert [*map(list, found)] == [["day", "oven 1 top", "oven 1 base"]] * 2 and found[0]["oven 1 top"] == 220.5
