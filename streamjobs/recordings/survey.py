@@ -261,7 +261,8 @@ def _shared(a: str, b: str) -> int:
 def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     """With the names of a folder's files as keys, where no column may have the key and the names are not dates; or of its
     folders, where files with labels have the same names in each, or those of slow samples are named by the same dates.
-    In folders of days files of slow samples have the same names: each is a sensor or a machine.
+    In folders of days files of slow samples have the same names: each is a sensor or a machine, but hours or parts of one
+    where names differ in numbers only.
 
     A column of few texts that do not take turns is rather the label of each file's person.
     """
@@ -273,7 +274,8 @@ def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     keys, labels = (guessed.candidates.get(what, []) for what in ("key", "label"))
     dates = [None if (one := _DATED.search(name)) is None else one[0] for name in files]
     dated, slow = any(dates), guessed.label is None and not windowed(guessed.rate)
-    of_days = slow and len({*files}) > 1 and all(_DATED.search(recording.folder) for recording in recordings)
+    of_days = slow and all(_DATED.search(recording.folder) for recording in recordings)
+    of_days = of_days and len({"".join(filter(str.isalpha, name)) for name in files}) > 1
     if {*keys} - {*labels} or dated > all(dates):
         return guessed
     if not dated and (len({*files}) == len(files) or named or of_days):

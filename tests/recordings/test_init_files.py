@@ -1,6 +1,7 @@
 """`init --sample` on files of several kinds: how they are read, and the sentence for those that are not."""
 
 import gzip
+import itertools
 import json
 from datetime import datetime
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from streamjobs.recordings.files import rows_of
+from streamjobs.recordings.guess import guess
+from streamjobs.recordings.guess.result import Chosen
 from tests.recordings.init_told import as_csv, random, table
 
 
@@ -368,6 +371,22 @@ def test_a_key_that_only_a_file_of_labels_has_is_not_the_key(tmp_path, printed):
     assert "missing" not in found.source and found.says("key the name of each of 3 files")
     assert found.says(f"choose: label: 'activity' has no sample; no row of {folder}/labels.csv has a field")
     assert found.says("left out of x: start, end, person", "only in files without fields")
+    assert "'person' is not the key, because only files" in guess(folder, chosen=Chosen(key="person")).remarks[-1]
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_files_whose_fields_begin_late_are_files_of_samples(tmp_path, printed, narrow):
+    """A key or label that no other file has is not lost; rows of a long table have the columns of no field."""
+    (folder := tmp_path / "people").mkdir()
+    for name in ("anna", "bo"):
+        rows = [{"person": name, "ts": 1.7e9 + i, "temp": None if i < 30 else random(i), "note": None} for i in range(400)]
+        if narrow:
+            rows = [{"sensor": ("temp", "hum")[i % 2], "value": row.pop("temp"), **row} for i, row in enumerate(rows)]
+        as_csv(folder / f"{name}.csv", rows)
+    found = printed(folder)
+    fields = ["temp.value", "hum.value"] if narrow else ["temp"]
+    assert found.says(f"fields {', '.join(fields)}; key person; time ts")
+    assert not found.says("has a field")
 
 
 def test_files_of_sensors_in_folders_of_days_are_keys(tmp_path, printed):
@@ -378,6 +397,17 @@ def test_files_of_sensors_in_folders_of_days_are_keys(tmp_path, printed):
             as_csv(folder / f"{name}.csv", rows)
     found = printed(tmp_path / "hall")
     assert found.says("key the name of each of 2 files") and "--key-from file" in found.out
+
+
+@pytest.mark.parametrize("names", [("00", "12"), ("log", "log_2")])
+def test_files_of_hours_and_parts_in_folders_of_days_are_no_keys(tmp_path, printed, names):
+    """All are of one machine, or of several: the user is asked."""
+    for day, name in itertools.product(range(3), names):
+        (folder := tmp_path / "hall" / f"2026-02-{20 + day}").mkdir(parents=True, exist_ok=True)
+        begin = 1.7e9 + 86_400 * day + 43_200 * names.index(name)
+        rows = [{"ts": begin + 120 * i, "temp": random(i), "hum": random(i + 500)} for i in range(100)]
+        as_csv(folder / f"{name}.csv", rows)
+    assert printed(tmp_path / "hall").says("choose: key: no column has the name of a key")
 
 
 def test_labels_that_begin_late_are_labels_next_to_a_file_without_samples(tmp_path, printed):

@@ -67,7 +67,10 @@ def guess(path: Path, how: How = HOW, chosen: Chosen = NOTHING_CHOSEN) -> Guess:
 
     def without(alone: Sequence[str], others: Sequence[Recording]) -> Guess:
         key, label = (None if one in alone else one for one in (chosen.key, chosen.label))
-        return _guess_of(others, path, how, chosen._replace(key=key, label=label))
+        again = _guess_of(others, path, how, chosen._replace(key=key, label=label))
+        if chosen.key in alone:
+            again.remarks.append(f"{chosen.key!r} is not the key, because only files without fields have it")
+        return again
 
     return _by_file(found, how, _guess_of(found, path, how, chosen), without)
 
@@ -104,7 +107,9 @@ def _by_file(
     for one in found[:MOST_FILES]:
         rows = map(flattened, itertools.islice(one.rows(how), FIRST_ROWS))
         there.append({name for row in rows for name, value in row.items() if not absent(value)})
-    bare = [number for number, names in enumerate(there) if guessed.fields and not names.intersection(guessed.fields)]
+    fields = guessed.fields if guessed.narrow is None else guessed.narrow.columns
+    bare = [number for number, names in enumerate(there) if fields and names.isdisjoint(fields)]
+    bare = [number for number in bare if not _has(fields, [found[number]], how)]  # fields may begin late
     left_out = dict(guessed.left_out)
     for name in empty:
         files = [number for number, names in enumerate(there) if name in names]
@@ -121,7 +126,7 @@ def _by_file(
             "the time of its sample ([labels])"
         )
         rest = [one for number, one in enumerate(found) if number not in bare]
-        alone = [name for name in (guessed.key, guessed.label) if name is not None and not _has(name, rest, how)]
+        alone = [name for name in (guessed.key, guessed.label) if name is not None and not _has([name], rest, how)]
         if not alone:
             guessed.remarks.append(why)
             return guessed._replace(left_out=left_out)
@@ -133,10 +138,10 @@ def _by_file(
     return guessed._replace(left_out=left_out)
 
 
-def _has(label: str, found: Sequence[Recording], how: How) -> bool:
-    """Whether a row of these files has the label: labels may begin late."""
-    every = itertools.chain.from_iterable(one.rows(how, [label]) for one in found)
-    return any(not absent(flattened(row).get(label)) for row in itertools.islice(every, MORE_ROWS))
+def _has(names: Sequence[str], found: Sequence[Recording], how: How) -> bool:
+    """Whether a row of these files has one of these columns: labels may begin late."""
+    every = map(flattened, itertools.chain.from_iterable(one.rows(how, names) for one in found))
+    return any(not absent(row.get(name)) for row in itertools.islice(every, MORE_ROWS) for name in names)
 
 
 def _of_few_keys(first: list[dict[str, Any]], others: Iterator[dict[str, Any]], key: str | None) -> list[dict[str, Any]]:
