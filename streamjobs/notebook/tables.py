@@ -199,8 +199,9 @@ def with_index(data: Any, time: str) -> tuple[Any, str | None]:
     index = getattr(data, "index", None)
     if index is None or not hasattr(data, "reset_index"):
         return data, None
-    if data.columns.nlevels > 1:  # joined as names in two lines of CSV are
-        data = data.set_axis([" ".join(str(one) for one in levels if one != "") for levels in data.columns], axis=1)
+    if hasattr(data.columns, "levels"):  # joined as names in two lines of CSV are; a level without a name is "" or NaN
+        names = [" ".join(one for one in map(str, levels) if one not in ("", "nan")) for levels in data.columns]
+        data = data.set_axis(names, axis=1)
     taken, times = dict[str, Any](), None
     for number, name in enumerate(index.names):
         level = index.get_level_values(number)
