@@ -12,6 +12,7 @@ from tests.page.fleet import CLASSES, FLEET, LABELLED, ROOMS, Fleet, activity_ro
 
 pytestmark = pytest.mark.slow
 LOUD = range(20, 160, 20)
+TENS = range(-40, 30, 10)
 LOOKS = [(390, False), (390, True), (1440, False), (1440, True)]
 TITLES = """[...document.querySelectorAll("section.panel")].filter((one) => one.checkVisibility()).map(
   (one) => one.querySelector("h2").firstChild.textContent)"""
@@ -171,16 +172,18 @@ def test_a_key_is_seen_with_its_forecasts_and_their_intervals(rooms: Viewer, wid
     assert rooms.tab.errors == []
 
 
-def test_rows_at_any_intervals_are_counted_from_now_on_the_axis_of_forecasts(browser: Any) -> None:
-    with fleet(ROOMS | {"forecast": {"ahead": [1, 24]}}) as (made, url):
-        made.feed(room_rows(300))
+@pytest.mark.parametrize("rows", [3, 300])
+def test_rows_at_any_intervals_are_counted_from_now_on_the_axis_of_forecasts(browser: Any, rows: int) -> None:
+    with fleet(ROOMS | {"forecast": {"ahead": [1, 24] if rows > 3 else [1]}}) as (made, url):
+        made.feed(room_rows(rows))
         made.store()
         viewer = _viewer(browser, made, url, "!!document.querySelector('.person')")
         viewer.ask("document.querySelector('.person button').click()")
         viewer.until("document.querySelectorAll('#asked-forecasts canvas').length === 2")
         drawn = viewer.ask("[...window.drawn.get(document.querySelector('#asked-forecasts canvas'))]")
         viewer.loop.run_until_complete(viewer.tab.close())
-    assert "now" in drawn and sum(bool(re.fullmatch(r"-?\d+ rows", text)) for text in drawn) >= 2
+    ticks = [text for text in drawn if text.endswith(("now", "row", "rows"))]
+    assert ticks == (["-2 rows", "-1 row", "now", "1 row"] if rows == 3 else [f"{at} rows" if at else "now" for at in TENS])
 
 
 def test_a_job_explains_only_shades_and_marks_that_it_has(rooms: Viewer, machines: Viewer) -> None:

@@ -56,7 +56,7 @@ export class Forecasts {
       width: Math.max(120, place.clientWidth), height: HEIGHT, legend: { show: false }, padding: [8, EDGE, 0, 0],
       cursor: { show: false }, scales: { x: { time: Boolean(about.every) } },
       axes: [
-        { ...axis, space: 90, size: 28, values: (plot, ticks) => ticks.map(shown) },
+        { ...axis, space: 90, size: 28, ...(about.every ? {} : { incrs: DECADES.filter((rows) => rows >= 1) }), values: (plot, ticks) => ticks.map(shown) },
         { ...axis, space: 22, incrs: DECADES, values: (plot, ticks) => ticks.map(ratio), size: (plot, ticks) => Math.max(EDGE, 14 + Math.ceil(widest(plot.ctx, ticks))) },
       ],
       series: [{}, { stroke: css("--c1"), width: 1.75, points: { show: false } },
