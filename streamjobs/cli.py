@@ -99,7 +99,7 @@ ONCE = {
     "--sample": FOLDER,
     "--input": FOLDER,
     "--from-topic": "init guesses from one topic",
-    "--key": "a record has one key",
+    "--key": "it takes one column, or one key",
     "--label": "a job has one label",
 }
 
