@@ -222,13 +222,11 @@ def with_times(rows: Iterable[Row], name: str, zone: tzinfo | None, form: str) -
 
 def _columns(data: Any) -> dict[str, Any] | None:
     """Columns by name; None for what has none."""
-    if isinstance(data, Mapping):
-        return {str(name): column for name, column in data.items()}
     if isinstance(data, np.ndarray) and data.dtype.names:
         return {name: data[name] for name in data.dtype.names}
     if hasattr(data, "collect") and not hasattr(data, "__len__"):  # of polars
         raise ConfigError(f"expected {EXPECTED}; got {type(data).__name__}, which has no rows yet: call its collect().")
-    names = getattr(data, "column_names", None)  # pyarrow: its `columns` are the arrays
+    names = data if isinstance(data, Mapping) else getattr(data, "column_names", None)  # pyarrow: `columns` are arrays
     if names is None:
         names = getattr(data, "columns", None)
     if names is None or not hasattr(data, "__getitem__"):

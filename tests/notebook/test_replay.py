@@ -288,8 +288,9 @@ def test_columns_of_several_levels_are_named_by_all(tmp_path: Path) -> None:
     for names in ([("oven 1", "top"), ("door", "")], [("oven 1", "top"), ("door", None)], [("oven 1 top",), ("door",)]):
         levels = pandas.MultiIndex.from_tuples(names)
         assert job.replay(pandas.DataFrame(rows, at, columns=levels), key_is="p").lines("forecasts") == expected != []
-    with pytest.raises(ConfigError, match="column '1' appears twice"):
-        list(rows_of_table(pandas.DataFrame([[0.0, 0.5]], columns=[1, "1"])))
+    for clash in (pandas.DataFrame([[0.0, 0.5]], columns=[1, "1"]), {1: [0.0], "1": [0.5]}):
+        with pytest.raises(ConfigError, match="column '1' appears twice"):
+            list(rows_of_table(clash))
 
 
 @pytest.mark.parametrize("form", ["%d.%m.%Y %H:%M:%S.%f", "excel"])
