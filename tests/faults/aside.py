@@ -82,7 +82,7 @@ def damaged(case: Case, faulty: Sequence[str] | None = None) -> None:
     for worker in workers:
         worker.ready()
     case.wait_for_commits(len(case.records) // 20)
-    case.wait_for_open_outputs(everywhere=True)
+    case.freeze_with_open_outputs(workers[0])
     kill(case, workers[0])
     workers[0] = case.run_worker(workers[0].name, static=True, program=faulty)
     load.finish()

@@ -18,6 +18,7 @@ from tests.brokers.kafka_job import ANSWER, PARTITIONS, KafkaJob, Sent, until
 from tests.brokers.workers import RUN, Worker
 from tests.faults.audit import Audit, Verdict, leaks
 from tests.faults.load import SOURCE, PacedLoad
+from tests.faults.scenarios import ATTEMPTS
 
 JOB: dict[str, dict[str, Any]] = {
     "source": SOURCE,
@@ -187,24 +188,34 @@ class Case:
 
         until(further, f"{self.name}: {records} more records committed (of {goal})", within)
 
-    def wait_for_open_outputs(self, within: float = 60.0, *, everywhere: bool = False) -> None:
-        """With exactly_once, wait until outputs are in transactions that are not committed, so that a kill undoes some.
+    def wait_for_open_outputs(self, within: float = 60.0) -> None:
+        """With exactly_once, wait until outputs are in transactions that are not committed."""
+        if self.exactly_once:
+            until(lambda: self._open(self._output_ends()), f"{self.name}: outputs in open transactions", within, every=0.01)
 
-        everywhere: of each partition, so that it does not matter which worker is killed.
+    def freeze_with_open_outputs(self, worker: Worker) -> None:
+        """With exactly_once, freeze a worker that has outputs in transactions, which a kill then undoes.
+
+        Without the freeze it may commit them between the look and the kill: checkpoints are 75 ms apart.
         """
         if self.exactly_once:
-            topics = self.job.core.sinks.values()
+            for _ in range(ATTEMPTS):
+                self.wait_for_open_outputs()
+                worker.freeze()
+                written = self._output_ends()
+                time.sleep(1.0)  # the other workers have committed theirs
+                if self._open(written):
+                    return
+                worker.wake()
+            raise AssertionError(f"worker {worker.name} had no outputs in a transaction when it was frozen, each time")
 
-            def some() -> bool:
-                found: set[int] = set()
-                for topic in topics:
-                    counted = self.job.ends(topic)
-                    found |= {
-                        number for number, end in self.job.ends(topic, committed_only=False).items() if end > counted[number]
-                    }
-                return len(found) == len(self.job.ends()) if everywhere else bool(found)
+    def _output_ends(self) -> dict[str, dict[int, int]]:
+        return {topic: self.job.ends(topic, committed_only=False) for topic in self.job.core.sinks.values()}
 
-            until(some, f"{self.name}: outputs in open transactions", within)
+    def _open(self, written: dict[str, dict[int, int]]) -> bool:
+        """Whether any of the outputs written up to these offsets is not committed now."""
+        counted = {topic: self.job.ends(topic) for topic in written}
+        return any(end > counted[topic][number] for topic, ends in written.items() for number, end in ends.items())
 
     def stop_worker(self, worker: Worker) -> None:
         """SIGTERM; must end with code 0 and everything it applied safe."""

@@ -70,7 +70,7 @@ def learner(case: Case) -> None:
     case.start_load()
     for turn in range(2):
         case.wait_for_commits()
-        case.wait_for_open_outputs()
+        case.freeze_with_open_outputs(workers[turn])
         kill(case, workers[turn])
         workers[turn] = case.run_worker(workers[turn].name, static=True, program=program("learner-fails"))
     finish(case)
@@ -157,7 +157,7 @@ def disorder(case: Case) -> None:
     case.start_load()
     for turn in range(2):
         case.wait_for_commits()
-        case.wait_for_open_outputs()
+        case.freeze_with_open_outputs(workers[turn])
         kill(case, workers[turn])
         case.run_worker(workers[turn].name, static=True)
     finish(case)
