@@ -104,24 +104,13 @@ class Sender:
             self.producer.poll(min(left, 0.2))
 
     def _produce(self, record: Stored, timestamp: int) -> None:
-        while True:
-            try:
-                self.producer.produce(
-                    self.topic,
-                    key=record.key,
-                    value=record.value,
-                    timestamp=timestamp,
-                    headers=list(record.headers),
-                    on_delivery=self._delivered(record.offset),
-                )
-            except BufferError:
+        on_delivery, headers = self._delivered(record.offset), list(record.headers)
+        fields = {"key": record.key, "value": record.value, "timestamp": timestamp, "headers": headers}
+        try:
+            while not queued(self.producer, self.topic, **fields, on_delivery=on_delivery):
                 self.producer.poll(FULL)
-            except KafkaException as error:
-                self.problem = f"row {record.offset + 1}: {client.reason_of(error)}"
-                return
-            else:
-                self.producer.poll(0)
-                return
+        except KafkaException as error:
+            self.problem = f"row {record.offset + 1}: {client.reason_of(error)}"
 
     def _delivered(self, row: int) -> Callable[[Any, Any], None]:
         def take(error: Any, _: Any) -> None:
@@ -134,6 +123,16 @@ class Sender:
                 self.problem = f"row {row + 1}: {why}"
 
         return take
+
+
+def queued(producer: Any, topic: str, **record: Any) -> bool:
+    """Give a record to the producer, and take the answers that have come; False while its queue is full."""
+    try:
+        producer.produce(topic, **record)
+    except BufferError:
+        return False
+    producer.poll(0)
+    return True
 
 
 def _retention(broker: BrokerSection, settings: dict[str, Any], topic: str) -> Retention:

@@ -1,7 +1,7 @@
 """Reads dead letters, and sends their records back to the input, with the original bytes, headers and partition."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaError
@@ -12,7 +12,7 @@ from streamjobs.core.messages import ATTEMPT, LETTER_HEADERS, Record, Stored
 from streamjobs.core.output_records import ID
 from streamjobs.errors import SetupError
 from streamjobs.kafka import client, groups, preflight, topics
-from streamjobs.kafka.send import ANSWER_WITHIN, FULL
+from streamjobs.kafka.send import ANSWER_WITHIN, FULL, queued
 from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.scan import changelog_records, newest_by_key, records_of
 from streamjobs.settings.sections import Settings
@@ -178,9 +178,11 @@ def send_back(settings: Settings, records: Sequence[Stored]) -> None:
 
     try:
         for record in records:
-            while not (queued := _queued(producer, record, delivered)) and answers():
+            place = {"partition": record.partition, "timestamp": record.timestamp, "headers": list(record.headers)}
+            value: dict[str, Any] = {"key": record.key, "value": record.value, "on_delivery": delivered}
+            while not (taken := queued(producer, record.topic, **place, **value)) and answers():
                 producer.poll(FULL)
-            if not queued:
+            if not taken:
                 break
         while producer.flush(FULL) and answers():
             pass
@@ -194,24 +196,6 @@ def send_back(settings: Settings, records: Sequence[Stored]) -> None:
             f"topic {settings.source.topic}: {left:,} of {many(len(records), 'record')} not sent ({why}). "
             "Repeat the command: it sends the rest only."
         )
-
-
-def _queued(producer: Any, record: Stored, delivered: Callable[[Any, Any], None]) -> bool:
-    """Give the record to the producer; False while its queue is full. Takes the answers that have come."""
-    try:
-        producer.produce(
-            record.topic,
-            key=record.key,
-            value=record.value,
-            partition=record.partition,
-            timestamp=record.timestamp,
-            headers=list(record.headers),
-            on_delivery=delivered,
-        )
-    except BufferError:
-        return False
-    producer.poll(0)
-    return True
 
 
 def parse_letter(record: Record) -> Letter | None:
