@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from algorithms.common.compiled import compiled
+from algorithms.common.compiled import compiled, compiled_in_place
 from algorithms.common.protocol import Array
 
 # Deviations of a column that count as rounding of a constant: as a share of |mean|, and the least that float32 has room for.
@@ -95,6 +95,15 @@ def missing(a: Array) -> bool:
 def put(target: Array, source: Array) -> None:
     for i in range(source.size):
         target[i] = source[i]
+
+
+@compiled_in_place
+def add_four(row: Array, matrix: Array, at: int, numbers: Array) -> None:
+    """Add four rows of a matrix times four numbers, from `at` on: in their order, so that `row` is read and written less."""
+    a, b, c, d = matrix[at], matrix[at + 1], matrix[at + 2], matrix[at + 3]
+    s, t, u, v = numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3]
+    for j in range(len(row)):
+        row[j] = (((row[j] + s * a[j]) + t * b[j]) + u * c[j]) + v * d[j]
 
 
 @compiled

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled_in_place
+from algorithms.common.linalg import add_four
 from algorithms.common.protocol import Array
 
 JOINT = 32  # first directions of which a person's P has the covariances
@@ -43,12 +44,3 @@ def _project(X, matrix, offset, out):
         for i in range(whole, X.shape[1]):
             for d in range(len(row)):
                 row[d] += X[n, i] * matrix[i, d]
-
-
-@compiled_in_place
-def add_four(row, matrix, at, numbers):
-    """Four rows of a matrix times four numbers, added to `row` in their order, so that it is read and written less."""
-    a, b, c, d = matrix[at], matrix[at + 1], matrix[at + 2], matrix[at + 3]
-    s, t, u, v = numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3]
-    for j in range(len(row)):
-        row[j] = (((row[j] + s * a[j]) + t * b[j]) + u * c[j]) + v * d[j]

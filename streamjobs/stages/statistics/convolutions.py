@@ -19,9 +19,9 @@ import numpy as np
 
 from algorithms.common import eigen
 from algorithms.common.compiled import compiled_in_place
+from algorithms.common.linalg import add_four
 from algorithms.common.protocol import Array, plain
 from algorithms.common.randomness import uniform
-from streamjobs.stages.population.directions import add_four
 from streamjobs.stages.stage import check_numbers, halved, lined_up
 from streamjobs.stages.statistics import CONVOLVED
 
