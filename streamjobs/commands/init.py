@@ -311,9 +311,9 @@ def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[
     else:
         return guessed, 0, written
     short = found.most_rows if whole and found.keys > 1 and SHORT <= found.most_rows < USUAL else 0
-    few, alone = LEAST <= found.most_rows < FEW, found.keys == 1
+    few = LEAST <= found.most_rows < FEW
     runs = found.runs if SHORT <= found.runs < LONG else 0
-    written = written._replace(rows=short, few=few, daily=bool(found.daily), week=found.week, alone=alone, runs=runs)
+    written = written._replace(rows=short, few=few, daily=bool(found.daily), week=found.week, keys=found.keys, runs=runs)
     return guessed, found.most_rows, written
 
 

@@ -205,18 +205,29 @@ def test_random_walks_of_three_days_are_hardly_ever_called_daily_and_noisy_days_
     assert found[0] <= 24 and found[1] >= 520 and found[2] >= 580, found
 
 
-def test_rows_of_numbers_without_labels_have_a_forecast_to_turn_on(tmp_path, printed):
-    visits = np.random.default_rng(1).poisson(0.5, 600)
-    found = printed(
-        jsonl(tmp_path / "a.jsonl", columns(600, visits=lambda i: int(visits[i]), even=lambda i: i // 2 % 3 + 1))
-    )
+@pytest.mark.parametrize(
+    ("keys", "fields", "on"), [(1, 2, True), (8, 2, True), (9, 2, False), (1, 17, False), (24, 1, False)]
+)
+def test_rows_of_numbers_without_labels_have_forecasts_which_are_on_if_they_are_few(tmp_path, printed, keys, fields, on):
+    drawn, of_key = np.random.default_rng(1), 600 if keys < 9 else 100
+    visits, others = drawn.poisson(0.5, (of_key, keys)).tolist(), drawn.normal(size=(of_key, keys, fields)).tolist()
+    made = [
+        {"device": f"d{key}", "ts": START + 300 * n, "visits": visits[n][key]}
+        | {f"f{field}": others[n][key][field] for field in range(1, fields)}
+        for n in range(of_key)
+        for key in range(keys)
+    ]
+    found = printed(jsonl(tmp_path / "a.jsonl", made))
+    assert (load_job(found.file).forecast is not None) == on
     turned_on = re.sub(r"^# (?=\[forecast\]|ahead|every|not_negative)", "", found.text, flags=re.MULTILINE)
     (tmp_path / "on.toml").write_text(turned_on)
     forecast = load_job(tmp_path / "on.toml", env={}).forecast
     assert (forecast.ahead, forecast.every, forecast.not_negative) == ([1, 12], 300.0, ["visits"])
-    found.file.unlink()
+
+
+def test_rows_with_labels_have_no_forecast(tmp_path, printed):
     labelled = printed(jsonl(tmp_path / "b.jsonl", columns(600, label=lambda i: "ab"[i % 2])))
-    assert "[forecast]" in found.text and "[forecast]" not in labelled.text
+    assert "[forecast]" not in labelled.text
 
 
 def test_fields_that_predict_a_label_stay_and_are_named(tmp_path, printed):

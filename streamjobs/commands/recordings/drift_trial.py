@@ -49,7 +49,7 @@ def tried_on(file: Path, sample: Sample, guessed: Guess, most_rows: int, again: 
 
     again: what differs from the trial before.
     """
-    sinks = SinksSection(features="", predictions="", drift="rows", alarms="alarms")
+    sinks = SinksSection(features="", predictions="", drift="rows", alarms="alarms", forecasts="")
     try:
         own = job_from(read_job(file, trial.environment(guessed)), str(file))
         drift = own.settings.drift

@@ -42,7 +42,7 @@ class Written(NamedTuple):
     few: bool = False  # of a key in the sample, for LEARN
     daily: bool = False  # a number has a daily cycle
     week: str = ""  # kinds of days, of a weekly rhythm
-    alone: bool = False  # the sample has one key
+    keys: int = 0  # of the sample; 0: unknown
     runs: int = 0  # rows of the usual key, where keys follow one another and are short
     best: "Best | None" = None  # learner of a number, on the sample
     registry: str | None = None  # address of the registry with the records' schemas
@@ -145,11 +145,13 @@ LEAST_LEARN, LEARN_FROM = 60, 4  # rows, or this part of a key's, that teach the
 USUAL_LIMIT, SHORT_LIMIT = 10_000, 50_000  # rows from one false alarm to the next; of keys without days, which are many
 # Of one slow key, at least, where that is one false alarm in so many seconds; chosen on series of seeds 0 to 4
 ALONE_LIMIT, ALONE_SECONDS = 3_000, 10 * 86_400
-AHEAD = """
+AHEAD = 1, 12  # rows
+FORECASTS = 32  # of all keys together, at most, to be on unasked: 0.3 MB of states; 20 keys, all that are counted, have 40
+FORECAST = """
 
-# [forecast]  # forecasts of each number, with intervals; off: each field and row of `ahead` adds 9 KB to a key's state
-# ahead = [1, 12]{every}
-# cautious = true  # start at the last value; 'streamjobs tune' measures both on a recording"""
+{off}[forecast]  # forecasts of each number, with intervals{why}
+{off}ahead = {ahead}  # rows; each adds for each field 9 KB to a key's state, and 0.3 KB to the output of a row{every}
+# cautious = true  # start at the last value; 'streamjobs tune' measures both on a recording{floored}"""
 
 
 def job_file_text(
@@ -165,7 +167,7 @@ def job_file_text(
     watch: str | Sequence[str] = "columns" if windowed or labelled or short or runs else ["columns", "innovations", "rows"]
     taken = trial.tried[-1] if trial is not None and trial.tried else None
     daily = _rhythm(written) != "" and not isinstance(watch, str) and 0.0 < (guessed.pause or 0.0) * OF_DAY <= DAY
-    alone = _alone(guessed) if written.alone and watch != "columns" else USUAL_LIMIT
+    alone = _alone(guessed) if written.keys == 1 and watch != "columns" else USUAL_LIMIT
     listed = not isinstance(watch, str)  # only then what is tried has each and cycle
     watch, daily = (watch, daily) if taken is None else (taken.watch, taken.daily)
     listed = listed and not isinstance(watch, str)
@@ -192,7 +194,7 @@ def job_file_text(
         else OF_ROWS.format(
             after=(OF_PEOPLE if windowed else "")
             if labelled
-            else _sensors(guessed, trial) + ("" if windowed else _ahead(guessed, written.week)),
+            else _sensors(guessed, trial) + ("" if windowed else _ahead(guessed, written, dim)),
             per_time='; or by time, such as "1/day"' if windowed else "",
             learner=people
             or SCALING
@@ -342,17 +344,20 @@ def _span(seconds: float, to_whole: Callable[[float], int] = round) -> str:
     return f"{to_whole(seconds / of_unit)}{unit}"
 
 
-def _ahead(guessed: Guess, week: str) -> str:
-    """The lines of [forecast], as comments."""
-    lines = ""
-    if guessed.pause is not None and guessed.pause >= 1.0:
-        every = f'every = "{guessed.pause:.10g}s"'
-        lines = f"\n# {every}  # set it if rows have equal intervals: then gaps count as rows, and a season can be a day"
-        if week and USUAL_SEASON[1] * guessed.pause >= 7 * DAY:
-            lines += '\n# season = "7d"  # a weekly rhythm; used from the third week on'
+def _ahead(guessed: Guess, written: Written, dim: int) -> str:
+    """The lines of [forecast]: as comments, unless the sample's keys and fields are few."""
+    numbers = dim - sum(map(len, guessed.categories.values()))
+    off = "" if 0 < written.keys * numbers * len(AHEAD) <= FORECASTS else "# "
+    every, floored = "", ""
+    if guessed.pause is not None and guessed.pause >= 1.0 and guessed.narrow is None:
+        line = f'every = "{guessed.pause:.10g}s"'
+        every = f"\n# {line}  # set it if rows have equal intervals: then gaps count as rows, and a season can be a day"
+        if written.week and USUAL_SEASON[1] * guessed.pause >= 7 * DAY:
+            every += '\n# season = "7d"  # a weekly rhythm; used from the third week on'
     if counts := [name for name in guessed.fields if name in guessed.counts]:
-        lines += f"\n# not_negative = [{', '.join(map(quoted, counts))}]  # no interval goes below 0"
-    return AHEAD.format(every=lines)
+        floored = f"\n{off}not_negative = [{', '.join(map(quoted, counts))}]  # no interval goes below 0"
+    why = "; off because of its size" if off else ""
+    return FORECAST.format(off=off, why=why, ahead=[*AHEAD], every=every, floored=floored)
 
 
 def _head(guessed: Guess) -> str:
