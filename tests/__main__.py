@@ -178,7 +178,8 @@ def _total(results: list[Result], absent: list[str], seconds: float, processor: 
     for why, times in Counter(skipped).items():
         print(f"skipped {times} times: {why}")
     for test in failed:
-        print(f"FAILED {test}")
+        cause, *below = test.splitlines()
+        print("\n".join([f"FAILED {cause}", *(f"  | {line}" for line in below)]))
     if not passed and not failed:
         failed = ["no test ran"]
         print("FAILED no test ran")

@@ -1,7 +1,8 @@
 """Pytest plugin: every outcome as a line of JSON in the file that STREAMJOBS_TALLY names, for `python -m tests`.
 
 Lines are written as things happen, so the reader can show progress and knows, after a crash, which test was running:
-{"start": id}, {"test": id, "outcome": "passed" | "failed" | "skipped", "reason": text}, and at the end {"done": true}.
+{"start": id}, {"test": id, "outcome": "passed" | "failed" | "skipped", "reason": text}, and at the end {"done": true}. The
+reason of a failure has the first line of the error, and below it where it was raised and what the test had printed.
 """
 
 import functools
@@ -13,7 +14,8 @@ from typing import TextIO
 
 import pytest
 
-CAUSE_LENGTH = 200  # characters
+CAUSE_LENGTH = 200  # characters of a line
+ERROR_LINES, PRINTED_LINES = 9, 5  # of a failure, below its first line
 
 _outcomes: dict[str, tuple[str, str]] = {}
 
@@ -36,10 +38,16 @@ def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 
 def _cause(report: pytest.TestReport) -> str:
-    """The first line of the error, cut: the whole of it stands in the output of the part."""
+    """The first line of the error, then the frame that raised it and the last lines printed: the cause is often there."""
     crash = getattr(report.longrepr, "reprcrash", None)
-    lines = (crash.message if crash is not None else str(report.longrepr)).splitlines()
-    return lines[0][:CAUSE_LENGTH] if lines else ""
+    text = report.longreprtext.splitlines()
+    lines = (crash.message if crash is not None else str(report.longrepr)).splitlines()[:1]
+    at = next((number for number, line in enumerate(text) if line.startswith("E ")), 0)
+    while at and text[at - 1].startswith("    "):  # the source lines above the error, and the place above them
+        at -= 1
+    lines += text[max(at - 1, 0) :][:ERROR_LINES]
+    printed = [line for _, section in report.sections for line in section.splitlines() if line.strip()]
+    return "\n".join(line[:CAUSE_LENGTH] for line in (*lines, *printed[-PRINTED_LINES:]))
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:

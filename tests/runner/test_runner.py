@@ -50,10 +50,14 @@ def _ends(capsys: pytest.CaptureFixture[str], results: list[Result]) -> tuple[in
     return code, capsys.readouterr().out.splitlines()[-1]
 
 
+def _first_lines(result: Result) -> list[str]:
+    return [test.splitlines()[0].rpartition("::")[2] or test for test in result.failed]
+
+
 def test_each_outcome_is_counted_once(tmp_path: Path) -> None:
     result = _run(_written(tmp_path, FILE))
     assert result.passed == 1
-    assert [test.rpartition("::")[2] for test in result.failed] == [
+    assert _first_lines(result) == [
         "test_fails - assert False",
         "test_cannot_be_set_up - RuntimeError",
         "test_cannot_be_cleaned_up - RuntimeError",
@@ -65,6 +69,21 @@ def test_the_last_line_is_the_total_and_a_failure_makes_the_exit_code_one(capsys
     good, bad = Result("good", passed=3, skipped=[("t", "why")]), Result("bad", failed=["x"])
     assert _ends(capsys, [good]) == (0, "3 passed, 0 failed, 1 skipped")
     assert _ends(capsys, [good, bad]) == (1, "3 passed, 1 failed, 1 skipped")
+
+
+def test_a_failure_shows_its_error_its_place_and_what_was_printed_above_the_total(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "def test_a():\n    print('a worker ended with code 3')\n    assert 3 == 0, 'one\\n' + 'more\\n' * 50\n"
+    result = _run(_written(tmp_path, text))
+    assert _ends(capsys, [result]) == (1, "0 passed, 1 failed, 0 skipped")
+    runner._total([result], [], 1.0, 2.0)
+    first, *below, total = capsys.readouterr().out.splitlines()[2:]
+    assert first.startswith("FAILED ") and first.endswith("test_written.py::test_a - AssertionError: one")
+    place, source, *error, printed = below
+    assert place.endswith("test_written.py:3: in test_a") and source.split()[1:3] == ["assert", "3"]
+    assert error[:2] == ["  | E   AssertionError: one", "  | E     more"] and len(below) <= 14
+    assert printed == "  | a worker ended with code 3" and total == "0 passed, 1 failed, 0 skipped"
 
 
 def test_a_run_without_any_test_fails(capsys: pytest.CaptureFixture[str]) -> None:
@@ -253,7 +272,7 @@ def test_parts_that_run_together_count_as_before_and_each_needs_a_test(
     monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
     result = runner._one(one, [], picked=False, strict=False)
     assert result.passed == 1
-    assert [test.rpartition("::")[2] or test for test in result.failed] == ["test_b - assert False", "c: no test found"]
+    assert _first_lines(result) == ["test_b - assert False", "c: no test found"]
 
 
 def test_a_part_runs_with_its_environment(tmp_path: Path) -> None:
