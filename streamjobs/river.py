@@ -118,8 +118,9 @@ class StreamTransformer(StreamModel, base.MiniBatchTransformer):  # type: ignore
         """Features of the rows of a table; nothing is learned."""
         import pandas
 
-        features = np.zeros((len(X), 0)) if self._online is None else self._online.transform(self._rows(X))
-        if not _known(features):
+        rows = self._rows(X)
+        features = np.zeros((len(X), 0)) if self._online is None else self._online.transform(rows)
+        if not _known(features[np.isfinite(rows).all(axis=1)]):  # a row with NaN has none, others have
             features = features[:, :0]
         return pandas.DataFrame(features, index=X.index, columns=self._outputs(features.shape[1]))
 
@@ -140,15 +141,22 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):  # type: ignore[mis
 
     def predict_one(self, x: Mapping[Hashable, Any]) -> float:
         """The number of a row; nothing is learned."""
-        predicted = math.nan if self._online is None else float(self._online.predict(self._rows(x))[0, 0])
-        return predicted if math.isfinite(predicted) else 0.0
+        if self._online is None:
+            return 0.0
+        rows = self._rows(x)
+        predicted = float(self._online.predict(rows)[0, 0])
+        return predicted if math.isfinite(predicted) or not _known(rows) else 0.0
 
     def predict_many(self, X: "pandas.DataFrame") -> "pandas.Series":
         """The numbers of the rows of a table; nothing is learned."""
         import pandas
 
-        predicted = np.zeros((len(X), 1)) if self._online is None else self._online.predict(self._rows(X))
-        return pandas.Series(np.nan_to_num(predicted[:, 0]), index=X.index)
+        if self._online is None:
+            return pandas.Series(np.zeros(len(X)), index=X.index)
+        rows = self._rows(X)
+        predicted = self._online.predict(rows)[:, 0]
+        predicted[~np.isfinite(predicted) & np.isfinite(rows).all(axis=1)] = 0.0
+        return pandas.Series(predicted, index=X.index)
 
 
 class StreamClassifier(StreamModel, base.MiniBatchClassifier):  # type: ignore[misc]
@@ -166,7 +174,7 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):  # type: ignore[m
 
     def learn_many(self, X: "pandas.DataFrame", y: "pandas.Series") -> None:
         """Learn the rows of a table and their labels, in order."""
-        self._learn(X, self.max_classes, lambda: self._targets(y.tolist()))
+        self._learn(X, self.max_classes, lambda: self._targets([*y]))
 
     def scores_one(self, x: Mapping[Hashable, Any]) -> dict[Any, float]:
         """The score of each label that came; {} until the learner has any."""
@@ -198,13 +206,16 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):  # type: ignore[m
         said: list[Any] = [None] * len(X)
         if self._online is not None and len(X):
             scores = self._online.predict(self._rows(X))[:, : len(self._labels)]
-            if scores.size and _known(scores):
-                said = [self._labels[at] for at in scores.argmax(axis=1).tolist()]
+            if scores.size:
+                known: list[bool] = np.isfinite(scores).all(axis=1).tolist()
+                said = [self._labels[best] if one else None for best, one in zip(scores.argmax(axis=1), known, strict=True)]
         return pandas.Series(said, index=X.index, dtype=object)
 
     def _targets(self, labels: list[Any]) -> Array:
         at = {label: number for number, label in enumerate(self._labels)}
         for label in labels:
+            if label is None or (isinstance(label, float) and math.isnan(label)):
+                raise ValueError(f"{type(self).__name__}: expected a label, got {label!r}; learn only rows with a label.")
             if label not in at and len(at) == self.max_classes:
                 most = f"max_classes ({self.max_classes})"
                 raise ValueError(f"{type(self).__name__}: the label {label!r} is one more than {most}; set it higher.")

@@ -114,6 +114,27 @@ def test_a_row_that_is_not_of_numbers_is_named_with_its_column(x: Any, said: str
         PageHinkley().update("x")
 
 
+def test_a_row_with_nan_has_no_prediction_and_takes_none_from_others() -> None:
+    X, y = stream()
+    table, labels = pandas.DataFrame(X[:, :2], columns=["a", "b"]), pandas.Series(np.where(y > 0, "up", "down"))
+    number, label, features = ours.RLS(), RLSClassifier(), ours.OKFEB(rank=3, budget=20)
+    assert number.predict_one({"a": np.nan, "b": 1.0}) == 0.0  # as of any row before the first is learned
+    number.learn_many(table, pandas.Series(y))
+    label.learn_many(table, labels.tolist())
+    features.learn_many(table)
+    some = table[:3].copy()
+    some.iloc[1, 0] = np.nan
+    assert np.isnan(number.predict_one(some.iloc[1].to_dict()))
+    assert label.predict_one(some.iloc[1].to_dict()) is None
+    for model, nothing in ((number.predict_many, np.isnan), (label.predict_many, lambda one: one is None)):
+        every, with_gap = model(table[:3]).tolist(), model(some).tolist()
+        assert nothing(with_gap[1]) and [with_gap[0], with_gap[2]] == [every[0], every[2]]
+    assert features.transform_many(some).notna().all(axis=1).tolist() == [True, False, True]
+    for missing in (None, np.nan):
+        with pytest.raises(ValueError, match="RLSClassifier: expected a label, got"):
+            label.learn_one({"a": 1.0, "b": 2.0}, missing)
+
+
 def test_a_pipeline_of_river_learns() -> None:
     X, y = stream(600)
     model = compose.Pipeline(preprocessing.StandardScaler(), BPAS(budget=30))
