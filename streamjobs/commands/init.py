@@ -1,6 +1,7 @@
 """`init`: writes a commented job file to start from."""
 
 import dataclasses
+import itertools
 import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -91,6 +92,7 @@ def init(
 
     _refuse_file(file, force)
     _refuse_options(missing, sample, from_topic, preset)
+    _refuse_twice({"--key": key, "--label": label, "--time": time})
     _refuse_times(time_format, time_zone, time_unit)
     asks = not yes and questions.at_a_terminal()
     written = _begun(topic or from_topic, sample, broker)._replace(time_zone=time_zone, missing=missing)
@@ -144,6 +146,12 @@ def _refuse_options(missing: str | None, sample: Path | None, from_topic: str | 
         raise ConfigError("--sample and --from-topic both name the data; give one of them.")
     if preset is not None and (sample is not None or from_topic is not None):
         raise ConfigError("--preset is for a job without data: with --sample or --from-topic, init recognises the tool.")
+
+
+def _refuse_twice(columns: dict[str, str | None]) -> None:
+    for (one, name), (other, also) in itertools.combinations(columns.items(), 2):
+        if name and name == also:
+            raise ConfigError(f"{one} and {other} must be different columns; both are {name!r}.")
 
 
 def _refuse_times(form: str | None, zone: str | None, unit: str | None) -> None:

@@ -24,7 +24,10 @@ MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codec
 DECIMALS = {".": "points", ",": "commas"}
 LONGEST_UNIT = 15  # characters
 PAIR = 2  # cells of a line above the names, such as "made on" and a date
-NOTHING = {"", "-", "--", "---", "----", "?", "n/a", "na", "nan", "null", "none", "nil", "#n/a"}  # cells without a number
+NOTHING = {  # cells without a number, also errors of spreadsheets
+    *("", "-", "--", "---", "----", "?", "n/a", "na", "nan", "null", "none", "nil", "n.a.", "k.a."),
+    *("#n/a", "#nv", "#div/0!", "#value!", "#wert!", "#valeur!", "#ref!", "#bezug!", "#num!", "#zahl!", "#name?"),
+}
 _COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+(?:[eE][+-]?[0-9]+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+\.[0-9]+")  # commas between thousands

@@ -42,6 +42,10 @@ NO_LABEL = {"null", "none", "nan", "n/a", "na", "?", "-", "unknown", "undefined"
 CODED = 2  # times the rows of any other class has 0, at least, where it probably is the code of no label
 MOST_UNSTATED = 64  # labels that `streamjobs fit` reads if the job states no max_classes
 PEOPLE, KEYS = 3, 5  # from so many on others teach more than the own labels do: of windows, and of rows
+VERSIONS = {
+    *("raw", "original", "clean", "cleaned", "processed", "preprocessed", "filtered", "smoothed", "resampled", "interim"),
+    *("backup", "roh", "rohdaten", "bereinigt", "gefiltert"),
+}
 NAMES = ("side", "arm", "wrist", "hand", "leg", "foot", "ankle", "pocket")
 Array = NDArray[Any]
 CLEAR, DEVIATIONS = 0.4, 3.0  # a cosine below -CLEAR, and so many deviations of noise below 0: the sign changes
@@ -116,7 +120,11 @@ def survey(path: Path, guessed: Guess, how: How = HOW, pass_on: Count = iter) ->
     More than MOST_CLASSES different labels are not counted further. pass_on: passes the rows on, and may report how many
     there were.
     """
-    guessed = _by_folder(path, _by_file(path, with_runs(path, guessed, how), how), how)
+    guessed = with_runs(path, guessed, how)
+    if versions := _versions(path, guessed, how):
+        guessed = guessed._replace(choose={**guessed.choose, "key": versions})
+    else:
+        guessed = _by_folder(path, _by_file(path, guessed, how), how)
     if guessed.label is None or guessed.task != "classification":
         return guessed
     wanted = [name for name in (guessed.label, guessed.key) if name is not None]
@@ -258,6 +266,19 @@ def _shared(a: str, b: str) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
 
 
+def _versions(path: Path, guessed: Guess, how: How) -> str:
+    """What to do with folders that have the same recordings twice, as their names say: raw/ and clean/. Else empty."""
+    if guessed.files < 2 or guessed.preset is not None:
+        return ""
+    folders = [*dict.fromkeys(one.folder for one in recordings_of(path, how))]
+    if len(folders) < 2 or not {*map(plain_name, folders)} <= VERSIONS:
+        return ""
+    return (
+        f"the folders {quoted_names(folders)} have versions of the same recordings by their names, so each sample would be "
+        f"learned {'twice' if len(folders) == 2 else 'several times'}; use one folder, such as --sample {path / folders[0]}"
+    )
+
+
 def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     """With the names of a folder's files as keys, where no column may have the key and the names are not dates; or of its
     folders, where files with labels have the same names in each, or those of slow samples are named by the same dates.
@@ -268,7 +289,7 @@ def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
     """
     if guessed.files < 2 or guessed.key is not None or guessed.preset is not None or "key" not in guessed.choose:
         return guessed
-    recordings = recordings_of(path, how)
+    recordings = [one for one in recordings_of(path, how) if one.name not in guessed.bare]
     files = [recording.name for recording in recordings]
     named = all(recording.named for recording in recordings) and len({*files}) > 1  # each person in several folders
     keys, labels = (guessed.candidates.get(what, []) for what in ("key", "label"))

@@ -296,6 +296,8 @@ def cell_value(text: str, decimal: str = ".", of_numbers: bool = False) -> Any:
             return float(text)
     except ValueError:
         pass
+    if of_numbers and text.strip().lower() in NOTHING:
+        return None
     plain = plain_number(text.strip(), decimal) if of_numbers else text
     return float(plain) if plain != text and reads_as_number(plain) else text
 

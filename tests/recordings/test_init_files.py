@@ -298,7 +298,7 @@ def test_a_list_among_objects_is_a_broken_line_and_both_are_counted(tmp_path, pr
     )
 
 
-@pytest.mark.parametrize("word", ["n/a", "-", "---", "NULL"])
+@pytest.mark.parametrize("word", ["n/a", "-", "---", "NULL", "#NV", "#DIV/0!", "N.A."])
 def test_a_word_for_nothing_in_a_column_of_numbers_is_a_missing_number(tmp_path, printed, word):
     rows = table(
         60, ts=lambda i: 1_700_000_000 + 50 * i, device="p1", flow=lambda i: word if i % 9 == 8 else random(i), rpm=random
@@ -368,7 +368,7 @@ def test_a_key_that_only_a_file_of_labels_has_is_not_the_key(tmp_path, printed):
     spans = [{"person": p, "start": 1.7e9, "end": 1.7e9 + 9, "activity": "walk"} for p in ("anna", "bo") for _ in range(6)]
     as_csv(folder / "labels.csv", spans)
     found = printed(folder)
-    assert "missing" not in found.source and found.says("key the name of each of 3 files")
+    assert "missing" not in found.source and found.says("key the name of each of 2 files")
     assert found.says(f"choose: label: 'activity' has no sample; no row of {folder}/labels.csv has a field")
     assert found.says("left out of x: start, end, person", "only in files without fields")
     assert "'person' is not the key, because only files" in guess(folder, chosen=Chosen(key="person")).remarks[-1]
@@ -387,6 +387,19 @@ def test_files_whose_fields_begin_late_are_files_of_samples(tmp_path, printed, n
     fields = ["temp.value", "hum.value"] if narrow else ["temp"]
     assert found.says(f"fields {', '.join(fields)}; key person; time ts")
     assert not found.says("has a field")
+
+
+@pytest.mark.parametrize("key", [False, True])
+def test_folders_with_versions_of_the_same_recordings_are_not_keys(tmp_path, printed, key):
+    """Each sample would be learned twice, also by a key that is a column."""
+    for version in ("clean", "raw"):
+        (folder := tmp_path / "walks" / version).mkdir(parents=True)
+        for name in ("anna", "bo"):
+            rows = [{"ts": 1.7e9 + i / 20, "ax": random(i), "activity": "ab"[i // 50 % 2]} for i in range(400)]
+            as_csv(folder / f"{name}.csv", [row | {"person": name} for row in rows] if key else rows)
+    found = printed(tmp_path / "walks")
+    assert found.says("choose: key: the folders 'clean', 'raw' have versions of the same recordings", "learned twice")
+    assert found.says(f"--sample {tmp_path}/walks/clean") and not found.says("name of each")
 
 
 def test_files_of_sensors_in_folders_of_days_are_keys(tmp_path, printed):

@@ -27,6 +27,15 @@ def test_many_columns_of_a_kind_are_one_line(tmp_path, capsys):
     assert f"'s5' follows 's0'; 's6' follows 's1'; 's7' follows 's2'; and 2 more columns. {advice}" in said
 
 
+def test_one_column_is_not_chosen_for_two_meanings(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("device,ts,a\n" + "".join(f"d{n % 2},{1.7e9 + n},{n % 7}\n" for n in range(40)))
+    words = "init", str(tmp_path / "job.toml"), "--sample", str(tmp_path / "a.csv")
+    for one, other in (("label", "time"), ("key", "label"), ("key", "time")):
+        assert command(*words, f"--{one}", "ts", f"--{other}", "ts") == 2
+        assert f"--{one} and --{other} must be different columns; both are 'ts'." in capsys.readouterr().err
+    assert command(*words, "--key", "device", "--label", "", "--time", "ts") == 0
+
+
 def test_a_sample_too_short_for_its_drift_says_how_many_rows_it_needs(tmp_path, capsys, monkeypatch):
     random, lines = np.random.default_rng(5), []
     for n in range(600):

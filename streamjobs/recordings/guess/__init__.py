@@ -119,6 +119,7 @@ def _by_file(
             why = "put the files of each kind into a folder of their own, for a job each"
             left_out[name] = f"only in {len(files):,} of {many(len(there), 'file')}; {why}"
     if bare and guessed.wait is None:
+        guessed = guessed._replace(bare=[found[number].name for number in bare])
         others = f" and {many(len(bare) - 1, 'other file')}" if len(bare) > 1 else ""
         why = (
             f"no row of {found[bare[0]]}{others} has a field. Labels with a begin and an end are written into the samples "
@@ -130,7 +131,7 @@ def _by_file(
         if not alone:
             guessed.remarks.append(why)
             return guessed._replace(left_out=left_out)
-        again, label = without(alone, rest)._replace(files=len(found)), guessed.label
+        again, label = without(alone, rest)._replace(files=len(found), bare=guessed.bare), guessed.label
         of_bare = {name: one for name, one in left_out.items() if one == BARE} | dict.fromkeys(alone, BARE)
         choose = {**again.choose, "label": f"{label!r} has no sample; {why}"} if label in alone else again.choose
         remarks = again.remarks if label in alone else [*again.remarks, why]

@@ -103,6 +103,7 @@ class Guess(NamedTuple):
     candidates: Mapping[str, list[str]] = {}  # of those that may be chosen from
     preset: Preset | None = None  # the tool that the sample is of
     files: int = 1  # recordings in the sample
+    bare: Sequence[str] = ()  # names of those without a field, such as labels.csv
     gaps: Gaps = Gaps()
     time_format: str | None = None  # where it is not ISO 8601
     people: int = 0  # different keys with a label in the whole sample: `survey`
