@@ -174,12 +174,12 @@ def core_from(composition: Composition) -> Core:
     return Core(job, make_live, advance, last_event, job.schemas, Live.meet, read_open, job.forecast_plan)
 
 
-def broker_of(url: str | None) -> BrokerSection:
+def broker_of(url: str | None, option: str = "--broker") -> BrokerSection:
     """A broker without a job file: [broker] as the environment has it. url: in place of that of the environment.
 
-    Raises ConfigError for settings that are wrong.
+    Raises ConfigError for settings that are wrong. option: has the url, for messages.
     """
-    return _without_file({f"{BROKER}URL": url} if url is not None else {}, BROKER, "--broker").broker
+    return _without_file({"broker": {"url": url}} if url is not None else {}, BROKER, option).broker
 
 
 def with_schemas(records: Sequence[Record]) -> tuple[str, str, list[tuple[Record, dict[str, Any]]], str] | None:
@@ -194,7 +194,7 @@ def with_schemas(records: Sequence[Record]) -> tuple[str, str, list[tuple[Record
 
     if f"{REGISTRY}URL" not in os.environ:
         return None
-    settings = _without_file({"STREAMJOBS_SOURCE__FORMAT": "avro"}, REGISTRY, f"{REGISTRY}URL")
+    settings = _without_file({"source": {"format": "avro"}}, REGISTRY, f"{REGISTRY}URL")
     schemas, rows, why = SchemasOfAnyKind(settings.source), list[tuple[Record, dict[str, Any]]](), ""
     for record in ready_now(settings, schemas, records):
         try:
@@ -204,8 +204,9 @@ def with_schemas(records: Sequence[Record]) -> tuple[str, str, list[tuple[Record
     return os.environ[f"{REGISTRY}URL"], schemas.format, rows, why
 
 
-def _without_file(named: dict[str, str], prefix: str, origin: str) -> Settings:
-    """named: variables, in addition to those of the environment with this prefix. origin: for messages."""
-    smallest = {"source": {"topic": "none", "dim": 1}, "learner": {"name": "scaling"}}
-    known = {name: value for name, value in os.environ.items() if name.startswith(prefix)}
-    return composition_from(smallest, known | named, origin).settings
+def _without_file(given: dict[str, dict[str, str]], prefix: str, origin: str) -> Settings:
+    """given: settings, in place of those of the environment with this prefix. origin: of them, for messages."""
+    smallest = {"source": {"topic": "none", "dim": 1} | given.pop("source", {}), "learner": {"name": "scaling"}, **given}
+    taken = {f"STREAMJOBS_{section}__{name}".upper() for section, named in given.items() for name in named}
+    known = {name: value for name, value in os.environ.items() if name.startswith(prefix) and name not in taken}
+    return composition_from(smallest, known, origin).settings

@@ -274,45 +274,51 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
         note(f"note: {sentence}")
     topics = "  ".join(f"{role} {topic}" for role, topic in result["topics"].items())
     say(f"{result['job']}: {_verdict(result.get('sample'), result.get('newest'))}")
-    say(f"  model      {result['model']} on {result['learner_dim']} numbers a row ({result['dim']} a sample)")
+    width = max(10, *map(len, result["stages"]))
+
+    def line(word: str, text: str) -> None:
+        say(f"  {word:<{width}} {text}")
+
+    line("model", f"{result['model']} on {result['learner_dim']} numbers a row ({result['dim']} a sample)")
     plain = []  # stages without a setting to print
     for name, text in result["stages"].items():
         words = result["reference"] if name == "reference" else stage_in_words(name, text)
         if text.endswith("()") and (words == name or words not in LEARNERS):
             plain.append(name)
         elif name == "idle":
-            say(f"  {name:<10} {words} repeats of a sample, more repeats are not watched")
+            line(name, f"{words} repeats of a sample, more repeats are not watched")
         else:
-            say(f"  {name:<10} {words}")
+            line(name, words)
     if plain:
-        say(f"  also       {', '.join(plain)} (with default settings)")
-    say(f"  topics     {topics}")
-    say(
-        f"  state      at most {readable(result['state_bytes_per_key'])} a key; "
-        f"{many(keys, 'key')}: {readable(result['state_bytes'])}"
+        line("also", f"{', '.join(plain)} (with default settings)")
+    line("topics", topics)
+    line(
+        "state",
+        f"at most {readable(result['state_bytes_per_key'])} a key; {many(keys, 'key')}: {readable(result['state_bytes'])}",
     )
-    say(f"  changelog  {_changelog(result['changelog_bytes_per_second'], keys, job.settings)}")
+    line("changelog", _changelog(result["changelog_bytes_per_second"], keys, job.settings))
     if "sample" in result:
         sample = result["sample"]
-        say(
-            f"  sample     {'the first ' * (sample['records'] == SAMPLED)}{many(sample['records'], 'record')} "
+        line(
+            "sample",
+            f"{'the first ' * (sample['records'] == SAMPLED)}{many(sample['records'], 'record')} "
             f"of {many(sample['keys'], 'key')}: "
             f"{many(sample['samples'], 'sample')}, "
-            f"{sample['labelled']:,} labelled, {many(sum(sample['dead_letters'].values()), 'dead letter')}"
+            f"{sample['labelled']:,} labelled, {many(sum(sample['dead_letters'].values()), 'dead letter')}",
         )
         if sample["labels"]:
             from streamjobs.recordings.survey import with_counts
 
-            say(f"             labels: {with_counts(sample['labels'])}")
+            line("", f"labels: {with_counts(sample['labels'])}")
         if sample["time_unit"]:
-            say(f"             times are in {UNIT_NAMES[sample['time_unit']]}, as the first time shows")
+            line("", f"times are in {UNIT_NAMES[sample['time_unit']]}, as the first time shows")
         if sample["first_error"]:
             counts = ", ".join(f"{reason} {count}" for reason, count in sample["dead_letters"].items())
-            say(f"             {counts}; the first: {sample['first_error']}")
+            line("", f"{counts}; the first: {sample['first_error']}")
         if sample["skipped"]:
             counts = ", ".join(f"{reason} {count:,}" for reason, count in sample["skipped"].items())
-            say(f"             skipped: {counts}")
-        say(f"             rows for the learner: {sample['rows']:,}")
+            line("", f"skipped: {counts}")
+        line("", f"rows for the learner: {sample['rows']:,}")
         if sample["rows_to_alarm"]:
             from streamjobs.replay.warm_up import in_words
 
@@ -320,17 +326,17 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
             have = f"{sample['rows'] / sample['keys']:,.0f} on average here"
             have_fewer = "has fewer" if sample["keys"] == 1 else "have fewer"
             fewer = f"{sample['keys_warming_up']:,} of {many(sample['keys'], 'key')} of the sample {have_fewer}"
-            say(f"             a key can alarm after {needed} at least, and has {have}; {fewer}")
+            line("", f"a key can alarm after {needed} at least, and has {have}; {fewer}")
     if "online" in result:
-        say(f"  online     {result['online']}")
+        line("online", result["online"])
         from streamjobs.commands.recordings.topic_sample import lines_of_newest
 
         for word, text in lines_of_newest(job, result["newest"]):
-            say(f"  {word:<10} {text}")
+            line(word, text)
         what = f"{many(result['keys_unreadable'], 'key')} cannot be read" if result["keys_unreadable"] else "all can be read"
-        say(f"  states     the oldest {result['states_read']:,} records of the changelog, 256 MB at most: {what}")
+        line("states", f"the oldest {result['states_read']:,} records of the changelog, 256 MB at most: {what}")
     if "compiled" in result:
-        say(f"  compiled   the job's loops are in {result['compiled']}")
+        line("compiled", f"the job's loops are in {result['compiled']}")
     if "sample" in result and result["sample"]["first_rows"] is not None and result["sample"]["first_rows"]["rows"]:
         _print_rows(result["sample"]["first_rows"])
 

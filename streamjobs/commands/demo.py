@@ -34,7 +34,8 @@ def demo(
     if feed is not None:
         from streamjobs.demo.feed import feed as send
 
-        note(f"sending the demo's recordings to {feed}, until it is stopped ...")
+        until = "it is stopped" if seconds is None else f"{seconds:g} s have passed"
+        note(f"sending the demo's recordings to {feed}, until {until} ...")
         return say(f"{send(feed, seconds):,} records sent")
     from streamjobs.demo.show import run
 

@@ -12,6 +12,7 @@ from streamjobs.core.messages import Stored
 from streamjobs.demo.job import demo_job
 from streamjobs.demo.player import key_of
 from streamjobs.demo.recordings import PAUSE, Sample, samples
+from streamjobs.job_files import broker_of
 from streamjobs.kafka import topics
 from streamjobs.kafka.send import Sender
 
@@ -24,6 +25,7 @@ def feed(url: str, seconds: float | None) -> int:
     Creates the topics of the demo's job where they are missing. Credentials come from the environment, as a worker's do.
     Raises SetupError where the broker does not answer, SendError where it refuses a record.
     """
+    broker_of(url, "--feed")  # so that a wrong url is one of the option
     job = demo_job({**os.environ, "STREAMJOBS_BROKER__URL": url})
     topics.create(job.settings, partitions=None, job_sinks=job.sinks, state_bytes=job.state_bytes)
     stopping = threading.Event()

@@ -116,6 +116,15 @@ def test_check_notes_a_state_that_brokers_refuse_unless_their_limit_is_raised(tm
     assert " MB, and Kafka's brokers refuse requests of more than 100 MB unless" in capsys.readouterr().err
 
 
+def test_check_prints_its_lines_in_one_column_below_long_names(tmp_path, capsys):
+    drift = '[drift]\nwatch = "columns"\nslopes = { a = "1h" }\nfalse_alarms = "1 per 10000 rows"\n'
+    source = '[source]\ntopic = "t"\nfields = ["a", "b"]\ntime = "ts"\n[learner]\nname = "okfeb"\nrank = 2\nbudget = 3\n'
+    assert command("check", job_file(tmp_path, source + drift)) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines()[1:] if line.strip()]
+    assert any(line.startswith("  drift_slopes ") for line in lines)
+    assert len({len(line) - len(line[2:].partition(" ")[2].lstrip()) for line in lines}) == 1
+
+
 def test_check_counts_the_dead_letters_of_a_sample(tmp_path, capsys):
     table = list(rows(20))
     table[3]["ax"], table[4]["ts"] = "left", None

@@ -17,6 +17,7 @@ from streamjobs.demo.job import demo_job
 from streamjobs.demo.mock import MockBroker
 from streamjobs.demo.player import key_of
 from streamjobs.demo.recordings import PAUSE, Sample, samples
+from streamjobs.errors import ConfigError
 from streamjobs.kafka import send
 from streamjobs.kafka.topics import changelog
 from tests.deploy.tools import DEPLOY
@@ -115,3 +116,8 @@ def test_the_page_says_how_to_upgrade_and_to_roll_back() -> None:
     assert (
         steps == ["state export", "check", "state verify"] and "`streamjobs state import job.toml before.copy --all`" in back
     )
+
+
+def test_the_feed_names_the_option_with_a_wrong_url() -> None:
+    with pytest.raises(ConfigError, match=r"^--feed \[broker\]: url must be kafka://.* got 'localhost:1'"):
+        feed("localhost:1", 1.0)
