@@ -207,8 +207,8 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):  # type: ignore[m
         if self._online is not None and len(X):
             scores = self._online.predict(self._rows(X))[:, : len(self._labels)]
             if scores.size:
-                known: list[bool] = np.isfinite(scores).all(axis=1).tolist()
-                said = [self._labels[best] if one else None for best, one in zip(scores.argmax(axis=1), known, strict=True)]
+                best = np.where(np.isfinite(scores).all(axis=1), scores.argmax(axis=1), -1).tolist()
+                said = [self._labels[at] if at >= 0 else None for at in best]
         return pandas.Series(said, index=X.index, dtype=object)
 
     def _targets(self, labels: list[Any]) -> Array:
