@@ -297,36 +297,8 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
         f"at most {readable(result['state_bytes_per_key'])} a key; {many(keys, 'key')}: {readable(result['state_bytes'])}",
     )
     line("changelog", _changelog(result["changelog_bytes_per_second"], keys, job.settings))
-    if "sample" in result:
-        sample = result["sample"]
-        line(
-            "sample",
-            f"{'the first ' * (sample['records'] == SAMPLED)}{many(sample['records'], 'record')} "
-            f"of {many(sample['keys'], 'key')}: "
-            f"{many(sample['samples'], 'sample')}, "
-            f"{sample['labelled']:,} labelled, {many(sum(sample['dead_letters'].values()), 'dead letter')}",
-        )
-        if sample["labels"]:
-            from streamjobs.recordings.survey import with_counts
-
-            line("", f"labels: {with_counts(sample['labels'])}")
-        if sample["time_unit"]:
-            line("", f"times are in {UNIT_NAMES[sample['time_unit']]}, as the first time shows")
-        if sample["first_error"]:
-            counts = ", ".join(f"{reason} {count}" for reason, count in sample["dead_letters"].items())
-            line("", f"{counts}; the first: {sample['first_error']}")
-        if sample["skipped"]:
-            counts = ", ".join(f"{reason} {count:,}" for reason, count in sample["skipped"].items())
-            line("", f"skipped: {counts}")
-        line("", f"rows for the learner: {sample['rows']:,}")
-        if sample["rows_to_alarm"]:
-            from streamjobs.replay.warm_up import in_words
-
-            needed = in_words(sample["rows_to_alarm"], sample["days_to_alarm"])
-            have = f"{sample['rows'] / sample['keys']:,.0f} on average here"
-            have_fewer = "has fewer" if sample["keys"] == 1 else "have fewer"
-            fewer = f"{sample['keys_warming_up']:,} of {many(sample['keys'], 'key')} of the sample {have_fewer}"
-            line("", f"a key can alarm after {needed} at least, and has {have}; {fewer}")
+    for word, text in _of_sample(result["sample"]) if "sample" in result else ():
+        line(word, text)
     if "online" in result:
         line("online", result["online"])
         from streamjobs.commands.recordings.topic_sample import lines_of_newest
@@ -339,6 +311,38 @@ def _print_result(job: "Job", result: dict[str, Any], keys: int) -> None:
         line("compiled", f"the job's loops are in {result['compiled']}")
     if "sample" in result and result["sample"]["first_rows"] is not None and result["sample"]["first_rows"]["rows"]:
         _print_rows(result["sample"]["first_rows"])
+
+
+def _of_sample(sample: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """A word, or none below the one before, and a sentence each."""
+    yield (
+        "sample",
+        f"{'the first ' * (sample['records'] == SAMPLED)}{many(sample['records'], 'record')} "
+        f"of {many(sample['keys'], 'key')}: "
+        f"{many(sample['samples'], 'sample')}, "
+        f"{sample['labelled']:,} labelled, {many(sum(sample['dead_letters'].values()), 'dead letter')}",
+    )
+    if sample["labels"]:
+        from streamjobs.recordings.survey import with_counts
+
+        yield "", f"labels: {with_counts(sample['labels'])}"
+    if sample["time_unit"]:
+        yield "", f"times are in {UNIT_NAMES[sample['time_unit']]}, as the first time shows"
+    if sample["first_error"]:
+        counts = ", ".join(f"{reason} {count}" for reason, count in sample["dead_letters"].items())
+        yield "", f"{counts}; the first: {sample['first_error']}"
+    if sample["skipped"]:
+        counts = ", ".join(f"{reason} {count:,}" for reason, count in sample["skipped"].items())
+        yield "", f"skipped: {counts}"
+    yield "", f"rows for the learner: {sample['rows']:,}"
+    if sample["rows_to_alarm"]:
+        from streamjobs.replay.warm_up import in_words
+
+        needed = in_words(sample["rows_to_alarm"], sample["days_to_alarm"])
+        have = f"{sample['rows'] / sample['keys']:,.0f} on average here"
+        have_fewer = "has fewer" if sample["keys"] == 1 else "have fewer"
+        fewer = f"{sample['keys_warming_up']:,} of {many(sample['keys'], 'key')} of the sample {have_fewer}"
+        yield "", f"a key can alarm after {needed} at least, and has {have}; {fewer}"
 
 
 def size(
