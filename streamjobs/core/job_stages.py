@@ -21,7 +21,7 @@ from streamjobs.stages.order import Order
 from streamjobs.stages.population.reference import DIRECTIONS
 from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
-from streamjobs.stages.smoothing import Refuted, Smoothing, Transitions
+from streamjobs.stages.smoothing import Elapsed, Refuted, Smoothing, Transitions
 from streamjobs.stages.stage import JobStage
 from streamjobs.stages.windows import Windows
 
@@ -78,6 +78,7 @@ class Steps(NamedTuple):
     forecasts: "Forecasts | None"
     pauses: "Pauses | None"
     refuted: Refuted | None
+    elapsed: Elapsed | None
 
     def by_name(self) -> dict[str, JobStage]:
         """The stages in their order by the names that stored states know."""
@@ -101,7 +102,8 @@ def steps_of(composition: Composition, population: Population | None, targets: i
     source, drift, sensors = composition.settings.source, composition.settings.drift, composition.sensors
     start = None if population is None else begin_head(population, composition.learner, targets, composition.boosts)
     alarming, watched = sum(not watch.control for watch in composition.watches), len(composition.watches)
-    filters = composition.smoothing is not None and composition.smoothing.probabilities
+    smoothing = composition.smoothing and composition.smoothing.taught(population and population.transitions)
+    filters = smoothing is not None and smoothing.probabilities
     return Steps(
         counters=composition.counters,
         fill=composition.fill,
@@ -120,7 +122,7 @@ def steps_of(composition: Composition, population: Population | None, targets: i
         rhythm=_rhythm(composition),
         watches=_watches(composition.watches, DIRECTIONS if composition.between is not None else 0),
         alarms=Alarms(watches=alarming, columns=composition.width) if watched and "alarms" in composition.sinks else None,
-        smoothing=composition.smoothing and composition.smoothing.taught(population and population.transitions),
+        smoothing=smoothing,
         fallback=Fallback() if composition.falls_back else None,
         class_counts=ClassCounts(classes=targets if composition.task == "classification" else 0, given=known),
         bouts=composition.bouts,
@@ -130,7 +132,16 @@ def steps_of(composition: Composition, population: Population | None, targets: i
         forecasts=composition.forecasts,
         pauses=_pauses(composition),
         refuted=Refuted() if filters and composition.waiting is not None else None,  # labels come later than their rows
+        elapsed=_elapsed(composition, smoothing),
     )
+
+
+def _elapsed(composition: Composition, smoothing: Smoothing | Transitions | None) -> Elapsed | None:
+    """In front of a filter, which follows rows of one key in time."""
+    if smoothing is None or not smoothing.probabilities:
+        return None
+    timed, windows = composition.settings.source.time is not None, composition.windows
+    return Elapsed(hop=windows.hop if windows is not None else smoothing.hop if timed else 0.0)
 
 
 def _learner(learner: Learner | None, taught: Any) -> LearnerStage | None:

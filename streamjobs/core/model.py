@@ -13,10 +13,10 @@ from streamjobs.core.messages import LateLabel, Report
 from streamjobs.stages.class_counts import ClassCounts, Fallback, targets_of
 from streamjobs.stages.late_labels import LateLabels, Matched
 from streamjobs.stages.learner import LearnerStage
-from streamjobs.stages.names import CLASS_COUNTS, FALLBACK, LEARNER, MAP, REFUTED, SCALING, SMOOTHING, WAITING
+from streamjobs.stages.names import CLASS_COUNTS, ELAPSED, FALLBACK, LEARNER, MAP, REFUTED, SCALING, SMOOTHING, WAITING
 from streamjobs.stages.population.reject import Rejection
 from streamjobs.stages.rows import Choice, Rows, picked
-from streamjobs.stages.smoothing import Refuted, Smoothing, Transitions
+from streamjobs.stages.smoothing import Elapsed, Refuted, Smoothing, Transitions
 
 
 class Ran(NamedTuple):
@@ -69,20 +69,32 @@ class Choosing(NamedTuple):
     fallback: Fallback | None
     reject: Rejection | None = None
     refuted: Refuted | None = None
+    elapsed: Elapsed | None = None
 
     def advance(
-        self, work: Mapping[str, Any], slots: Array, scores: Array, codes: Array, learn: Array, X: Array | None = None
+        self,
+        work: Mapping[str, Any],
+        slots: Array,
+        scores: Array,
+        codes: Array,
+        learn: Array,
+        X: Array | None = None,
+        times: Array | None = None,
     ) -> Choice:
         """Scores (n, classes) smoothed, and the class they choose among those that may be predicted, or none: unknown.
 
-        X: scaled rows (n, width), by which a row may be unknown too; needed with `reject`.
+        X: scaled rows (n, width), by which a row may be unknown too; needed with `reject`. times (n,): of events, seconds;
+        needed with `elapsed`.
         """
         smoothed, of_head = None, scores
         if self.smoothing is not None:
-            refuted = None
+            refuted, since = None, None
             if self.refuted is not None:
                 refuted = self.refuted.advance(work[REFUTED], slots, scores, codes, learn), codes
-            scores = smoothed = self.smoothing.advance(work[SMOOTHING], slots, scores, learn, refuted)
+            if self.elapsed is not None:
+                assert times is not None, "what follows rows looks at their times"
+                since = self.elapsed.advance(work[ELAPSED], slots, scores, times, learn)
+            scores = smoothed = self.smoothing.advance(work[SMOOTHING], slots, scores, learn, refuted, since)
         labelled = np.empty(scores.shape, np.int8)
         chosen, known, score = self.counts.decide(work[CLASS_COUNTS], slots, scores, codes, learn, labelled)
         if self.fallback is not None:
@@ -98,8 +110,8 @@ class Choosing(NamedTuple):
 def choose(job: Job, live: Live, slots: Array, rows: Rows, scaled: Array, scores: Array) -> Choice:
     """The class of each row, scaled (n, width), from its scores (n, targets)."""
     codes, steps = np.ascontiguousarray(rows.L[:, 0]), job.steps
-    choosing = Choosing(steps.smoothing, steps.class_counts, steps.fallback, job.rejection, steps.refuted)
-    return choosing.advance(live.work, slots, scores, codes, rows.learn, scaled)
+    choosing = Choosing(steps.smoothing, steps.class_counts, steps.fallback, job.rejection, steps.refuted, steps.elapsed)
+    return choosing.advance(live.work, slots, scores, codes, rows.learn, scaled, rows.times)
 
 
 def remember_choices(

@@ -14,9 +14,9 @@ from streamjobs.core.state.population import Convolved
 from streamjobs.fit.least_squares import head_of, learn_directions, sums_of
 from streamjobs.fit.recordings import Recordings, Stream, arriving
 from streamjobs.stages.class_counts import ClassCounts, targets_of
-from streamjobs.stages.names import CLASS_COUNTS, REFUTED, SMOOTHING
+from streamjobs.stages.names import CLASS_COUNTS, ELAPSED, REFUTED, SMOOTHING
 from streamjobs.stages.population.directions import Directions, joint_of
-from streamjobs.stages.smoothing import Refuted, Smoothing, Transitions
+from streamjobs.stages.smoothing import Elapsed, Refuted, Smoothing, Transitions
 from streamjobs.stages.stage import Shape
 
 BOOST = 1.25  # labels of the population that one of a new person weighs, for each person in it: 10 with 8 people
@@ -162,13 +162,15 @@ def decided(
     `arrivals`: windows and labels in the order they come, as `arriving_at` gives them; None: `stream.late` windows late.
     Z may end with the features of the stream's unlabelled windows: nothing is decided for them.
     """
-    classes, n, activity = len(learned.head.bias), len(stream.activity), stream.activity
+    classes, n, activity, times = len(learned.head.bias), len(stream.activity), stream.activity, stream.times
     rows, label = arrivals if arrivals is not None else arriving(n, stream.late)
     if len(Z) > n:
         assert stream.unlabelled is not None
         at = np.flatnonzero(~label)[stream.unlabelled.before]
         rows, label = np.insert(rows, at, np.arange(n, len(Z))), np.insert(label, at, False)
         activity = np.r_[activity, np.zeros(len(Z) - n, np.int64)]
+        if times is not None:
+            times = np.r_[times, stream.unlabelled.times_before(times)]
     codes = np.where(label, activity[rows], np.nan)
     learn = np.where(label, PREDICT_ONLY if start == "frozen" else LEARN_HEAD, LEARN_EXTRACTOR).astype(np.int8)
     slots = np.zeros(len(rows), np.int64)
@@ -176,7 +178,8 @@ def decided(
 
     smoothing = recipe.filter or Smoothing(smooth=recipe.smooth)
     refuted = None if recipe.filter is None else Refuted()
-    choosing = Choosing(smoothing, ClassCounts(classes=classes), None, refuted=refuted)
+    elapsed = None if recipe.filter is None or times is None else Elapsed(hop=1.0)
+    choosing = Choosing(smoothing, ClassCounts(classes=classes), None, refuted=refuted, elapsed=elapsed)
     shape = Shape(dim=Z.shape[1], width=Z.shape[1], label_width=1, targets=classes)
     known = choosing.counts.begin(shape, 0)
     if start != "cold":
@@ -186,7 +189,9 @@ def decided(
     work[CLASS_COUNTS] = choosing.counts.holding(known)
     if refuted is not None:
         work[REFUTED] = refuted.holding(refuted.begin(shape, 0))
-    said = choosing.advance(work, slots, out.prediction, codes, learn)
+    if elapsed is not None:
+        work[ELAPSED] = elapsed.holding(elapsed.begin(shape, 0))
+    said = choosing.advance(work, slots, out.prediction, codes, learn, times=None if times is None else times[rows])
     assert said.smoothed is not None
     kept = ~label & (rows < n)
     return Decided(said.chosen[kept], said.smoothed[kept], Outputs(*(array[kept] for array in out)))

@@ -24,6 +24,11 @@ class Unlabelled(NamedTuple):
     X: Array  # (m, d) statistics
     before: Array  # (m,) int64, ascending: row of the window with a label that follows
 
+    def times_before(self, times: Array) -> Array:
+        """Event times (m,) in hops, as if each came right before the next window. times (n,): of the windows with labels."""
+        left = np.searchsorted(self.before, self.before, "right") - np.arange(len(self.before))
+        return np.asarray(times[self.before] - left)
+
 
 class Recordings(NamedTuple):
     """Windows of all people, within a recording in order of time."""

@@ -15,7 +15,7 @@ FILL, CLIP, ALARMS = "fill", "clip", "alarms"  # states are read whether or not 
 SENSORS = "sensors"
 # Behind all others, and read like FILL.
 BOUTS, STUCK, SILENT, GROUP = "bouts", "stuck", "silent", "group"
-FORECASTS, PAUSES, REFUTED = "forecasts", "pauses", "refuted"
+FORECASTS, PAUSES, REFUTED, ELAPSED = "forecasts", "pauses", "refuted", "elapsed"
 REFERENCE, REFERENCE_SCALING = "reference", "drift_scaling"  # with [drift] reference
 SLOPES, RHYTHM = "drift_slopes", "drift_rhythm"  # with [drift] slopes, daily
 DRIFT_REFERENCE = "drift_reference"  # no stage: which reference of a population a detector's state stands on

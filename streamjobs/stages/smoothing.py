@@ -7,6 +7,8 @@ The filter is a hidden Markov model: what a person does mostly goes on, and some
 before a row is what it was after the row before, except that a class goes over to another with a chance of `switch`; the
 row's scores s then weigh it by softmax(sharpness s), at least FLOOR. Both numbers are the population's, as `fit` says, or
 `switch` the job's. A class with a score of exactly 0 has taught the head nothing and has no chance.
+After a pause of k steps (`Elapsed`) the class may have changed in each of them: with K classes the chance of another one is
+m (1 - (1 - switch / m)^k), m = (K - 1) / K, as by the k-th power of the matrix of one step. Long after, all are as likely.
 Where the population has learned `Changes`, scores that differ from those of the row before raise the chance of a change
 and scores that do not lower it.
 A label that came late is about a row of some time ago: where the head says another class of it (`Refuted`), part of the
@@ -37,6 +39,7 @@ MOST_OFTEN = 0.99  # highest chance of a change that `lasts` states
 FIRST = 20  # labels of a run of equal ones that refute: later ones may belong to what ended meanwhile
 MOVED = 0.5  # part of a chance that a label moves
 NOTHING = np.zeros(0, np.int64), np.zeros(0)
+IN_TURN = np.zeros(0, np.int64)
 
 
 class SmoothingState(NamedTuple):
@@ -58,6 +61,7 @@ class Smoothing(JobStage):
     persisted_name: ClassVar[str] = "Smoothing"
     finite = True
     probabilities: ClassVar[bool] = False
+    hop: ClassVar[float] = 0.0
 
     smooth: float = 0.3  # in [0, 1); share of the row before, 0 = off
 
@@ -75,7 +79,7 @@ class Smoothing(JobStage):
         work = self.holding(state)
         self.advance(work, np.zeros(1, np.int64), unknown((1, shape.targets)), np.full(1, LEARN, np.int8))
 
-    def advance(self, work: Any, slots: Array, scores: Array, learn: Array, refuted: Any = None) -> Array:
+    def advance(self, work: Any, slots: Array, scores: Array, learn: Array, refuted: Any = None, steps: Any = None) -> Array:
         """Smoothed scores (n, targets); rows with bit 1 of `learn` are remembered, NaN stays NaN and is not."""
         smoothed = unknown(scores.shape)
         _loop(work.arrays, slots, scores, learn, smoothed, self.smooth)
@@ -167,16 +171,22 @@ class Transitions(JobStage):
         self.advance(work, np.zeros(1, np.int64), unknown((1, shape.targets)), np.full(1, LEARN, np.int8))
 
     def advance(
-        self, work: Any, slots: Array, scores: Array, learn: Array, refuted: tuple[Array, Array] | None = None
+        self,
+        work: Any,
+        slots: Array,
+        scores: Array,
+        learn: Array,
+        refuted: tuple[Array, Array] | None = None,
+        steps: Array | None = None,
     ) -> Array:
         """Probabilities (n, targets); rows with bit 1 of `learn` are remembered, NaN stays NaN and is not.
 
-        refuted: what `Refuted` says of the rows (n,), and their true classes (n,), NaN unknown.
+        refuted: what `Refuted` says of the rows (n,), and their true classes (n,), NaN unknown. steps: what `Elapsed` says.
         """
         chances, (before, rows, *more) = unknown(scores.shape), work.arrays[:-1]
         held, numbers = (before, rows, more[0] if more else before[:0]), _numbers(self.changes)
         settings = float(self.sharpness), float(self.switch), numbers
-        _filter(held, slots, scores, learn, chances, settings, refuted or NOTHING)
+        _filter(held, slots, scores, learn, chances, settings, refuted or NOTHING, IN_TURN if steps is None else steps)
         return chances
 
 
@@ -215,6 +225,42 @@ class Refuted(JobStage):
         refuted = np.empty(len(slots), np.int64)
         _refute(work["latest"], work["run"], slots, scores, codes, learn, refuted)
         return refuted
+
+
+class ElapsedState(NamedTuple):
+    newest: float  # event time of the newest present row, seconds; -inf: none, or of an earlier release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elapsed(JobStage):
+    """How many steps of time after its key's present row before each row comes: more than one after a pause.
+
+    >>> stage = Elapsed(hop=1.0)
+    >>> work = stage.holding(stage.begin(Shape(dim=1, width=1, label_width=1, targets=1), seed=0))
+    >>> times, learn = np.array([5.0, 6.0, 36.0, 35.0]), np.ones(4, np.int8)
+    >>> stage.advance(work, np.zeros(4, np.int64), np.zeros((4, 1)), times, learn)
+    array([ 1,  1, 30,  1])
+    """
+
+    persisted_name: ClassVar[str] = "Elapsed"
+    described = "name"
+    signal = True
+    times = ("newest",)
+
+    hop: float = 0.0  # seconds between two rows in turn; 0: not known, every row comes one step after the other
+
+    def begin(self, shape: Shape, seed: int) -> ElapsedState:
+        return ElapsedState(-math.inf)
+
+    def warm_up(self, state: ElapsedState, shape: Shape) -> None:
+        work, row = self.holding(state), np.zeros(1)
+        self.advance(work, np.zeros(1, np.int64), unknown((1, shape.targets)), row, np.full(1, LEARN, np.int8))
+
+    def advance(self, work: Any, slots: Array, scores: Array, times: Array, learn: Array) -> Array:
+        """Steps (n,), at least 1; rows with bit 1 of `learn` and scores (n, targets) are remembered. times (n,): seconds."""
+        steps = np.ones(len(slots), np.int64)
+        _elapse(work["newest"], slots, scores, times, learn, float(self.hop), steps)
+        return steps
 
 
 def count_right(
@@ -313,7 +359,25 @@ def _refute(all_latest, runs, slots, scores, codes, learn, refuted):
 
 
 @compiled
-def _filter(held, slots, scores, learn, chances, settings, refuted):
+def _elapse(newest, slots, scores, times, learn, hop, steps):
+    for n in range(len(slots)):
+        key = slots[n]
+        if learn[n] & LEARN_EXTRACTOR == 0 or missing(scores[n]) or not times[n] > newest[key]:
+            continue
+        if hop > 0.0 and newest[key] > -np.inf:
+            steps[n] = int(max(1.0, np.rint((times[n] - newest[key]) / hop)))
+        newest[key] = times[n]
+
+
+@compiled
+def _after(steps, switch, known):
+    """The chance that the class after so many steps is another one of `known`."""
+    most = (known - 1) / known
+    return most * (1.0 - max(0.0, 1.0 - switch / most) ** steps)
+
+
+@compiled
+def _filter(held, slots, scores, learn, chances, settings, refuted, steps):
     all_before, rows, all_latest = held
     (sharpness, usual, changes), (said, codes) = settings, refuted
     raises = changes[1] > 0
@@ -328,9 +392,9 @@ def _filter(held, slots, scores, learn, chances, settings, refuted):
         known = _weigh(scores[n], sharpness, now)
         if known == 0:  # a head that knows nothing: no class is likelier than another
             continue
-        switch = usual
+        switch = usual if len(steps) == 0 or steps[n] == 1 or known == 1 else _after(float(steps[n]), usual, known)
         if raises and rows[key] > 0:
-            odds = _raised(scores[n], all_latest[key], changes) * usual / (1.0 - usual)
+            odds = _raised(scores[n], all_latest[key], changes) * switch / (1.0 - switch)
             switch = odds / (1.0 + odds)
         _follow(now, before, known if rows[key] > 0 else 1, switch)
         if learn[n] & LEARN_EXTRACTOR:

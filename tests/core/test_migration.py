@@ -88,19 +88,25 @@ def test_a_filter_of_late_labels_keeps_rows_and_bouts(without):
     replaces = {"file": FILE, "replaces": [old.population.fingerprint.hex()]}
     chosen = of_people(population=replaces, learner={"name": "ald", "above": 0.1, "budget": 12}, **sections)
     new = Job.from_settings(chosen, population=encode(turned(population_of(chosen, OTHERS[:480]))))
-    assert list(old.own)[-2:] == ["bouts", "refuted"]
+    assert list(old.own)[-3:] == ["bouts", "refuted", "elapsed"]
     worker = Worker(old)
     worker.apply(RECORDS[:CUT])
     worker.checkpoint()
     for data in worker.store.values():
         before, held = decode_snapshot(old, data)[0], snapshot.decode(data)
         if without:  # as releases before this stage wrote it
-            described = {name: text for name, text in snapshot.table_of(held.description).items() if name != "refuted"}
-            data = snapshot.encode(held._replace(arrays=held.arrays[:-2], description=json.dumps(described)))
+            described = snapshot.table_of(held.description)
+            described = {name: text for name, text in described.items() if name not in ("refuted", "elapsed")}
+            held = held._replace(arrays=held.arrays[:-3], description=json.dumps(described), fingerprint=bytes(16))
+            data = snapshot.encode(held)
+            today = decode_snapshot(old, data)[0]
+            assert today["elapsed"].newest == -np.inf
+            assert same_bits([np.asarray(a) for a in today["smoothing"]], [np.asarray(a) for a in before["smoothing"]])
+        assert before["elapsed"].newest > START
         after = decode_snapshot(new, data)[0]
         assert after["books"].rows == before["books"].rows > 5
         assert after["bouts"].bouts == before["bouts"].bouts and after["bouts"].newest == before["bouts"].newest > START
-        assert (after["refuted"].latest, after["refuted"].run) == (-1, 0)
+        assert (after["refuted"].latest, after["refuted"].run, after["elapsed"].newest) == (-1, 0, -np.inf)
 
 
 SECTIONS = {

@@ -10,7 +10,7 @@ from streamjobs.fit.fitting import recipe_of
 from streamjobs.fit.inputs import Columns, inputs_of
 from streamjobs.fit.learning import Learned, decided, features
 from streamjobs.fit.reading import read
-from streamjobs.fit.recordings import Stream
+from streamjobs.fit.recordings import Stream, arriving
 from streamjobs.job_files import job_of
 from streamjobs.recordings.files import records_of
 from streamjobs.replay.engine import Replay
@@ -57,13 +57,16 @@ def test_the_worker_decides_as_the_report_does(tmp_path, text):
         data = data._replace(X=population.convolutions.rows(data.X))
     assert data.X.shape[1] == job.width == (3 if text is SAMPLES else 24 + 12 * (text is CONVOLVED))
     codes = np.array([population.names.index(data.names[c]) for c in data.activity])
-    stream = Stream(data.X, codes, data.recording, late=0)
-    found = decided(recipe, "gated", learned, stream, features(learned, recipe, stream.X))
+    hops = np.array([value["ts"] for value in predictions])  # 20 s pass between two recordings
+    stream = Stream(data.X, codes, data.recording, late=0, times=hops)
+    found = decided(recipe, "gated", learned, stream, features(learned, recipe, stream.X), arriving(len(codes), 0))
     assert [value["predicted_class"] for value in predictions] == [population.names[c] for c in found.chosen]
     assert len(predictions) == 6 * (400 if text is SAMPLES else 39)
     assert text is SAMPLES or predictions[0]["predicted_class"] == predictions[0]["true_class"]
     assert len({value["predicted_class"] for value in predictions}) == 3
     if text is FILTER:
+        plain = decided(recipe, "gated", learned, stream._replace(times=None), features(learned, recipe, stream.X))
+        assert (plain.scores != found.scores).any(axis=1).sum() > 5
         chances = found.scores[np.arange(len(found.chosen)), found.chosen]
         assert [value["score"] for value in predictions] == chances.tolist() and 1 / 3 < chances.min() < chances.max() <= 1
         assert all(value["smoothed"] is None for value in predictions)

@@ -10,7 +10,7 @@ from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array
 from algorithms.common.workspace import packed, unpacked
 from algorithms.heads.gated_rls import GatedRls
 from streamjobs.learner_checks.states import same_outputs, same_state
-from streamjobs.stages.smoothing import FIRST, MOVED, Changes, Refuted, Smoothing, Transitions
+from streamjobs.stages.smoothing import FIRST, MOVED, Changes, Elapsed, Refuted, Smoothing, Transitions
 from streamjobs.stages.stage import Shape
 from tests.reference.gated import gated as slow
 
@@ -322,6 +322,40 @@ def test_a_late_label_moves_the_chance_of_the_class_that_it_refutes() -> None:
         assert (refuted >= 0).tolist() == [bool(i % 2) and i // 2 < FIRST for i in range(begin, end)]
         got.append(stage.advance(moves, slots, scores[part], learn[part], (refuted, codes[part])))
     np.testing.assert_allclose(np.concatenate(got)[::2], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("switch", [0.1, 0.9])
+def test_after_a_pause_the_class_may_have_changed_in_each_step(classes: int, switch: float) -> None:
+    """The transition matrix of one step, as often as there were steps; labels and rows without scores are none."""
+    random, hop, most = np.random.default_rng(3), 0.5, (classes - 1) / classes
+    scores, learn, steps = (
+        random.random((12, classes)),
+        np.full(12, LEARN, np.int8),
+        [1, 1, 1, 5, 1, 1, 1, 2, 2, 1, 10**6, 1],
+    )
+    times = 1.7e9 + hop * np.cumsum([1, 1, 1, 4, 1, -2, 3, 1, 2.4, 1, 1e6, 1]) + 0.01 * random.random(12)
+    scores[6], learn[[2, 5]] = np.nan, LEARN_HEAD
+    one_step = np.full((classes, classes), switch / (classes - 1))
+    np.fill_diagonal(one_step, 1.0 - switch)
+    before, expected = np.full(classes, 1.0 / classes), []
+    for row, learns, k in zip(scores, learn, steps, strict=True):
+        by_chance = k > 1 and switch > most  # a chance above that of a class drawn blindly would swing from step to step
+        now = np.maximum(softmax(2.0 * row), 1e-4)
+        now = now * (1.0 / classes if by_chance else before @ np.linalg.matrix_power(one_step, k))
+        expected.append(now / now.sum())
+        before = expected[-1] if learns == LEARN and np.isfinite(row).all() else before
+    for parts in ([0, 12], [0, 3, 4, 9, 12]):
+        stage, since, got, seen = Transitions(sharpness=2.0, switch=switch), Elapsed(hop=hop), [], []
+        work, elapsed = (one.holding(one.begin(_shape(classes), 0)) for one in (stage, since))
+        for part in map(slice, parts, parts[1:]):
+            slots = np.zeros(part.stop - part.start, np.int64)
+            seen.append(since.advance(elapsed, slots, scores[part], times[part], learn[part]))
+            got.append(stage.advance(work, slots, scores[part], learn[part], steps=seen[-1]))
+        assert np.concatenate(seen).tolist() == steps
+        np.testing.assert_allclose(np.concatenate(got), expected, rtol=1e-9)
+    unknown_hop = Elapsed().advance(elapsed, np.zeros(12, np.int64), scores, times, learn)
+    assert unknown_hop.tolist() == [1] * 12
 
 
 def softmax(scores: Array) -> Array:

@@ -33,7 +33,7 @@ from streamjobs.stages.order import Order
 from streamjobs.stages.reference import Reference
 from streamjobs.stages.sensors import Sensors
 from streamjobs.stages.sensors.counters import Counters
-from streamjobs.stages.smoothing import Refuted, Smoothing, Transitions
+from streamjobs.stages.smoothing import Elapsed, Refuted, Smoothing, Transitions
 from streamjobs.stages.windows import Windows
 
 LEARNER_NAMES = {  # in job files and populations -> in the fingerprints of states
@@ -106,6 +106,7 @@ STAGE_NAMES = {
     Smoothing: "Smoothing",
     Transitions: "Transitions",
     Refuted: "Refuted",
+    Elapsed: "Elapsed",
     Order: "Order",
     Clock: "Clock",
     Forecasts: "Forecasts",

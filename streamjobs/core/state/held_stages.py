@@ -15,6 +15,7 @@ from streamjobs.stages.names import (
     CLIP,
     COUNTERS,
     DRIFT_REFERENCE,
+    ELAPSED,
     FILL,
     FORECASTS,
     GROUP,
@@ -29,7 +30,7 @@ from streamjobs.stages.names import (
 )
 from streamjobs.stages.stage import JobStage, Shape
 
-BEHIND = (BOUTS, STUCK, SILENT, GROUP, FORECASTS, PAUSES, REFUTED)  # stages that come last, in their order
+BEHIND = (BOUTS, STUCK, SILENT, GROUP, FORECASTS, PAUSES, REFUTED, ELAPSED)  # stages that come last, in their order
 EITHER = (FIELDS, FILL, CLIP, *BEHIND)  # states are read whether or not they have these
 SECTIONS = {BOUTS: "[bouts]", STUCK: "[alarms]", SILENT: "[alarms]", GROUP: "[alarms]", FORECASTS: "[forecast]"}
 SETTINGS = {**SECTIONS, STUCK: "[alarms] stuck", SILENT: "[alarms] silent", GROUP: "[alarms] group"}
@@ -110,7 +111,7 @@ def _of_others(name: str, description: Any) -> JobStage:
     from streamjobs.stages.events.pauses import Pauses
     from streamjobs.stages.events.silent import Grouped, SilentKeys
     from streamjobs.stages.events.stuck import StuckSensors, StuckWithoutRests
-    from streamjobs.stages.smoothing import Refuted
+    from streamjobs.stages.smoothing import Elapsed, Refuted
 
     if name == FORECASTS:
         from algorithms.forecast.forecast import Forecast
@@ -122,7 +123,7 @@ def _of_others(name: str, description: Any) -> JobStage:
         former = StuckWithoutRests()
         return former if description == former.description() else StuckSensors()
     others: dict[str, JobStage] = {BOUTS: Bouts(shortest=0.0), SILENT: SilentKeys(), GROUP: Grouped()}
-    others |= {PAUSES: Pauses(), REFUTED: Refuted()}
+    others |= {PAUSES: Pauses(), REFUTED: Refuted(), ELAPSED: Elapsed()}
     return others[name]
 
 
