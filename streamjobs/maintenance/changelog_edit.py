@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from aiokafka.errors import KafkaError
@@ -21,7 +22,7 @@ from streamjobs.kafka.layout import Commit, marked
 from streamjobs.kafka.topic_id import Origin, clock_of, epoch_of, life_of, progress_of
 from streamjobs.settings.sections import Settings
 from streamjobs.settings.types import many
-from streamjobs.worker.changelog import TRANSACTION_TIMEOUT, Changelog
+from streamjobs.worker.changelog import Changelog
 from streamjobs.worker.failures import FencedError
 
 RETRY_WITHIN = 4 * timeouts.ADMIN  # seconds, while the broker answers but does not know yet
@@ -30,6 +31,7 @@ TRANSIENT = (  # error names, shortly after a broker or topic has started or a l
     *("UNKNOWN_TOPIC_OR_PART", "_TIMED_OUT"),
 )
 MARKERS_WITHIN = 10.0  # seconds until readers see a committed transaction
+SETTLED_WITHIN = 30.0  # seconds until the broker has ended former transactions
 
 T = TypeVar("T")
 Change = tuple[bytes, bytes | None]  # key, snapshot; None is a tombstone
@@ -107,8 +109,10 @@ def require_changeable(settings: Settings, *, whole: bool = True) -> None:
 
 def begin(settings: Settings) -> dict[int, int]:
     """`settled_ends` of a changelog that may be changed. Raises SetupError as `require_changeable` does."""
+    require_no_workers(settings)
+    ends = settled_ends(settings)  # before the commits are read
     require_changeable(settings)
-    return settled_ends(settings)
+    return ends
 
 
 def foreign_offsets(settings: Settings, inputs: Mapping[int, Origin]) -> dict[int, int]:
@@ -137,22 +141,29 @@ def end_offsets(settings: Settings, topic: str, *, committed_only: bool = True) 
 
 
 def settled_ends(settings: Settings) -> dict[int, int]:
-    """The changelog's end offsets, for `write`: ask before the states are read that are to change.
+    """The changelog's end offsets, for `write`: ask before commits and states are read, once no worker runs.
 
-    A process that was killed may have left a transaction open. It is aborted here: later it would move the end.
-    Raises SetupError if the broker does not tell, or does not abort it.
+    Every partition is fenced, as the next worker would. This aborts what a killed process left open, and the broker answers
+    when all markers of former transactions are written. Later, a marker would move the end, also that of a topic which was
+    recreated under the name since, and let offsets count that were not seen here.
+    Raises SetupError if the broker does not tell, or does not end these transactions.
     """
     topic, started = topics.changelog(settings), time.monotonic()
-    while unsettled := _in_transaction(settings, topic, ends := end_offsets(settings, topic, committed_only=False)):
-        if time.monotonic() - started > MARKERS_WITHIN:
-            raise SetupError(
-                f"topic {topic}{unsettled}: a transaction of a process that was killed is still open; nothing was changed. "
-                f"Repeat the command; the broker ends the transaction after {TRANSACTION_TIMEOUT:.0f} s."
-            )
-        quiet()
-        asyncio.run(_abort(settings, topic, unsettled))
-        time.sleep(0.1)
-    return ends
+    quiet()
+    unsettled: Iterable[int] = end_offsets(settings, topic, committed_only=False)
+    with suppress(TimeoutError):
+        asyncio.run(asyncio.wait_for(_fence(settings, topic, unsettled), SETTLED_WITHIN))
+        while unsettled := _in_transaction(settings, topic, ends := end_offsets(settings, topic, committed_only=False)):
+            if time.monotonic() - started > SETTLED_WITHIN:
+                break
+            time.sleep(0.1)
+        else:
+            return ends
+    raise SetupError(
+        f"topic {topic}{[*unsettled]}: the broker has not ended a transaction of a former process within "
+        f"{SETTLED_WITHIN:.0f} s; nothing was changed. Check that every partition of the job's topics has a leader, and "
+        "repeat the command."
+    )
 
 
 def _in_transaction(settings: Settings, topic: str, ends: Mapping[int, int]) -> list[int]:
@@ -161,14 +172,15 @@ def _in_transaction(settings: Settings, topic: str, ends: Mapping[int, int]) -> 
     return [number for number, end in ends.items() if readable.get(number, end) < end]
 
 
-async def _abort(settings: Settings, topic: str, partitions: Iterable[int]) -> None:
-    """Fence the writers of these partitions, as the next worker would."""
-    for number in partitions:
+async def _fence(settings: Settings, topic: str, partitions: Iterable[int]) -> None:
+    async def fence(number: int) -> None:
         writer = Changelog(client.for_aiokafka(settings.broker), settings.job.name, topic, number)
         try:
             await writer.open()
         finally:
             await writer.close()
+
+    await asyncio.gather(*map(fence, partitions))
 
 
 def first_offsets(settings: Settings, topic: str) -> dict[int, int]:

@@ -1,5 +1,6 @@
 """Commands that write states: behind a fence, only to a changelog that is as it was read, and never beside a worker."""
 
+import asyncio
 from functools import partialmethod
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -137,21 +138,39 @@ def test_offsets_of_another_topic_are_found_by_its_id_or_because_the_input_does_
     assert changelog_edit.foreign_offsets(SETTINGS, inputs) == bounds
 
 
-def test_a_transaction_that_a_killed_process_left_is_aborted_before_states_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Later it would move the end, and readers of committed records would stop before it until then."""
+def test_what_former_processes_left_has_ended_before_states_and_commits_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later it would move the ends, also of a topic that was recreated, and let offsets count that were not seen."""
+    asked = []
+
+    def open_everywhere() -> bool:
+        return [one.steps for one in Writer.made.values()] == [["open", "close"]] * 2
+
+    def commits_of(_: Any) -> dict[int, Commit]:
+        asked.append(open_everywhere())
+        return {}
 
     def end_offsets(settings: Any, topic: str, *, committed_only: bool = True) -> dict[int, int]:
-        aborted = "open" in (Writer.made[0].steps if Writer.made else [])
-        return {0: 8 if aborted else 5 if committed_only else 7, 1: 9}
+        return {0: 1, 1: 9} if open_everywhere() else {0: 0, 1: 7 if committed_only else 8}  # 0: its topic is a new one
 
     monkeypatch.setattr(changelog_edit, "end_offsets", end_offsets)
+    monkeypatch.setattr(preflight, "commits_of", commits_of)
+    monkeypatch.setattr(preflight, "origin_of", lambda *_: Origin("imu"))
+    monkeypatch.setattr(preflight, "changelog_problems", lambda *_: [])
     monkeypatch.setattr(Writer, "__init__", partialmethod(Writer.__init__, origin=Origin()))
-    assert changelog_edit.settled_ends(SETTINGS) == {0: 8, 1: 9}
-    assert {number: one.steps for number, one in Writer.made.items()} == {0: ["open", "close"]}
-    monkeypatch.setattr(Writer, "open", Writer.close)  # the broker does not abort it
-    monkeypatch.setattr(changelog_edit, "MARKERS_WITHIN", -1.0)
-    Writer.made.clear()
-    with pytest.raises(SetupError, match=r"\[0\]: a transaction of a process that was killed is still open; nothing was"):
+    assert changelog_edit.begin(SETTINGS) == {0: 1, 1: 9} and asked == [True]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_transaction_that_the_broker_does_not_end_is_said(answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def opens(self: Writer) -> None:
+        await asyncio.sleep(0 if answers else 60)
+
+    ends = {True: {0: 40, 1: 7}, False: {0: 40, 1: 9}}
+    monkeypatch.setattr(changelog_edit, "end_offsets", lambda *_, committed_only=True: ends[committed_only])
+    monkeypatch.setattr(Writer, "__init__", partialmethod(Writer.__init__, origin=Origin()))
+    monkeypatch.setattr(Writer, "open", opens)
+    monkeypatch.setattr(changelog_edit, "SETTLED_WITHIN", 0.05)
+    with pytest.raises(SetupError, match=rf"\[{'' if answers else '0, '}1\]: the broker has not ended a transaction"):
         changelog_edit.settled_ends(SETTINGS)
 
 
