@@ -15,6 +15,7 @@ from confluent_kafka.admin import NewTopic
 from tests.brokers.kafka_job import PARTITIONS, KafkaJob, Sent, committed_by, create, new_producer, send, until
 from tests.brokers.load import SOURCE, START
 from tests.brokers.workers import CHECKOUT, Worker
+from tests.exit_codes import ExitCode
 from tests.running import with_bytecode
 
 REKEY = ("-m", "streamjobs", "rekey")
@@ -56,11 +57,11 @@ def produce(job: KafkaJob, records: Sequence[Sent]) -> None:
     assert producer.flush(60) == 0 and not problems
 
 
-def rekey(job: KafkaJob, *options: str) -> tuple[int, str]:
+def rekey(job: KafkaJob, *options: str) -> tuple[ExitCode, str]:
     """The exit code of `rekey` in a process of its own, and what it printed."""
     words = [sys.executable, *REKEY, str(job.path), *options]
     done = subprocess.run(words, cwd=CHECKOUT, env=with_bytecode(), capture_output=True, text=True, timeout=120, check=False)
-    return done.returncode, done.stdout + done.stderr
+    return ExitCode(done.returncode, done.stdout + done.stderr), done.stdout + done.stderr
 
 
 def uncommitted(job: KafkaJob) -> int:

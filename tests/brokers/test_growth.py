@@ -13,6 +13,7 @@ from tests.brokers.kafka_job import KafkaJob, Sent, create, until
 from tests.brokers.load import samples
 from tests.brokers.workers import CHECKOUT, Worker, run_until_done, running_worker, wait_for_exit
 from tests.commands.jobs import command, output_of
+from tests.exit_codes import ExitCode
 from tests.running import with_bytecode
 
 DRAIN = ("-m", "streamjobs", "run", "--drain")
@@ -20,11 +21,13 @@ CRASHES = (1, 3, 6, 9, 12, 15)  # writes after which a repartition is killed; a 
 STEPS = ("topics grow", "state repartition")
 
 
-def repartition(job: KafkaJob, fault: tuple[str, ...] = ("-m", "streamjobs", "state", "repartition")) -> tuple[int, str]:
+def repartition(
+    job: KafkaJob, fault: tuple[str, ...] = ("-m", "streamjobs", "state", "repartition")
+) -> tuple[ExitCode, str]:
     """The exit code of `state repartition` in a process of its own, and what it printed."""
     words = [sys.executable, *fault, str(job.path)]
     done = subprocess.run(words, cwd=CHECKOUT, env=with_bytecode(), capture_output=True, text=True, timeout=120, check=False)
-    return done.returncode, done.stdout + done.stderr
+    return ExitCode(done.returncode, done.stdout + done.stderr), done.stdout + done.stderr
 
 
 def drain(job: KafkaJob) -> None:

@@ -1,7 +1,5 @@
 """A changelog deleted and recreated under its name: noticed, refused, and restored from local stores or accepted."""
 
-import contextlib
-import io
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +18,8 @@ from tests.brokers.kafka_job import PARTITIONS, KafkaJob, create, until
 from tests.brokers.load import samples
 from tests.brokers.verification import replayed, verify
 from tests.brokers.workers import Worker, run_until_done, running_worker, wait_for_exit
-from tests.commands.jobs import command
+from tests.commands.jobs import output_of
+from tests.exit_codes import ExitCode
 
 RECORDS = list(samples(900, keys=40))
 FORMER = "rebuilding the local store from the changelog"
@@ -45,17 +44,9 @@ def with_old_copy(job: KafkaJob, fork_server: ForkServer) -> tuple[Path, Path]:
     return worker.state, stale
 
 
-def said(*words: object) -> tuple[int, str]:
-    """Exit code of a command and what it printed, errors included."""
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
-        code = command(*words)
-    return code, text.getvalue()
-
-
-def restored(job: KafkaJob, *folders: Path, more: tuple[str, ...] = ()) -> tuple[int, str]:
+def restored(job: KafkaJob, *folders: Path, more: tuple[str, ...] = ()) -> tuple[ExitCode, str]:
     named = [word for folder in folders for word in ("--directory", folder)]
-    return said("state", "restore", job.path, "--from-local", *named, *more)
+    return output_of("state", "restore", job.path, "--from-local", *named, *more)
 
 
 def assert_refused(worker: Worker, says: str = "state restore JOB --from-local") -> None:
@@ -79,9 +70,9 @@ def test_a_worker_ends_and_its_local_store_gives_every_state_back(learned: Kafka
         assert_refused(worker)
     assert_refused(Worker(job, fork_server=fork_server))
     assert_refused(Worker(job, "with-no-disk", fork_server=fork_server))
-    code, text = said("check", job.path, "--online")
+    code, text = output_of("check", job.path, "--online")
     assert code == 3 and "state restore JOB --from-local" in text
-    code, text = said("state", "verify", job.path)
+    code, text = output_of("state", "verify", job.path)
     assert code == 4 and "state restore JOB --from-local" in text
     assert len(job.snapshots()) < 40
 
@@ -91,7 +82,7 @@ def test_a_worker_ends_and_its_local_store_gives_every_state_back(learned: Kafka
     again = run_until_done(job, fork_server=fork_server)
     assert len(again.events(FORMER)) == PARTITIONS
     verify(job, repeats=True, committed_only=job.settings.job.guarantee == "exactly_once")
-    assert said("state", "verify", job.path)[0] == 0 and said("check", job.path, "--online")[0] == 0
+    assert output_of("state", "verify", job.path)[0] == 0 and output_of("check", job.path, "--online")[0] == 0
     code, text = restored(job, worker.state)
     assert code == 0 and "nothing to restore" in text
     run_until_done(job, "with-no-disk", fork_server=fork_server)
@@ -105,7 +96,7 @@ def test_a_running_job_is_not_restored(make_job: MakeJob, fork_server: ForkServe
         job.wait_for_markers(job.changelog)
         before = job.ends(job.changelog, committed_only=False)
         for words in (("--from-local", "--directory", worker.state), ("--accept",)):
-            code, text = said("state", "restore", job.path, *words)
+            code, text = output_of("state", "restore", job.path, *words)
             assert code == 3 and "1 worker is running" in text
         assert job.ends(job.changelog, committed_only=False) == before
         assert worker.stop() == 0
@@ -144,7 +135,7 @@ def test_commands_leave_a_recreated_changelog_alone_and_an_ended_state_stays_end
     before = job.snapshots()
     recreate_changelog(job)
     for words in (("reset", job.path, "--all"), ("forget", job.path, "key-7"), ("forget-offsets", job.path)):
-        code, text = said("state", *words)
+        code, text = output_of("state", *words)
         assert code == 3 and "state restore JOB --from-local" in text
     assert job.snapshots() == {}
     ((number, key), _) = min(before.items())
@@ -162,10 +153,10 @@ def test_a_changelog_with_fewer_partitions_is_refused_until_it_has_all(make_job:
     create(job.admin, NewTopic(job.changelog, 2, 1, config={"cleanup.policy": "compact"}))
     assert_refused(Worker(job, fork_server=fork_server))
     for more in (("--from-local", "--directory", worker.state), ("--accept",)):
-        code, text = said("state", "restore", job.path, *more)
+        code, text = output_of("state", "restore", job.path, *more)
         assert code == 3 and "it has 2 partitions, and this job has states in partition 3 too" in text, text
     job.delete(job.changelog)
-    assert said("topics", "create", job.path)[0] == 0
+    assert output_of("topics", "create", job.path)[0] == 0
     code, text = restored(job, worker.state)
     assert code == 0 and text.count("states written back") == PARTITIONS, text
     job.produce(RECORDS[400:])
@@ -186,18 +177,18 @@ def test_a_changelog_with_deleted_records_is_refused_where_a_store_lacks_them(
     job.produce(RECORDS[400:500])
     run_until_done(job, fork_server=fork_server)
     assert_refused(Worker(job, "with-no-disk", fork_server=fork_server))
-    assert "the broker has deleted its records" in said("check", job.path, "--online")[1]
-    code, text = said("state", "verify", job.path)
+    assert "the broker has deleted its records" in output_of("check", job.path, "--online")[1]
+    code, text = output_of("state", "verify", job.path)
     assert code == 4 and "the broker has deleted its records" in text
 
     copy = job.folder / "left.copy"
-    assert said("state", "export", job.path, "--all", "-o", copy)[0] == 0
+    assert output_of("state", "export", job.path, "--all", "-o", copy)[0] == 0
     recreate_changelog(job)
-    assert restored(job, worker.state)[0] == 0 == said("state", "import", job.path, copy, "--all")[0]
+    assert restored(job, worker.state)[0] == 0 == output_of("state", "import", job.path, copy, "--all")[0]
     job.produce(RECORDS[500:])
     run_until_done(job, "with-no-disk", fork_server=fork_server)
     verify(job, repeats=False)
-    assert said("state", "verify", job.path)[0] == 0
+    assert output_of("state", "verify", job.path)[0] == 0
 
 
 def test_a_store_unused_for_longer_than_tombstones_are_kept_is_rebuilt(make_job: MakeJob, fork_server: ForkServer) -> None:
@@ -219,7 +210,7 @@ def test_accepting_starts_over_where_the_input_was(make_job: MakeJob, fork_serve
     begin = job.committed()
     recreate_changelog(job)
     assert_refused(Worker(job, "with-no-disk", fork_server=fork_server))
-    code, text = said("state", "restore", job.path, "--accept")
+    code, text = output_of("state", "restore", job.path, "--accept")
     assert code == 0 and text.count("0 states in it stay") == PARTITIONS
     job.produce(RECORDS[400:])
     worker = run_until_done(job, fork_server=fork_server)  # its former store is known to be one
@@ -295,7 +286,7 @@ def test_a_job_name_that_another_topics_states_have_is_refused_without_advice_th
     says = f"its states have learned from topic {job.input}, but [source] topic is another"
     other.produce(RECORDS[:100])
     assert_refused(Worker(other, fork_server=fork_server), says)
-    code, text = said("check", other.path, "--online")
+    code, text = output_of("check", other.path, "--online")
     assert code == 3 and says in text
     for forget_ids in (False, True):
         if forget_ids:  # as an older release left them
@@ -305,7 +296,7 @@ def test_a_job_name_that_another_topics_states_have_is_refused_without_advice_th
             forget_name(job.folder / "used")
             used = Worker(other, "used", fork_server=fork_server, STREAMJOBS_STATE__DIRECTORY=str(job.folder / "used"))
             assert_refused(used, says)
-        code, text = said("state", "forget-offsets", other.path)
+        code, text = output_of("state", "forget-offsets", other.path)
         assert code in (2, 3) and says in text and "forget-offsets" not in text
     assert job.snapshots() == before and not other.sink("predictions")
     run_until_done(job, fork_server=fork_server)

@@ -27,6 +27,7 @@ from tests.brokers.token_server import TokenServer, renewed
 from tests.brokers.verification import verify
 from tests.brokers.workers import RUN, Worker, run_until_done, running_worker, wait_for_exit
 from tests.commands.jobs import command
+from tests.exit_codes import ExitCode
 
 B = "STREAMJOBS_BROKER__"
 
@@ -58,7 +59,7 @@ class SecuredKafka(NamedTuple):
         return str(path)
 
 
-def output_of(*words: object, env: dict[str, str]) -> tuple[int, str]:
+def output_of(*words: object, env: dict[str, str]) -> tuple[ExitCode, str]:
     """Exit code of a command in this process, and all it printed."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text), pytest.MonkeyPatch.context() as patch:

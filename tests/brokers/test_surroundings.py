@@ -27,10 +27,11 @@ from tests.brokers.load import SOURCE, Load, samples
 from tests.brokers.verification import verify
 from tests.brokers.workers import CHECKOUT, Worker, running_worker, wait_for_exit
 from tests.commands.jobs import output_of
+from tests.exit_codes import ExitCode
 from tests.worker.flood import LIMIT, flooded
 
 
-def commands(job: KafkaJob, *every: tuple[str, ...]) -> list[tuple[int, list[str]]]:
+def commands(job: KafkaJob, *every: tuple[str, ...]) -> list[tuple[ExitCode, list[str]]]:
     """Of commands that run at once: exit code, and the lines on stderr that are not the log's."""
     env = {**os.environ, "STREAMJOBS_STATE__DIRECTORY": str(job.folder / "state")}
     running = [
@@ -46,12 +47,12 @@ def commands(job: KafkaJob, *every: tuple[str, ...]) -> list[tuple[int, list[str
     ]
     errors = [process.communicate(timeout=120)[1] for process in running]
     return [
-        (process.returncode, [line for line in error.splitlines() if not line.startswith("{")])
+        (ExitCode(process.returncode, error), [line for line in error.splitlines() if not line.startswith("{")])
         for process, error in zip(running, errors, strict=True)
     ]
 
 
-def command(job: KafkaJob, *words: str) -> tuple[int, list[str]]:
+def command(job: KafkaJob, *words: str) -> tuple[ExitCode, list[str]]:
     return commands(job, words)[0]
 
 

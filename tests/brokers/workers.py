@@ -14,6 +14,7 @@ from typing import Any
 from tests.brokers.fork_server import ForkedWorker, ForkServer
 from tests.brokers.kafka_job import KafkaJob, until
 from tests.compiling import one_at_a_time
+from tests.exit_codes import ExitCode
 from tests.running import with_bytecode
 
 RUN = ("-m", "streamjobs", "run")
@@ -102,11 +103,11 @@ class Worker:
         code = self.process.poll()
         assert code is None, f"worker {self.name} ended with code {code}:\n{self.text()[-3000:]}"
 
-    def stop(self, within: float = 90.0) -> int:
+    def stop(self, within: float = 90.0) -> ExitCode:
         """SIGTERM; gives the exit code. A worker that does not end is aborted, and shows what its threads do."""
         self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(within)
+            return ExitCode(self.process.wait(within), self.text())
         except subprocess.TimeoutExpired:
             tasks = [
                 path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{self.pid}/task").glob("*/stat")
@@ -116,10 +117,10 @@ class Worker:
             told = f"not ended {within} s after SIGTERM; its threads were {tasks}"
             raise AssertionError(f"worker {self.name}: {told}\n{self.text()[-9000:]}") from None
 
-    def kill(self) -> int:
+    def kill(self) -> ExitCode:
         """SIGKILL; gives the exit code, -9."""
         self.process.kill()
-        return self.process.wait()
+        return ExitCode(self.process.wait(), self.text())
 
     def freeze(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
@@ -168,10 +169,10 @@ def run_until_done(job: KafkaJob, name: str = "a", **options: Any) -> Worker:
     return worker
 
 
-def wait_for_exit(worker: Worker, within: float = 300.0) -> tuple[int, list[str]]:
+def wait_for_exit(worker: Worker, within: float = 300.0) -> tuple[ExitCode, list[str]]:
     """Wait until the worker has ended by itself: its exit code, and the lines it printed beside log events."""
     try:
-        code = worker.process.wait(within)
+        code = ExitCode(worker.process.wait(within), worker.text())
     finally:
         worker.end()
     return code, [line for line in worker.text().splitlines() if line and not line.startswith("{")]

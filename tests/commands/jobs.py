@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import json
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from streamjobs.cli import run
 from streamjobs.errors import ConfigError
 from streamjobs.settings.load import settings_from
+from tests.exit_codes import ExitCode
 
 START = 1_700_000_000.0
 # A second worker of a group waits a second less than this on the mock broker, because the group may have another member.
@@ -90,9 +92,16 @@ def as_parquet(path: Path, table: list[dict[str, Any]]) -> Path:
     return path
 
 
-def command(*words: object) -> int:
-    """Run a command line in this process; gives its exit code."""
-    return run([str(word) for word in words])
+def command(*words: object) -> ExitCode:
+    """Run a command line in this process; gives its exit code, which knows what was printed."""
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = run([str(word) for word in words])
+    finally:
+        sys.stdout.write(out.getvalue())
+        sys.stderr.write(err.getvalue())
+    return ExitCode(code, out.getvalue() + err.getvalue())
 
 
 def table(**changes: Any) -> dict[str, Any]:
@@ -114,7 +123,7 @@ def problems(tables: dict[str, Any], env: dict[str, str] | None = None) -> list[
     return caught.value.problems
 
 
-def output_of(*words: object) -> tuple[int, str]:
+def output_of(*words: object) -> tuple[ExitCode, str]:
     """Exit code of a command and what it printed, errors included; of JSON without the progress of a slow machine."""
     text = io.StringIO()
     progress = io.StringIO() if "--json" in words else text
