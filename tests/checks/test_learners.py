@@ -11,7 +11,8 @@ from streamjobs.learner_checks.case import Case
 from streamjobs.learner_checks.suite import CHECKS
 from tests.checks.examples import EXAMPLES, WITH_DEFAULTS, cases, examples
 
-LONG = {"ispeed"}  # with its defaults each admission takes 30 ms: its settings of examples.py go through every check instead
+# Their defaults take seconds (an admission of ispeed 30 ms): their settings of examples.py go through every check instead.
+LONG = {"ispeed", "sispeed", "random_prototypes", "sieve_streaming"}
 
 
 def _named(case: Case) -> str:

@@ -96,8 +96,9 @@ def without_label(records: list[Stored]) -> list[Stored]:
     ]
 
 
-@pytest.mark.parametrize("labelled", [False, True])
-@pytest.mark.parametrize("keys", [True, False])
+@pytest.mark.parametrize(
+    ("keys", "labelled"), [(True, True), (True, False), (False, False), pytest.param(False, True, marks=pytest.mark.long)]
+)
 def test_a_topic_is_tried_as_a_file_of_its_records_is(tmp_path, capsys, of_topic, labelled, keys) -> None:
     records = pumps(1500) if labelled else without_label(pumps(1500))
     sample = jsonl(tmp_path / "air.jsonl", [json.loads(one.value or b"") for one in records])

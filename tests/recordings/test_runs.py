@@ -24,8 +24,11 @@ def surveyed(path: Path, n: int = N, **columns: Callable[[int], Any]) -> Guess:
     return survey(sample, guess(sample))
 
 
-@pytest.mark.parametrize("name", ["experiment", "run_id", "Session", "VersuchNr"])
-@pytest.mark.parametrize("text", [True, False])
+NAMES = ["experiment", "run_id", "Session", "VersuchNr"]
+OTHERS = [pytest.param(name, False, marks=pytest.mark.long) for name in NAMES[1:]]
+
+
+@pytest.mark.parametrize(("name", "text"), [(NAMES[0], False), *((name, True) for name in NAMES), *OTHERS])
 def test_runs_that_their_name_says_are_keys(tmp_path, name, text):
     found = surveyed(tmp_path, **{name: lambda i: f"r{RUN[i]}" if text else RUN[i]})
     assert found.key == name and found.fields == ["a"] and "key" not in found.choose
