@@ -109,8 +109,9 @@ def fit_job(
         statistics = composition.columns[: numbers - (settings.window.convolutions if settings.window is not None else 0)]
         for line in report.doubts(data_read, recipe, statistics):
             doubt(line)
-        for line in findings.other_units(data_read.data, statistics, new) if new is not None else ():
-            doubt(line)
+        for told in (findings.other_units, findings.turned) if new is not None else ():
+            for line in told(data_read.data, statistics, new):
+                doubt(line)
         evaluated = None
         if asked.report:
             evaluated = _evaluate(data_read, ways, asked, late, progress)

@@ -224,6 +224,11 @@ def test_people_with_a_sensor_that_is_mounted_another_way_are_named() -> None:
     assert "other people: d (17" in said and "degrees). If people" in said
     assert not list(findings.turned(data._replace(X=X), columns[:4]))
     assert not list(findings.turned(data._replace(X=X[:, :2]), ["gravity_ax_mean", "gravity_ay_mean"]))
+    taught, new = data._replace(X=data.X * 0.3 + down), data._replace(X=X, people=[*"vwxyz"])
+    assert list(findings.turned(taught, columns, new)) == [said.replace("d (", "y (")]
+    assert not list(findings.turned(taught, columns, taught._replace(people=[*"vwxyz"])))
+    alone = new.of(new.person == 3)._replace(X=X[data.person == 3])
+    assert "people: y (" in next(findings.turned(taught, columns, alone))
 
 
 @pytest.mark.parametrize(("down", "named"), [([2], "c"), ([3, 4], "de"), ([2, 3], "")])

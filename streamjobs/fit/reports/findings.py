@@ -343,17 +343,20 @@ def other_units(taught: Recordings, columns: Sequence[str], new: Recordings | No
         yield f"{data.people[person]}: {what}; convert it."
 
 
-def turned(data: Recordings, columns: Sequence[str]) -> Iterator[str]:
-    """A sentence for the people with a sensor that looks mounted another way than others', by the direction of gravity.
+def turned(taught: Recordings, columns: Sequence[str], new: Recordings | None = None) -> Iterator[str]:
+    """A sentence for people of `new`, or who taught, with a sensor that looks mounted another way than others' who taught.
+
+    By the direction of gravity.
 
     Only of windows of `rich+gravity`: in other windows acceleration has no known fields, or the mounting does not matter.
     And only if the acceleration has gravity, and where the others agree: else means point anywhere.
     """
-    people, named = np.unique(data.person), []
+    data, teachers, named = taught if new is None else joined(taught, new), len(np.unique(taught.person)), list[str]()
+    people = np.unique(data.person)  # first those who taught
     axes = [place for place, name in enumerate(columns) if name.endswith("_mean")][:3]
     size = [place for place, name in enumerate(columns) if name.endswith("_norm_mean")][:1]
     aligned = any(name.startswith("gravity_") and name.endswith("_vertical_mean") for name in columns)
-    if len(people) < LEAST_PEOPLE or len(axes) < 3 or not size or not aligned:
+    if teachers < LEAST_PEOPLE or len(axes) < 3 or not size or not aligned:
         return
     if np.linalg.norm(data.X[:, axes], axis=1).sum() < GRAVITY * data.X[:, size].sum():
         return
@@ -363,7 +366,9 @@ def turned(data: Recordings, columns: Sequence[str]) -> Iterator[str]:
             mean = data.X[(data.person == person) & (data.activity == c)][:, axes].mean(axis=0)
             means[n, c] = mean / max(float(np.linalg.norm(mean)), LEAST_NORM)
     for n, own in enumerate(means):
-        others = np.delete(means, n, axis=0)
+        if new is not None and n < teachers:
+            continue
+        others = np.delete(means[:teachers], n, axis=0) if n < teachers else means[:teachers]
         usual, count = np.nansum(others, axis=0), np.isfinite(others[:, :, 0]).sum(axis=0)
         length = np.linalg.norm(usual, axis=1)
         there = np.isfinite(own[:, 0]) & (length > AGREE * count)
