@@ -130,7 +130,7 @@ def replay(
         summary |= late.figures()
     if scores is not None and nothing is None:
         scores.late, scores.samples = tally.skipped["late"], tally.samples
-        scores.classless = tally.dead_lettered["too_many_classes"]
+        scores.classless = tally.dead_lettered["bad_label" if scores.declared else "too_many_classes"]
         scores.add_late(run.late)
         summary["scored"] = scored(scores, output_dir, as_json)
     if expected is not None:
@@ -155,7 +155,9 @@ def scores_of(job: "Job") -> "Scores":
         raise ConfigError("--score needs a job that predicts classes.")
     window, labels = job.settings.window, job.settings.labels
     length = None if window is None else window.length
-    return Scores(labels.delay, length, labels.wait, job.population is not None)
+    scores = Scores(labels.delay, length, labels.wait, job.population is not None)
+    scores.declared = bool(job.composition.classes)
+    return scores
 
 
 def scored(scores: "Scores", output_dir: Path | None, as_json: bool) -> dict[str, Any]:

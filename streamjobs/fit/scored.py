@@ -59,6 +59,7 @@ class Scores:
         self.unlabelled = self.unknown = 0
         self.late = self.samples = 0  # samples that were skipped as late, and all
         self.classless = 0  # dead letters, because the job has no class for their label
+        self.declared = False  # the job states its classes
         self.hop = 0.0  # seconds between two rows of a key, most often; of `evaluated`
 
     def take(self, output: Output) -> None:
@@ -149,9 +150,14 @@ class Scores:
         if self.unlabelled or self.unknown:
             lines.append(f"Not scored: {self.unlabelled:,} rows without a label, {self.unknown:,} unknown ones.")
         if self.classless:
+            how = (
+                "Add the labels to classes, and fit again."
+                if self.declared
+                else "Raise max_classes, and a worker learns such labels."
+            )
             lines.append(
                 f"Not scored: {self.classless:,} records with a label that the job has no class for, so the figures are too "
-                "good. Raise max_classes, and a worker learns such labels."
+                f"good. {how}"
             )
         if self.late > LATE_SHARE * self.samples:
             lines.append(

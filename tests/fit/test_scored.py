@@ -127,6 +127,11 @@ def test_records_with_a_label_that_the_job_has_no_class_for_are_counted_with_the
         assert command("replay", job_file(tmp_path, text), *words) == 0
         said = capsys.readouterr().out
         assert (f"Not scored: {count:,} records with a label that the job has no class for" in said) == (count > 0)
+    path = job_file(tmp_path, TEXT.replace("smooth = 0.3", 'smooth = 0.3\nclasses = ["sit", "walk", "run"]'))
+    assert command("fit", path, "--input", recordings, "--no-report", "--force") == 0
+    assert command("replay", path, *words) == 0
+    assert "Not scored: 1,600 records with a label that the job has no class for" in (said := capsys.readouterr().out)
+    assert "Add the labels to classes, and fit again." in said
 
 
 def test_without_a_label_there_is_nothing_to_score():
