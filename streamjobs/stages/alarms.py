@@ -15,7 +15,7 @@ from algorithms.common.demands import Demand, every
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array
 from algorithms.common.workspace import Workspace
 from algorithms.drift import report
-from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape
+from streamjobs.stages.stage import JobStage, Shape
 
 # Columns of the details: time of the alarm, of the change, rows before, the verdict.
 START, CHANGED, WATCHED, VERDICT = 0, 1, 2, 3
@@ -65,6 +65,7 @@ class Alarms(JobStage):
     persisted_name: ClassVar[str] = "Alarms"
     described = "nothing"  # the detectors describe what changes the meaning of the arrays
     times = ("times",)
+    tallies = ("opened", "rows")
 
     watches: int = 1
     columns: int = 1
@@ -83,9 +84,6 @@ class Alarms(JobStage):
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
         place = work["details"][slots][..., VERDICT + report.FIRST_COLUMN :: report.OF_COLUMN]
         yield Demand("details", "columns of rows", every(np.isnan(place) | ((place >= 0) & (place < self.columns))))
-        for field in ("opened", "rows"):
-            counts = work[field][slots]
-            yield Demand(field, "numbers from 0", every((counts >= 0) & (counts < MOST_COUNTED)))
 
     def advance(
         self,

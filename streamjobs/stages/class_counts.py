@@ -30,6 +30,7 @@ class ClassCounts(JobStage):
     persisted_name: ClassVar[str] = "Books"
     described = "nothing"
     survives = True  # the count of rows; nothing has been labelled for another population's head
+    tallies = ("labelled",)
 
     classes: int
     given: int = 0  # so many classes, the population's, may be predicted before any label
@@ -56,11 +57,9 @@ class ClassCounts(JobStage):
         return fresh._replace(rows=state.rows)
 
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        labelled = work["labelled"][slots]
-        yield Demand("labelled", "counts of labels", every((labelled >= 0) & (labelled < MOST_COUNTED)))
         if classes is not None:
             known = np.arange(self.classes) < classes[:, None]
-            yield Demand("labelled", "labels of the key's classes", every(known | (labelled == 0)))
+            yield Demand("labelled", "labels of the key's classes", every(known | (work["labelled"][slots] == 0)))
 
     def number(self, work: Workspace, slots: Array) -> tuple[Array, Array]:
         """The number of each row within its key, and how many rows its learner had seen before it. Counts them."""

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, every
+from algorithms.common.demands import Demand
 from algorithms.common.protocol import Array, require
-from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape
+from streamjobs.stages.stage import JobStage, Shape
 
 POLICIES = {"dlq": 0, "skip": 1, "hold": 2, "mean": 3}  # of a column; dlq: none is missing here
 TAKEN, SKIPPED, UNFILLED = 0, 1, 2  # verdicts on a sample
@@ -57,6 +57,7 @@ class Fill(JobStage):
     survives = True
     finite = True
     times = ("since",)
+    tallies = ("seen",)
 
     policies: tuple[str, ...]  # of each column
     hold_for: float = np.inf  # seconds; an older number is not held
@@ -75,8 +76,6 @@ class Fill(JobStage):
         self.tell(work, slot, made.total)
 
     def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        seen = work["seen"][slots]
-        yield Demand("seen", "counts from 0", every((seen >= 0) & (seen < MOST_COUNTED)))
         yield Demand("in_rows", "at most the filled numbers", work["in_rows"][slots] <= work["filled"][slots])
 
     def advance(self, work: Any, slots: Array, times: Array, X: Array) -> Filled:

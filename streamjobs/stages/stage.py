@@ -46,6 +46,7 @@ class JobStage(Stage, abstract=True):
     times: ClassVar[tuple[str, ...]] = ()  # state fields with event times, seconds since 1970
     label_codes: ClassVar[tuple[str, ...]] = ()  # state fields with labels: a class's column, NaN unknown
     class_columns: ClassVar[tuple[str, ...]] = ()  # state fields with integer columns of classes, -1 none
+    tallies: ClassVar[tuple[str, ...]] = ()  # state fields with counts in an array, from 0 to below MOST_COUNTED
     # The state has what drift detection treats as normal: 'drift relearn' lets it begin again, and no new key takes it over.
     knows_normal: ClassVar[bool] = False
 

@@ -74,6 +74,7 @@ class Field:
         self.limit = one.shape if self.stored is None else leaf.stage.room(field)  # of a stored field the most rows
         self.row = math.prod(one.shape[1:] if self.stored is not None else one.shape)  # numbers of a stored row, or of all
         self.rules, self.first = _rules(leaf, field, one), 0.0
+        assert one.itemsize == 8 or not {COUNT, LABELS, COLUMNS}.intersection(self.rules), self.path
         if isinstance(leaf.like[at], int):  # counts grow from where they begin; a dimension is part of the settings
             self.first = int(one)
         elif TIMES in self.rules and not one.ndim:
@@ -88,8 +89,9 @@ def _rules(leaf: Leaf, field: str, one: Array) -> list[int]:
         rules.append(TIMES)
     if isinstance(getattr(leaf.like, field), int):
         rules.append(SAME if field == "dim" else COUNT)
+    if own and field in says.tallies:
+        rules.append(COUNT)
     if own and field in (*says.label_codes, *says.class_columns):
-        assert one.itemsize == 8, field
         rules.append(LABELS if one.dtype.kind == "f" else COLUMNS)
     return rules
 

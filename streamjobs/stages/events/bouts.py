@@ -19,7 +19,7 @@ from algorithms.common.demands import Demand, every
 from algorithms.common.protocol import Array, require
 from algorithms.common.workspace import Workspace
 from streamjobs.stages.event_time import CLOSE
-from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape
+from streamjobs.stages.stage import JobStage, Shape
 
 MOST_DAY = date.max.toordinal()
 START, END = 0, 1
@@ -73,6 +73,7 @@ class Bouts(JobStage):
     survives = True
     times = ("times", "newest", "spans")
     class_columns = ("codes", "classes")
+    tallies = ("rows",)
 
     shortest: float  # seconds
     hop: float = 0.0
@@ -104,9 +105,6 @@ class Bouts(JobStage):
         self.advance(work, slot, np.zeros(1), slot, np.zeros(1), no, ~no)
 
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        for field in ("rows", "bouts"):
-            counts = work[field][slots]
-            yield Demand(field, "numbers from 0", every((counts >= 0) & (counts < MOST_COUNTED)))
         yield Demand("day", "a day", (work["day"][slots] >= 0) & (work["day"][slots] < MOST_DAY))
         for field in ("sums", "seconds"):
             yield Demand(field, "finite numbers", every(np.isfinite(work[field][slots])))

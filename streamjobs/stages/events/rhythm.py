@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, every
+from algorithms.common.demands import Demand
 from algorithms.common.linalg import NO_SPREAD, NO_SPREAD_RELATIVE, missing
 from algorithms.common.protocol import Array
 from algorithms.common.workspace import Workspace
@@ -59,6 +59,7 @@ class Rhythm(JobStage):
     """
 
     persisted_name: ClassVar[str] = "Rhythm"
+    tallies = ("days",)
     knows_normal = True
 
     week: str = ""  # a letter for each day from Monday on, the same for days of the same kind; "": all are
@@ -79,7 +80,6 @@ class Rhythm(JobStage):
 
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
         days, part = work["days"][slots], work["part"][slots]
-        yield Demand("days", "counts from 0", every(days >= 0))
         kinds = 8 * (np.where(np.isfinite(part), part, 0.0) % 1.0)
         known = (kinds == np.floor(kinds)) & (kinds <= days.shape[1] // BINS)
         yield Demand("part", "a number with a kind of day, or -inf", (np.isfinite(part) | np.isneginf(part)) & known)

@@ -25,7 +25,7 @@ from algorithms.common.compiled import compiled
 from algorithms.common.demands import Demand, every
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, Array, require
 from algorithms.common.workspace import Workspace
-from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape
+from streamjobs.stages.stage import JobStage, Shape
 
 LEAST, TIMES, AGAIN = 30, 10, 2
 RUNS = 100  # runs of a column before it can alarm
@@ -91,6 +91,7 @@ class StuckSensors(JobStage):
     signal = True
     survives = True
     times = ("begun", "first", "raised", "since")
+    tallies = ("run", "limit", "runs", "seen", "rests", "zeros")
 
     after: float = 0.0
 
@@ -113,9 +114,6 @@ class StuckSensors(JobStage):
         self.advance(work, np.zeros(1, np.int64), np.zeros(1), np.zeros((1, shape.dim)), np.full(1, LEARN, np.int8))
 
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        for field in ("run", "limit", "runs", "seen", "rests", "zeros"):
-            counts = work[field][slots]
-            yield Demand(field, "numbers from 0", every((counts >= 0) & (counts < MOST_COUNTED)))
         named = work["named"][slots]
         yield Demand("named", "numbers from 0 to 2", every((named >= 0) & (named <= MOVED)))
         yield Demand("opened", "0 or 1", work["opened"][slots] <= 1)
@@ -145,9 +143,6 @@ class StuckWithoutRests(StuckSensors):
 
     def description(self) -> str:
         return f"{StuckSensors.persisted_name}()"
-
-    def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        yield Demand("run", "numbers from 0", every(work["run"][slots] >= 0))
 
 
 def _event(work: Any, row: int, slot: int) -> Stuck:

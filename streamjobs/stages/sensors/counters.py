@@ -6,16 +6,14 @@ stays missing, and the next rate is that of the whole time.
 Cost of a sample: O(counters).  State: 3 numbers a counter.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, every
 from algorithms.common.protocol import Array
-from streamjobs.stages.stage import MOST_COUNTED, JobStage, Shape
+from streamjobs.stages.stage import JobStage, Shape
 
 
 class CountersState(NamedTuple):
@@ -42,6 +40,7 @@ class Counters(JobStage):
     survives = True
     finite = True
     times = ("since",)
+    tallies = ("seen",)
 
     columns: tuple[int, ...]
 
@@ -51,10 +50,6 @@ class Counters(JobStage):
 
     def warm_up(self, state: CountersState, shape: Shape) -> None:
         self.advance(self.holding(state), np.zeros(1, np.int64), np.zeros(1), np.zeros((1, shape.dim)))
-
-    def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        seen = work["seen"][slots]
-        yield Demand("seen", "counts from 0", every((seen >= 0) & (seen < MOST_COUNTED)))
 
     def advance(self, work: Any, slots: Array, times: Array, X: Array) -> tuple[Array, Array]:
         """Samples of many keys in arrival order, X (n, dim) with NaN for what is missing.
