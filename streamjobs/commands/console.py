@@ -46,6 +46,12 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def note_all(lines: Iterable[str]) -> None:
+    """`note` of each line."""
+    for line in lines:
+        note(line)
+
+
 class Pace:
     """Tells when the next line of progress is due: not more often than every few seconds."""
 

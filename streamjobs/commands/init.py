@@ -4,13 +4,13 @@ import dataclasses
 import itertools
 import math
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamjobs.commands.console import ReadShare, counted, note, say, write_file
+from streamjobs.commands.console import ReadShare, counted, note_all, say, write_file
 from streamjobs.commands.recordings.options import FILES, Decimal, Separator, how_of
 from streamjobs.errors import ConfigError
 from streamjobs.settings.paths import column_path
@@ -19,7 +19,6 @@ from streamjobs.settings.types import UNIT_NAMES, many
 
 if TYPE_CHECKING:
     from streamjobs.commands.recordings.job_template import Written
-    from streamjobs.commands.recordings.learner_trial import Best
     from streamjobs.commands.recordings.trial import Sample
     from streamjobs.recordings.guess.result import Chosen, Guess
     from streamjobs.recordings.tables import How
@@ -84,7 +83,7 @@ def init(
     At a terminal it asks when it is unsure. Lines that it cannot guess are marked 'choose', with the candidates. It
     tries drift detection, learners that predict the label, and alarms of sensors, on the sample or the topic's records.
     """
-    from streamjobs.commands.recordings import job_template, questions
+    from streamjobs.commands.recordings import job_template, questions, tries
     from streamjobs.commands.recordings.trial import Sample
     from streamjobs.recordings.guess import guess
     from streamjobs.recordings.guess.preset import guess_of_preset
@@ -116,16 +115,11 @@ def init(
         guessed, written = _completed(written, guessed, asks)
     write_file(file, job_template.job_file_text(guessed, file, written))
     if guess_with is not None:
-        _tell(_said(guessed, written.missing))
+        note_all(_said(guessed, written.missing))
     if sample is not None or data.topic is not None:
-        guessed = _tried(file, data, guessed, written, most_rows)
+        guessed = tries.tried(file, data, guessed, written, most_rows)
     copied = written.partitions > 1 and guessed.key is not None
     say(questions.what_next(guessed, file, sample, from_topic is not None, copied=copied))
-
-
-def _tell(lines: Iterable[str]) -> None:
-    for line in lines:
-        note(line)
 
 
 def _refuse_file(file: Path, force: bool) -> None:
@@ -179,7 +173,7 @@ def _start(name: str, file: Path, guessed: "Guess | None", written: "Written", d
     fitting, written = _completed(written, fitting, False)
     population = starting.write_population(of, fitting, file, force)
     write_file(file, job_template.job_file_text(fitting, file, written, starter=of))
-    _tell((*(_said(fitting, written.missing) if guessed is not None else ()), *of.described()))
+    note_all((*(_said(fitting, written.missing) if guessed is not None else ()), *of.described()))
     if sample is None and topic_rows is None:
         steps = "; ".join(f"streamjobs {step} {file}" for step in ("check", "topics create", "run"))
         said = f"wrote {file}. Next: {steps}"
@@ -197,100 +191,6 @@ def _begun(topic: str | None, sample: Path | None, broker: str | None) -> "Writt
     name = topic or (USUAL_NAME if sample is None else stem_of(sample))
     topic = topic or ("imu" if sample is None else name_of(name))
     return Written(topic, broker or BROKER, "json", None, None, name=name)
-
-
-def _tried(file: Path, sample: "Sample", guessed: "Guess", written: "Written", most_rows: int) -> "Guess":
-    """As `_try`, with a line about the job file if it is interrupted."""
-    try:
-        return _try(file, sample, guessed, written, most_rows)
-    except KeyboardInterrupt:
-        note(f"{file} is written, but not tried on all of the sample")
-        raise
-
-
-def _try(file: Path, sample: "Sample", guessed: "Guess", written: "Written", most_rows: int) -> "Guess":
-    """Write the job file again, with what its learner and [drift] do on the sample. Gives the guess of what it has."""
-    from streamjobs.commands.recordings.trial import is_tried, worth_leaving_out
-
-    if not is_tried(guessed):
-        return guessed
-    from streamjobs.commands.recordings.drift_trial import LEAST, tried_on
-    from streamjobs.commands.recordings.job_template import job_file_text, learning
-    from streamjobs.recordings.profile import left_out_of, may_leave_out
-    from streamjobs.recordings.survey import teaches
-
-    if "time_zone" in guessed.choose:
-        note("the times have no zone; the job is tried with UTC, until you set time_zone")
-    if teaches(guessed):
-        from streamjobs.commands.recordings.learner_trial import keys_alike
-
-        population, written = job_file_text(guessed, file, written), written._replace(own=True)
-        write_file(file, job_file_text(guessed, file, written))
-        guessed = keys_alike(file, population, sample, guessed)
-    if guessed.label is not None and not teaches(guessed):
-        guessed, best = _best(file, sample, guessed, written)
-        written = written._replace(best=best)
-        write_file(file, job_file_text(guessed, file, written))
-    trial = tried_on(file, sample, guessed, most_rows)
-    if written.runs and not (trial.tried and trial.tried[-1].fits):
-        _tell(trial.lines())
-        written = written._replace(runs=0)
-        write_file(file, job_file_text(guessed, file, written))
-        trial = tried_on(file, sample, guessed, most_rows, " without a reference")
-    ways, left = [(guessed, trial)], list[tuple[str, str]]()
-    while (unfit := trial.unfit) and may_leave_out(guessed):
-        _tell(map(str, trial.tried))
-        left.append(unfit)
-        guessed = left_out_of(guessed, dict([unfit]))
-        write_file(file, job_file_text(guessed, file, written))
-        trial = tried_on(file, sample, guessed, most_rows, f" without {unfit[0]!r}")
-        ways.append((guessed, trial))
-    guessed, trial = ways[gone := worth_leaving_out(ways)]
-    for name, why in left[:gone]:
-        note(f"{name!r} is left out of fields: {why}; put it back if that is what you want to hear of")
-    if names := [name for name, _ in left[gone:]]:
-        stay, them = ("stays", "it") if len(names) == 1 else ("stay", "them")
-        note(f"{', '.join(map(repr, names))} {stay} in fields: without {them} a column has as many alarms")
-    if written.rows and trial.waits and most_rows >= LEAST:
-        sooner = written._replace(rows=0)
-        write_file(file, job_file_text(guessed, file, sooner))
-        other = tried_on(file, sample, guessed, most_rows, " as of a longer one")
-        if not other.waits and other.tried[-1].fits:
-            _tell(trial.lines())
-            written, trial = sooner, other
-    text, (_, why) = job_file_text(guessed, file, written._replace(own=False), trial), learning(guessed, written)
-    write_file(file, text)
-    _tell((*trial.lines(), *trial.off, *([f"[drift] learn: {why}"] if why in text else [])))
-    return guessed
-
-
-def _best(file: Path, sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[Guess, Best | None]":
-    """The best learner on the sample, with the guess that it is best for: with categories or without.
-
-    A column of texts that may be the key is also tried as the state of one device.
-    """
-    from streamjobs.commands.recordings.job_template import job_file_text
-    from streamjobs.commands.recordings.learner_trial import best_learner
-
-    if not guessed.categories:
-        return guessed, best_learner(file, sample, guessed)
-    keys = guessed.candidates.get("key", [])
-    others = [name for name in keys if name not in guessed.categories]
-    of_one = guessed._replace(candidates={**guessed.candidates, "key": others})
-    why = dict.fromkeys(guessed.categories, "texts; as categories, they do not make the error smaller")
-    left_out = {**guessed.left_out, **why}
-    ways = [guessed] if others[:1] != keys[:1] else []
-    ways = [*(one._replace(categories={}, left_out=left_out) for one in (*ways, of_one)), of_one]
-    found: list[tuple[Guess, Best | None]] = []
-    for way in ways:
-        write_file(file, job_file_text(way, file, written))
-        found.append((way, best_learner(file, sample, way)))
-    if all(best is None for _, best in found):  # none was tried
-        return guessed, None
-    guessed, best = min(found, key=lambda one: math.inf if one[1] is None else one[1].error)
-    if not guessed.categories:
-        _tell(f"left out of x: {name}: {reason}" for name, reason in why.items())
-    return guessed, best
 
 
 def _surveyed(sample: "Sample", guessed: "Guess", written: "Written") -> "tuple[Guess, int, Written]":
@@ -369,7 +269,7 @@ def _topic(
     from streamjobs.recordings.guess.preset import guess_of_preset, live_preset
 
     sample = sample_of(broker_of(url), topic, records, seconds)
-    _tell(f"topic {topic}: {line}" for line in shares(sample))
+    note_all(f"topic {topic}: {line}" for line in shares(sample))
     written = written._replace(format=sample.format)
     live = live_preset(sample.rows)
     if live is not None:

@@ -76,7 +76,7 @@ def test_what_init_prints_after_the_trial_sends_the_sample_to_its_topic(mock, tm
     """Records without labels: after `check` and `replay` come the topics, the records and the worker, as they are typed."""
     topic = f"after-{counts}"
     mock.create([topic])
-    monkeypatch.setattr("streamjobs.commands.init._try", lambda file, sample, guessed, *_: guessed)
+    monkeypatch.setattr("streamjobs.commands.recordings.tries._try", lambda file, sample, guessed, *_: guessed)
     start = 0 if counts else 1_700_000_000
     made = [f"{start + n / 50},{n * 7 % 11},{n * 5 % 13}\n" for n in range(600)]
     sample = tmp_path / "a machine.csv"

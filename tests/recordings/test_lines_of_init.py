@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from streamjobs.commands.recordings import drift_trial, trial
+from streamjobs.commands.recordings import drift_trial, trial, tries
 from tests.commands.jobs import command
 
 
@@ -34,6 +34,24 @@ def test_one_column_is_not_chosen_for_two_meanings(tmp_path, capsys):
         assert command(*words, f"--{one}", "ts", f"--{other}", "ts") == 2
         assert f"--{one} and --{other} must be different columns; both are 'ts'." in capsys.readouterr().err
     assert command(*words, "--key", "device", "--label", "", "--time", "ts") == 0
+
+
+def test_what_makes_a_large_state_of_a_key_smaller_is_said(tmp_path, capsys, monkeypatch):
+    """Windows of 300 fast fields cost 24 MB a key."""
+    random, made = np.random.default_rng(5), []
+    for i in range(300):
+        made.append({"device": "d1", "ts": 1.7e9 + i / 50, **{f"v{n}": random.normal() for n in range(24)}})
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, made)) + "\n")
+    words = "init", str(tmp_path / "job.toml"), "--sample", str(tmp_path / "a.jsonl"), "--force"
+    assert command(*words) == 0
+    assert "the state of a key may have" not in capsys.readouterr().err
+    monkeypatch.setattr(tries, "LARGE", 100_000)
+    assert command(*words) == 0
+    told = capsys.readouterr().err
+    said = re.search(r"a key may have ([0-9.]+) KB, 1,000 keys .* MB; with .* a key has ([0-9.]+) KB", told)
+    assert said is not None and float(said[1]) > 2 * float(said[2])
+    assert command("check", str(tmp_path / "job.toml")) == 0
+    assert f"at most {said[1]} KB a key" in capsys.readouterr().out
 
 
 def test_a_sample_too_short_for_its_drift_says_how_many_rows_it_needs(tmp_path, capsys, monkeypatch):
