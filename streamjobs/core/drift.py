@@ -187,7 +187,7 @@ def _sloping(job: Job, live: Live, seen: Seen, foreseen: dict[str, Array]) -> Ar
         follows = rows.learn & LEARN_EXTRACTOR > 0
         if rows.awake is not None:  # repeats would be a slope of 0
             follows &= rows.awake
-        foreseen[SLOPES] = job.steps.slopes.advance(live.work[SLOPES], seen.slots, rows.times, rows.X, follows)
+        foreseen[SLOPES] = job.steps.slopes.advance(live.work[SLOPES], rows.slots, rows.times, rows.X, follows)
     return foreseen[SLOPES]
 
 
