@@ -26,7 +26,7 @@ def test_a_deleted_input_ends_a_worker_with_code_3(make_job: MakeJob, fork_serve
     assert sum(count for _, count, _ in states(job).values()) == 400
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("guarantee", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.long)])
 def test_a_deleted_output_ends_a_worker_with_code_3_and_a_new_topic_gets_what_was_not_acknowledged(
     make_job: MakeJob, fork_server: ForkServer, guarantee: str
 ) -> None:

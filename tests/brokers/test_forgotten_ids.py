@@ -37,7 +37,7 @@ def forgotten(job: KafkaJob) -> bool:
     return bool(of_job) and not any(of_job)
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("guarantee", [pytest.param("at_least_once", marks=pytest.mark.long), "exactly_once"])
 def test_an_idle_worker_continues_and_a_zombie_stays_fenced(
     guarantee: str, forgetting: str, broker: Broker, tmp_path: Path, fork_server: ForkServer
 ) -> None:

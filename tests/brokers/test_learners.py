@@ -102,7 +102,7 @@ CASES = {
         "forecasts",
     ),
 }
-SHORT = ("skegd", "online_greedy on categories", "krls that forecasts")
+SHORT = ("online_greedy on categories", "krls that forecasts")
 
 
 def _fields(state: Any, name: str) -> list[Any]:

@@ -67,7 +67,7 @@ def stream(form: str) -> list[tuple[Sent, str | None]]:
     return made
 
 
-@pytest.mark.parametrize("form", ["json", "msgpack"])
+@pytest.mark.parametrize("form", ["json", pytest.param("msgpack", marks=pytest.mark.long)])
 def test_a_poisoned_stream_ends_with_exact_dead_letters_and_all_else_processed(
     make_job: MakeJob, form: str, fork_server: ForkServer
 ) -> None:

@@ -14,7 +14,9 @@ from tests.brokers.verification import verify
 from tests.brokers.workers import running_worker
 
 
-@pytest.mark.parametrize("by", [GATED, CONVOLVED], ids=["prototypes", "convolutions"])
+@pytest.mark.parametrize(
+    "by", [pytest.param(GATED, id="prototypes"), pytest.param(CONVOLVED, id="convolutions", marks=pytest.mark.long)]
+)
 def test_a_killed_worker_and_its_successor_give_the_bits_of_the_activity_figures(
     make_job: MakeJob, by: Way, fork_server: ForkServer
 ) -> None:

@@ -54,7 +54,7 @@ def assert_refused(worker: Worker, says: str = "state restore JOB --from-local")
     assert code == 3 and len(lines) == 1 and says in lines[0], f"{code} {lines}"
 
 
-@pytest.fixture(params=["at_least_once", "exactly_once"])
+@pytest.fixture(params=[pytest.param("at_least_once", marks=pytest.mark.long), "exactly_once"])
 def learned(request: pytest.FixtureRequest, make_job: MakeJob) -> Iterator[KafkaJob]:
     job = make_job("regrown", job={"guarantee": request.param}, state={"replay": "0s"}, **LEARNING)
     job.produce(RECORDS[:400])

@@ -1,5 +1,7 @@
 """A learner whose map turns under its head, through a kill -9: the state is the map, the head, and how they fit."""
 
+import pytest
+
 from streamjobs.core.live.stored import decode_snapshot
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
@@ -13,6 +15,7 @@ STATIC = {"STREAMJOBS_BROKER__INSTANCE_ID": "one"}  # a restart need not wait fo
 PATIENCE = 120.0  # seconds; a check of what must come, not of how fast
 
 
+@pytest.mark.long
 def test_sispeed_with_an_rls_head_ends_a_kill_9_with_the_states_of_a_replay(
     make_job: MakeJob, fork_server: ForkServer
 ) -> None:

@@ -66,7 +66,7 @@ def fork_server(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield started
 
 
-@pytest.fixture(scope="module", params=["rocksdb", "memory"])
+@pytest.fixture(scope="module", params=["rocksdb", pytest.param("memory", marks=pytest.mark.long)])
 def scenario(
     request: pytest.FixtureRequest, broker: Broker, fork_server: ForkServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Scenario:
