@@ -32,6 +32,7 @@ TRANSIENT = (  # error names, shortly after a broker or topic has started or a l
 )
 MARKERS_WITHIN = 10.0  # seconds until readers see a committed transaction
 SETTLED_WITHIN = 30.0  # seconds until the broker has ended former transactions
+MOST_FENCED = 32  # partitions at the same time
 
 T = TypeVar("T")
 Change = tuple[bytes, bytes | None]  # key, snapshot; None is a tombstone
@@ -173,12 +174,15 @@ def _in_transaction(settings: Settings, topic: str, ends: Mapping[int, int]) -> 
 
 
 async def _fence(settings: Settings, topic: str, partitions: Iterable[int]) -> None:
+    some = asyncio.Semaphore(MOST_FENCED)  # each has connections of its own
+
     async def fence(number: int) -> None:
-        writer = Changelog(client.for_aiokafka(settings.broker), settings.job.name, topic, number)
-        try:
-            await writer.open()
-        finally:
-            await writer.close()
+        async with some:
+            writer = Changelog(client.for_aiokafka(settings.broker), settings.job.name, topic, number)
+            try:
+                await writer.open()
+            finally:
+                await writer.close()
 
     await asyncio.gather(*map(fence, partitions))
 
