@@ -35,7 +35,7 @@ def advance(work, samples, begin, entered, out, first, grid, which, verdict, cou
     rate, wait, lateness = grid
     newest = Work(*work).newest
     sensors = newest.shape[1]
-    k = 0
+    k = np.int64(0)  # of a literal `_rows` would be compiled for it, and then once more
     # `first` says where a slot's waiting samples begin while the batch runs; at its end they move to the front.
     for n in range(begin, times.size):
         key = slots[n]

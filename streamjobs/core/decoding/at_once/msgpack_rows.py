@@ -59,7 +59,7 @@ def _read(b, sizes, names, rows, seen, stack):
     rows: what `Rows` has, whether its value needs a look by the library, and a word. seen (entries + KEPT,): zeros.
     stack: a row for each level. A word is 8 bytes as a whole number and as floats of both sizes.
     """
-    end, odd = 0, 0
+    end, odd = np.int64(0), 0  # of a literal `_read_row` would be compiled for it, and then once more
     for n in range(sizes.size):
         begin, end = end, end + sizes[n]
         if _read_row(b, begin, end, names, rows, seen, stack, n):
