@@ -95,6 +95,11 @@ def require_changeable(settings: Settings, *, whole: bool = True) -> None:
     whole: also if records with outputs are in no state yet: a worker would apply them to the changed states.
     """
     require_no_workers(settings)
+    _require_written(settings, whole)
+
+
+def _require_written(settings: Settings, whole: bool = True) -> None:
+    """As `require_changeable`, once no worker runs."""
     commits = preflight.commits_of(settings) if whole else {}
     lacking = sum(progress_of(*commit) - commit.offset for commit in commits.values())
     if lacking:
@@ -112,7 +117,7 @@ def begin(settings: Settings) -> dict[int, int]:
     """`settled_ends` of a changelog that may be changed. Raises SetupError as `require_changeable` does."""
     require_no_workers(settings)
     ends = settled_ends(settings)  # before the commits are read
-    require_changeable(settings)
+    _require_written(settings)
     return ends
 
 
