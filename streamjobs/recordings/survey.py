@@ -121,10 +121,12 @@ def survey(path: Path, guessed: Guess, how: How = HOW, pass_on: Count = iter) ->
     there were.
     """
     guessed = with_runs(path, guessed, how)
-    if versions := _versions(path, guessed, how):
-        guessed = guessed._replace(choose={**guessed.choose, "key": versions})
-    else:
-        guessed = _by_folder(path, _by_file(path, guessed, how), how)
+    if guessed.files > 1 and guessed.preset is None:
+        recordings = recordings_of(path, how)
+        if versions := _versions(path, recordings):
+            guessed = guessed._replace(choose={**guessed.choose, "key": versions})
+        else:
+            guessed = _by_folder(recordings, _by_file(recordings, guessed, how))
     if guessed.label is None or guessed.task != "classification":
         return guessed
     wanted = [name for name in (guessed.label, guessed.key) if name is not None]
@@ -266,11 +268,9 @@ def _shared(a: str, b: str) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
 
 
-def _versions(path: Path, guessed: Guess, how: How) -> str:
+def _versions(path: Path, recordings: Sequence[Recording]) -> str:
     """What to do with folders that have the same recordings twice, as their names say: raw/ and clean/. Else empty."""
-    if guessed.files < 2 or guessed.preset is not None:
-        return ""
-    folders = [*dict.fromkeys(one.folder for one in recordings_of(path, how))]
+    folders = [*dict.fromkeys(one.folder for one in recordings)]
     if len(folders) < 2 or not {*map(plain_name, folders)} <= VERSIONS:
         return ""
     return (
@@ -279,7 +279,7 @@ def _versions(path: Path, guessed: Guess, how: How) -> str:
     )
 
 
-def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
+def _by_file(recordings: Sequence[Recording], guessed: Guess, how: How) -> Guess:
     """With the names of a folder's files as keys, where no column may have the key and the names are not dates; or of its
     folders, where files with labels have the same names in each, or those of slow samples are named by the same dates.
     In folders of days files of slow samples have the same names: each is a sensor or a machine, but hours or parts of one
@@ -287,9 +287,9 @@ def _by_file(path: Path, guessed: Guess, how: How) -> Guess:
 
     A column of few texts that do not take turns is rather the label of each file's person.
     """
-    if guessed.files < 2 or guessed.key is not None or guessed.preset is not None or "key" not in guessed.choose:
+    if guessed.key is not None or "key" not in guessed.choose:
         return guessed
-    recordings = [one for one in recordings_of(path, how) if one.name not in guessed.bare]
+    recordings = [one for one in recordings if one.name not in guessed.bare]
     files = [recording.name for recording in recordings]
     named = all(recording.named for recording in recordings) and len({*files}) > 1  # each person in several folders
     keys, labels = (guessed.candidates.get(what, []) for what in ("key", "label"))
@@ -341,11 +341,11 @@ def _of_one_label(recordings: Sequence[Recording], guessed: Guess, how: How) -> 
     return all(len(own) == 1 for own in labels.values()) and len(set().union(*labels.values())) > 1
 
 
-def _by_folder(path: Path, guessed: Guess, how: How) -> Guess:
+def _by_folder(recordings: Sequence[Recording], guessed: Guess) -> Guess:
     """With the names of a folder's folders as what may be the label, where no column is."""
-    if guessed.files < 2 or guessed.key_from or "label" not in guessed.choose or guessed.preset is not None:
+    if guessed.key_from or "label" not in guessed.choose:
         return guessed
-    folders = [*dict.fromkeys(one.folder for one in recordings_of(path, how))]
+    folders = [*dict.fromkeys(one.folder for one in recordings)]
     if len(folders) < 2 or len(folders) == guessed.files or any("=" in name for name in folders):
         return guessed
     some, first = quoted_names(folders[:3]), folders[0]
