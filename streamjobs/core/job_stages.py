@@ -103,7 +103,7 @@ def steps_of(composition: Composition, population: Population | None, targets: i
     start = None if population is None else begin_head(population, composition.learner, targets, composition.boosts)
     alarming, watched = sum(not watch.control for watch in composition.watches), len(composition.watches)
     smoothing = composition.smoothing and composition.smoothing.taught(population and population.transitions)
-    filters = smoothing is not None and smoothing.probabilities
+    filtering = smoothing if smoothing is not None and smoothing.probabilities else None
     return Steps(
         counters=composition.counters,
         fill=composition.fill,
@@ -131,17 +131,15 @@ def steps_of(composition: Composition, population: Population | None, targets: i
         group=composition.group,
         forecasts=composition.forecasts,
         pauses=_pauses(composition),
-        refuted=Refuted() if filters and composition.waiting is not None else None,  # labels come later than their rows
-        elapsed=_elapsed(composition, smoothing),
+        refuted=Refuted() if filtering and composition.waiting is not None else None,  # labels come later than their rows
+        elapsed=None if filtering is None else _elapsed(composition, filtering.hop),
     )
 
 
-def _elapsed(composition: Composition, smoothing: Smoothing | Transitions | None) -> Elapsed | None:
-    """In front of a filter, which follows rows of one key in time."""
-    if smoothing is None or not smoothing.probabilities:
-        return None
+def _elapsed(composition: Composition, hop: float) -> Elapsed:
+    """In front of a filter, which follows rows of one key in time. hop: seconds between the rows that taught it."""
     timed, windows = composition.settings.source.time is not None, composition.windows
-    return Elapsed(hop=windows.hop if windows is not None else smoothing.hop if timed else 0.0)
+    return Elapsed(hop=windows.hop if windows is not None else hop if timed else 0.0)
 
 
 def _learner(learner: Learner | None, taught: Any) -> LearnerStage | None:
