@@ -155,9 +155,7 @@ def scores_of(job: "Job") -> "Scores":
         raise ConfigError("--score needs a job that predicts classes.")
     window, labels = job.settings.window, job.settings.labels
     length = None if window is None else window.length
-    scores = Scores(labels.delay, length, labels.wait, job.population is not None)
-    scores.declared = bool(job.composition.classes)
-    return scores
+    return Scores(labels.delay, length, labels.wait, job.population is not None, bool(job.composition.classes))
 
 
 def scored(scores: "Scores", output_dir: Path | None, as_json: bool) -> dict[str, Any]:

@@ -109,8 +109,8 @@ def fit_job(
         statistics = composition.columns[: numbers - (settings.window.convolutions if settings.window is not None else 0)]
         for line in report.doubts(data_read, recipe, statistics):
             doubt(line)
-        for told in (findings.other_units, findings.turned) if new is not None else ():
-            for line in told(data_read.data, statistics, new):
+        for doubts in (findings.other_units, findings.turned) if new is not None else ():
+            for line in doubts(data_read.data, statistics, new):
                 doubt(line)
         evaluated = None
         if asked.report:

@@ -45,13 +45,15 @@ class Alarmed(NamedTuple):
 class Scores:
     """Collects a replay's predictions and alarms."""
 
-    def __init__(self, delay: float, length: float | None = None, wait: float = 0.0, taught: bool = False) -> None:
+    def __init__(
+        self, delay: float, length: float | None = None, wait: float = 0.0, taught: bool = False, declared: bool = False
+    ) -> None:
         """delay: seconds until a label is learned; length: of a window; None: rows are samples.
 
         wait: seconds that rows wait for labels that come later; then `add_late` before any figure. taught: people of a
-        population taught the job, who may be these.
+        population taught the job, who may be these. declared: the job states its classes.
         """
-        self.delay, self.length, self.wait, self.taught = delay, length, wait, taught
+        self.delay, self.length, self.wait, self.taught, self.declared = delay, length, wait, taught, declared
         self.after = delay  # seconds from a row to its label
         self.rows: dict[str, list[Row]] = {}  # with a label, or waiting for one
         self.known: dict[str, list[bool]] = {}  # of each, whether it has a prediction to score
@@ -59,7 +61,6 @@ class Scores:
         self.unlabelled = self.unknown = 0
         self.late = self.samples = 0  # samples that were skipped as late, and all
         self.classless = 0  # dead letters, because the job has no class for their label
-        self.declared = False  # the job states its classes
         self.hop = 0.0  # seconds between two rows of a key, most often; of `evaluated`
 
     def take(self, output: Output) -> None:
