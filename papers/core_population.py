@@ -3,9 +3,9 @@
     python -m papers core_population [--set watch|phone] [--people N] [--convolved]
 
 Everybody but one person teaches the population as in `activity_population`. The person's recordings then go through the
-default job as a worker gets them: a frame of samples a second, and behind each window the label of the window 20 before
-it. Every decision, score and share of the adapted head is compared with those of the figures, bit for bit. With --convolved
-the job has convolutions, directions and a filter in place of prototypes and smoothing.
+default job as a worker gets them: a frame of samples a second, 30 s between recordings, and behind each window the label of
+the window 20 before it. Every decision, score and share of the adapted head is compared with those of the figures, bit for
+bit. With --convolved the job has convolutions, directions and a filter in place of prototypes and smoothing.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from streamjobs.settings.sections import Settings
 from streamjobs.stages.smoothing import Transitions
 from tests.data import dataset
 
-START, RATE, APART = 1_700_000_000.0, 50, 3600.0  # seconds, Hz, seconds between the beginnings of recordings
+START, RATE, PAUSE = 1_700_000_000.0, 50, 30.0  # seconds, Hz, seconds between recordings, at least
 FIELDS = ["ax", "ay", "az", "wx", "wy", "wz"]
 GATED = way("ald 300, gated", "ald 300")
 SMALL = Recipe(SCALING, None, HEAD, filter=Transitions(), boosts=True, convolving=Convolving(40, 2 * RATE, 6), directions=64)
@@ -52,14 +52,16 @@ def raw(name: str, convolutions: int = 0) -> Raw:
     data = dataset("seglearn_watch" if name == "watch" else "motionsense_8")
     ids = data["key"].astype(np.int64) * 1000 + data["seg"]
     if name == "watch":
-        return Raw(data["X"].astype(float), ids, data["side"], recordings.watch("rich", True, convolutions=convolutions))
+        windows = recordings.watch("rich", True, even=True, convolutions=convolutions)
+        return Raw(data["X"].astype(float), ids, data["side"], windows)
     return Raw(recordings.phone_signal(data), ids, None, recordings.phone("rich", even=True, convolutions=convolutions))
 
 
 def settings(mirrored: bool, recipe: Recipe) -> Settings:
     """The default job, or one with convolutions, directions and a filter."""
-    mirror = {"field": "side", "when": 1, "columns": ["ax", "wy", "wz"]} if mirrored else None
-    window = {"length": "2s", "hop": "1s", "rate": float(RATE), "statistics": "rich", "mirror": mirror}
+    window = {"length": "2s", "hop": "1s", "rate": float(RATE), "statistics": "rich"}
+    if mirrored:
+        window["mirror"] = {"field": "side", "when": 1, "columns": ["ax", "wy", "wz"]}
     population, learner = {"file": "population.state"}, {"name": "ald", "above": 0.1, "budget": 300, "freeze": True}
     head = {"name": "rls", "delta": 100.0, "gate": True, "fallback": "last_label"}
     own = {"learner": learner, "head": {**head, "boost": 10.0, "smooth": 0.3}}
@@ -75,6 +77,14 @@ def settings(mirrored: bool, recipe: Recipe) -> Settings:
         scaling={"method": "standard", "from": "population", "clip": 5.0},
         **own,
     )
+
+
+def beginnings(data: Raw, stream: Stream) -> tuple[list[int], np.ndarray]:
+    """The recordings in order, and when they begin (recordings,): at whole seconds, which add no rounding to times."""
+    _, first = np.unique(stream.recording, return_index=True)
+    order = stream.recording[np.sort(first)].tolist()
+    lasts = np.ceil(np.array([np.sum(data.recording == one) for one in order]) / RATE) + PAUSE
+    return order, START + np.cumsum(lasts) - lasts
 
 
 class Through(NamedTuple):
@@ -95,10 +105,9 @@ def through_core(job: Job, data: Raw, stream: Stream) -> Through:
     records: list[Stored] = []
     late = wrong = 0
     names, begun = data.windows.names, time.process_time()
-    _, first = np.unique(stream.recording, return_index=True)
-    for number, one in enumerate(stream.recording[np.sort(first)]):
+    for one, begins in zip(*beginnings(data, stream), strict=True):
         rows = np.flatnonzero(data.recording == one)
-        times = START + APART * number + np.arange(len(rows)) / RATE
+        times = begins + np.arange(len(rows)) / RATE
         for begin in range(0, len(rows), RATE):
             part = rows[begin : begin + RATE]
             body = dict(zip(FIELDS, data.X[part].T.tolist(), strict=True), ts=times[begin : begin + RATE].tolist())
@@ -146,6 +155,9 @@ def left_out(data: Raw, person: int, by: Way = GATED) -> Person:
     windows, convolutions = convolved(data.windows, teaches, recipe.convolving)
     others = shuffled(windows, teaches, [0, person])
     stream = shuffled(windows, windows.person == person, [1, person, 0])
+    order, begins = beginnings(data, stream)
+    seconds = [begin + np.arange(np.sum(stream.recording == one)) for one, begin in zip(order, begins, strict=True)]
+    stream = stream._replace(times=np.concatenate(seconds))  # a window begins each second
     learned = learned_from(others, recipe, len(names))
     recipe = filter_learned(windows.of(teaches), recipe, learned, LATE)
     figures = decided(recipe, "gated", learned, stream, features(learned, recipe, stream.X))

@@ -10,10 +10,12 @@ from tests.data import dataset
 MIRRORED = (0, 4, 5)  # ax, wy, wz change their sign on one arm
 
 
-def watch(statistics: str = "simple", mirrored: bool = False, turned: bool = False, convolutions: int = 0) -> Recordings:
+def watch(
+    statistics: str = "simple", mirrored: bool = False, turned: bool = False, even: bool = False, convolutions: int = 0
+) -> Recordings:
     """Wrist: acceleration and turning rate; 10 people, 7 exercises, each once per arm.
 
-    mirrored: one arm as the other; turned: every person wears the sensor turned round by chance.
+    mirrored: one arm as the other; turned: every person wears the sensor turned round by chance; even: as of `phone`.
     """
     data = dataset("seglearn_watch")
     X = data["X"].astype(float)
@@ -21,9 +23,8 @@ def watch(statistics: str = "simple", mirrored: bool = False, turned: bool = Fal
         X[np.ix_(data["side"] == 1, MIRRORED)] *= -1.0
     if turned:
         _turn(X, data["key"])
-    return _windows(
-        X, data["t"], data["y"], data["key"], data["seg"], data["y_labels"], statistics, convolutions=convolutions
-    )
+    t = _times(data, even)
+    return _windows(X, t, data["y"], data["key"], data["seg"], data["y_labels"], statistics, convolutions=convolutions)
 
 
 def phone(statistics: str = "simple", turned: bool = False, even: bool = False, convolutions: int = 0) -> Recordings:
@@ -36,7 +37,7 @@ def phone(statistics: str = "simple", turned: bool = False, even: bool = False, 
     signal = phone_signal(data)
     if turned:
         _turn(signal, data["key"])
-    t = _even(data["key"].astype(np.int64) * 1000 + data["seg"]) if even else data["t"]
+    t = _times(data, even)
     return _windows(signal, t, data["y"], data["key"], data["seg"], data["y_labels"], statistics, convolutions=convolutions)
 
 
@@ -52,8 +53,11 @@ def daily(statistics: str = "rich", convolutions: int = 0) -> Recordings:
     return _windows(X, t, codes, person, np.cumsum(cut) - 1, names, statistics, rate=20.0, convolutions=convolutions)
 
 
-def _even(ids: np.ndarray) -> np.ndarray:
-    """Times of samples at 50 Hz from the beginning of each recording, which stand together."""
+def _times(data, even: bool) -> np.ndarray:
+    """The set's own, or those of samples at 50 Hz from the beginning of each recording, which stand together."""
+    if not even:
+        return data["t"]
+    ids = data["key"].astype(np.int64) * 1000 + data["seg"]
     begins = np.flatnonzero(np.r_[True, np.diff(ids) != 0])
     return (np.arange(len(ids)) - np.repeat(begins, np.diff(np.r_[begins, len(ids)]))) / 50.0
 
