@@ -13,15 +13,24 @@ from algorithms.common.protocol import Learner, SettingError
 Made = TypeVar("Made")
 
 
+MOST_LISTED = 80  # names in a sentence; the registry has fewer learners, a row of windows may have thousands of numbers
+
+
 def suggestion(name: str, known: typing.Iterable[str]) -> str:
-    """What to write instead: the same letters in another order, or a name that is near, or the list of names.
+    """What to write instead: the same letters in another order, a name that is near, longer names, or the list of names.
 
     >>> suggestion("okfbe", ["okfe", "okfeb"]), suggestion("x", ["rank"])
     ("; did you mean 'okfeb'?", '; known: rank.')
+    >>> suggestion("ax", ["ax_mean", "ax_log_sd", "ay_mean"])
+    '; known: ax_log_sd, ax_mean and 1 more.'
     """
     known = sorted(known)
     near = [one for one in known if sorted(one) == sorted(name)] or difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known) or 'none'}."
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    listed = ([one for one in known if one.startswith(f"{name}_")] or known)[:MOST_LISTED]
+    more = f" and {len(known) - len(listed)} more" if len(listed) < len(known) else ""
+    return f"; known: {', '.join(listed) or 'none'}{more}."
 
 
 def build(owner: str, cls: type[Made], settings: Mapping[str, Any], nested: Callable[[Mapping[str, Any]], Learner]) -> Made:

@@ -24,6 +24,7 @@ from tests.core.streams import START, TOPIC, Worker, record, samples, settings, 
 SOURCE = {"topic": TOPIC, "fields": ["ax", "ay", "az"], "time": "ts"}
 ALONE = {"source": SOURCE, "window": None, "drift": None, "head": None, "learner": {"name": "scaling"}, "sinks": {}}
 GRAVITY = {"forecast": {}, "window": {"length": "1s", "rate": 10.0, "statistics": "gravity"}}
+MANY = {"forecast": {"fields": ["speed"]}, "source": {"topic": "imu", "dim": 50}, "window": {"length": "1s", "rate": 10.0}}
 SECTION = {"fields": ["ax", "az"], "ahead": [1, "300ms"], "every": "100ms"}
 
 
@@ -251,6 +252,8 @@ def test_a_job_needs_no_learner() -> None:
         ({"forecast": {"season": 200_000}}, "season must have at most 100,000 rows"),
         ({"forecast": {"every": 0}}, "every must be above 0"),
         ({"forecast": {"fields": ["bx"]}}, "fields: 'bx' is not one of the numbers of a row; known: ax"),
+        (MANY, "fields: 'speed' is not one of the numbers of a row; known: x[0]_echo_160ms, x[0]_echo_500ms,"),
+        (MANY, ", x[18]_upper_quartile and 320 more."),
         ({"forecast": {"fields": ["ax", "ax"]}}, "fields must differ"),
         ({"forecast": {"fields": []}}, "fields must name at least one number"),
         (GRAVITY, "which have no mean of it with [window] statistics = 'gravity'; name others, such as"),

@@ -158,7 +158,9 @@ def test_what_cannot_be_meant_is_reported():
     )
     assert "dim must be the number of columns that fields give (4)" in told(categories={"ax": ["a", "b"]}, dim=3)
     assert "angles: 'wind' is not one of fields with plain numbers" in told(angles={"wind": 360})
-    assert "angles: 'ax' is not one of fields with plain numbers" in told(angles={"ax": 360}, categories={"ax": ["a"]})
+    assert "angles: 'ax' is not one of fields with plain numbers; known: ay, az." in told(
+        angles={"ax": 360}, categories={"ax": ["a"]}
+    )
     assert "angles must be 0.001 or more" in told(angles={"ax": 0})
 
 

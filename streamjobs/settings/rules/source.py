@@ -1,6 +1,7 @@
 """What contradicts itself in [source], with its formats and schemas, and in a [window] of its fields."""
 
 from collections import Counter
+from collections.abc import Container, Iterable
 
 from algorithms.common.settings import suggestion
 from streamjobs.settings.broker import RegistrySection
@@ -140,6 +141,10 @@ def _categories(source: SourceSection) -> Problems:
                 yield "source.unseen", f"unseen = 'missing' needs missing = 'skip', 'hold' or 'mean' for {name!r}."
 
 
+def _others(fields: Iterable[str], coded: Container[str]) -> list[str]:
+    return [field for field in fields if field not in coded]
+
+
 def _counters(source: SourceSection) -> Problems:
     place, fields = "source.counters", source.fields
     if source.counters is None:
@@ -147,8 +152,8 @@ def _counters(source: SourceSection) -> Problems:
     if fields is None:
         yield place, "counters names fields, so x must be made up of named fields, without [source.sensors]; set fields."
     for name in source.counters:
-        if fields is not None and (name not in fields or name in source.categories_of):
-            yield place, f"counters: {name!r} is not one of fields with numbers{suggestion(name, fields)}"
+        if fields is not None and name not in (numbers := _others(fields, source.categories_of)):
+            yield place, f"counters: {name!r} is not one of fields with numbers{suggestion(name, numbers)}"
     if source.lateness > 0:
         yield place, "counters needs samples in order, and lateness allows others; remove lateness."
 
@@ -159,8 +164,8 @@ def _angles(source: SourceSection) -> Problems:
         yield place, "angles names fields, so x must be made up of named fields, in json or msgpack; set fields."
         return
     for name in source.angles or ():
-        if fields is not None and (name not in fields or name in (*source.categories_of, *(source.counters or ()))):
-            yield place, f"angles: {name!r} is not one of fields with plain numbers{suggestion(name, fields)}"
+        if fields is not None and name not in (plain := _others(fields, (*source.categories_of, *(source.counters or ())))):
+            yield place, f"angles: {name!r} is not one of fields with plain numbers{suggestion(name, plain)}"
 
 
 def _missing(source: SourceSection) -> Problems:
@@ -176,8 +181,8 @@ def _missing(source: SourceSection) -> Problems:
         if fields is None:
             yield place, "missing_values names fields, so x must be made up of named fields; set fields, or give a list."
         for name in codes:
-            if fields is not None and (name not in fields or name in source.categories_of):
-                yield place, f"missing_values: {name!r} is not one of fields with numbers{suggestion(name, fields)}"
+            if fields is not None and name not in (numbers := _others(fields, source.categories_of)):
+                yield place, f"missing_values: {name!r} is not one of fields with numbers{suggestion(name, numbers)}"
     if codes is not None and source.sensors is not None:
         yield place, "missing_values cannot be used with [source.sensors] yet; remove it."
     if source.hold_for is not None and "hold" not in (table.values() if isinstance(table, dict) else (table,)):
