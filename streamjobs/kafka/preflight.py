@@ -40,7 +40,7 @@ class InputTopic(NamedTuple):
     """The input topic as `probe` sees it."""
 
     partitions: int
-    ends: dict[int, int]  # the offset each partition ended at
+    ends: dict[int, int]  # the offset each partition ended at, without those that have no leader
     origin: topic_id.Origin
     growth: layout.Growth | None = None  # with `drain`
     unsent: str | None = None  # a topic of features that exists and gets none any more
@@ -48,10 +48,11 @@ class InputTopic(NamedTuple):
     limits: topics.Limits = topics.NO_LIMITS
 
 
-def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopic:
+def probe(settings: Settings, job: JobLike, *, drain: bool = False, once: bool = True) -> InputTopic:
     """Check everything a worker needs, and create the changelog where it is missing.
 
     drain: for a worker that finishes the partitions that were there before the input grew.
+    once: the ends of all partitions are needed; otherwise those that have no leader now are left out.
     Raises SetupError with a sentence for each obstacle.
     """
     source = settings.source.topic
@@ -82,8 +83,10 @@ def probe(settings: Settings, job: JobLike, *, drain: bool = False) -> InputTopi
     columns = settings.source.learned_columns  # by the names that the states know
     fields = blake2b("\n".join(columns).encode(), digest_size=4).hexdigest() if columns else ""
     origin = origin._replace(sections=topic_id.text_of_sections(job.sections), fields=fields)
-    unsent, ends = topics.unsent_features(settings, job.sinks, counts), _ends(admin, settings, counts[source])
-    left = sum(ends.values()) - sum(one.offset for one in of_input.values()) if of_input else -1
+    unsent = topics.unsent_features(settings, job.sinks, counts)
+    ends = _ends(admin, settings, counts[source], some=not once)
+    passed = sum(one.offset for number, one in of_input.items() if number in ends)
+    left = sum(ends.values()) - passed if of_input else -1
     return InputTopic(counts[source], ends, origin, pending, unsent, left, topics.limits(settings, job.sinks, admin))
 
 
@@ -288,23 +291,27 @@ def _roles(settings: Settings, job: JobLike) -> dict[str, str]:
     return {**outputs, settings.source.topic: "input", topics.changelog(settings): "state"}
 
 
-def _ends(admin: AdminClient, settings: Settings, partitions: int) -> dict[int, int]:
-    """Retries for a while: after a leader has gone, its partition has none for some seconds.
+def _ends(admin: AdminClient, settings: Settings, partitions: int, *, some: bool = False) -> dict[int, int]:
+    """Retries for a while: after a leader has gone, its partition has none for some seconds. some: one end is enough.
 
     librdkafka's admin client keeps the leader's former epoch, which the broker refuses, until metadata comes.
     """
     wanted = {TopicPartition(settings.source.topic, number): OffsetSpec.latest() for number in range(partitions)}
     started = time.monotonic()
     while True:
-        answers = admin.list_offsets(wanted, request_timeout=timeouts.ADMIN)
-        try:
-            return {tp.partition: answer.result(timeouts.ADMIN).offset for tp, answer in answers.items()}
-        except (KafkaException, TimeoutError) as error:
-            if client.forbidden(error) or time.monotonic() - started > ENDS_WITHIN:
-                raise SetupError(
-                    f"topic {settings.source.topic} (input): cannot read its end offsets ({client.reason_of(error)}); "
-                    "check that this worker may read it and that each of its partitions has a leader."
-                ) from None
+        ends, problem = dict[int, int](), None
+        for tp, answer in admin.list_offsets(wanted, request_timeout=timeouts.ADMIN).items():
+            try:
+                ends[tp.partition] = answer.result(timeouts.ADMIN).offset
+            except (KafkaException, TimeoutError) as error:
+                problem = error
+        if problem is None or (some and ends):
+            return ends
+        if client.forbidden(problem) or time.monotonic() - started > ENDS_WITHIN:
+            raise SetupError(
+                f"topic {settings.source.topic} (input): cannot read its end offsets ({client.reason_of(problem)}); "
+                "check that this worker may read it and that each of its partitions has a leader."
+            )
         time.sleep(RETRY_EVERY)
         with suppress(KafkaException):
             admin.list_topics(settings.source.topic, timeout=timeouts.ADMIN)

@@ -1,7 +1,7 @@
 """The Faust app of a job: one input topic, one table with its changelog."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from streamjobs.worker.changelog import NO_ORIGIN, Changelog
 from streamjobs.worker.consumer import Transport
 from streamjobs.worker.delivery import Delivery
 from streamjobs.worker.failures import is_passing
+from streamjobs.worker.health.leaders import Leaders
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import Producer
 from streamjobs.worker.state_folder import state_folder
@@ -52,13 +53,21 @@ class WorkerApp(faust.App):  # type: ignore[misc]
     lookup: "Lookup | None"  # of schemas
     linger: float  # seconds, [source] linger
     waiting: frozenset[int]  # input partitions that are not processed here, see `build`
+    leaders: Leaders | None = None  # None: every partition is needed
+
+    @property
+    def idle(self) -> Collection[int]:
+        """Input partitions that are not read here now."""
+        return self.waiting.union(self.leaders.waiting) if self.leaders is not None else self.waiting
 
     async def fence_and_restore(self, partitions: set[int]) -> bool:
-        """Fence and restore these partitions; False when that failed, or when the worker is stopping.
+        """Fence and restore those of these partitions that have leaders; False on failure, or if the worker is stopping.
 
         Raises an error that passes, see `failures.is_passing`.
         """
         try:
+            if self.leaders is not None:
+                partitions = await self.leaders.able(partitions)
             asking = asyncio.to_thread(present_ids, self.broker_section, [self.changelog])
             fenced, present = await asyncio.gather(self.delivery.fence(sorted(partitions)), asking)
             await self._require_same_changelog(partitions, present[self.changelog])
@@ -108,6 +117,8 @@ class WorkerApp(faust.App):  # type: ignore[misc]
     async def on_stop(self) -> None:
         """Take the last checkpoints before the consumer leaves its group."""
         self.delivery.stopping = True
+        if self.leaders is not None:
+            self.leaders.close()
         self.delivery.raise_barrier()
         await self.delivery.revoke("stop")
         self.delivery.released.set()

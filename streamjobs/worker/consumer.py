@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import Any
 
 import structlog
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, KafkaTimeoutError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
@@ -51,6 +52,7 @@ from streamjobs.worker.recovery import learned_up_to
 log = structlog.get_logger("streamjobs")
 
 FETCH_BYTES = 16 << 20  # at most, of one fetch over all its partitions
+NO_NODE = -1  # as the leader of a partition
 WAIT = 0.25  # seconds one call waits for records, or for backpressure to end
 ASK_AGAIN = 8  # times, WAIT apart, while a partition's new leader does not say what it has
 LOOK_FOR = 20.0  # seconds, how far states have learned; well below the watchdog's two minutes
@@ -146,6 +148,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         from streamjobs.kafka.patches.epochs import ends_of_epochs
 
         return await ends_of_epochs(self._ensure_consumer()._client, epochs)
+
+    async def without_leader(self, topics: Collection[str]) -> set[TP] | None:
+        cluster = ClusterMetadata()
+        if not await self._ensure_consumer()._client._metadata_update(cluster, topics):
+            return None
+        known = {TP(topic, number) for topic in topics for number in cluster.partitions_for_topic(topic) or ()}
+        return {tp for tp in known if cluster.leader_for_partition(tp) == NO_NODE}
 
     async def pause_fetching(self, partitions: set[TP]) -> None:
         """Never fetch these assigned partitions here: the changelog's, which recovery reads with its own consumer."""
@@ -273,7 +282,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
             topic_id.decided_time_unit(self.app.source, marks, self._delivery.origin.time_unit)
         if not self.app.waiting:
             require_laid_out(self.app.source, growth(commits, count), count)
-        partitions = sorted(tp for tp in self._source(self.assignment()) if tp.partition not in self.app.waiting)
+        partitions = sorted(tp for tp in self._source(self.assignment()) if tp.partition not in self.app.idle)
         if not partitions:
             return {}
         wanted = [TopicPartition(*tp) for tp in partitions]
@@ -363,6 +372,16 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         commits = await self._thread.call_thread(self._thread.commits_of_group, self.app.source, partitions)
         return {number: topic_id.changelog_of(commit.metadata) for number, commit in commits.items()}
 
+    async def without_leader(self, topics: Collection[str]) -> set[TP] | None:
+        """The partitions of these topics that have no leader now; None where no broker answers."""
+        found: set[TP] | None = await self._thread.call_thread(self._thread.without_leader, topics)
+        return found
+
+    def rejoin(self) -> None:
+        """Have the group distribute its partitions again, as after a member has come or gone."""
+        coordinator = self._thread._ensure_consumer()._coordinator
+        self._thread.thread_loop.call_soon_threadsafe(coordinator.request_rejoin)
+
     async def seek_wait(self, partitions: Mapping[TP, int]) -> None:
         async with self._fetching:
             await super().seek_wait(partitions)
@@ -380,7 +399,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
     async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> dict[TP, Any]:
         """Fetch, and offer the records of the input to `delivery`; no other topic is fetched."""
         delivery = self._delivery
-        active = {tp for tp in self._source(active_partitions or ()) if tp.partition not in self.app.waiting}
+        active = {tp for tp in self._source(active_partitions or ()) if tp.partition not in self.app.idle}
         if not active:
             await asyncio.sleep(WAIT)
             return {}

@@ -96,6 +96,7 @@ class Delivery:
         self.released = asyncio.Event()  # the last checkpoints are taken, because the worker stops
         self.taken_over: dict[int, TakenOver] = {}
         self._changelogs: dict[int, ChangelogLike] = {}
+        self.fencing = False  # whether an assignment, perhaps of none, was fenced and not revoked since
         self.prepared: frozenset[int] = frozenset()  # fenced, and their stores restored
         self._revoking = asyncio.Lock()
         self.turns = Turns()
@@ -132,6 +133,7 @@ class Delivery:
         """
         use_all_descriptors()
         await self._close_changelogs()
+        self.fencing = True
         opening = self._changelogs = {number: self.kafka.changelog(number) for number in numbers}
         slots = asyncio.Semaphore(OPEN_AT_ONCE)
 
@@ -151,11 +153,6 @@ class Delivery:
         """As far as its states are written; 0 where nothing is known."""
         changelog = self._changelogs.get(number)
         return 0 if changelog is None else changelog.end
-
-    @property
-    def fencing(self) -> bool:
-        """Whether partitions were fenced and not revoked since."""
-        return bool(self._changelogs)
 
     def mark_restored(self, fenced: dict[int, ChangelogLike], life: str = "") -> None:
         """Allow `assign` of these partitions, unless they were revoked or fenced again meanwhile.
@@ -353,6 +350,7 @@ class Delivery:
                 elif isinstance(result, BaseException):
                     self.fail(result)
         await self._close_changelogs()
+        self.fencing = False
         self.taken_over.clear()
         self.metrics.set_partitions({})
         if held:

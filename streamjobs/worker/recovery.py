@@ -274,7 +274,7 @@ class ChangelogRecovery(Recovery):  # type: ignore[misc]
                     return
                 log.warning("recovery begins again", why=reason(error))
                 await self.sleep(AGAIN_AFTER)
-                if self.app.delivery.fencing or not self.active_tps:  # else revoked: another worker may write them now
+                if self.app.delivery.fencing:  # else revoked: another worker may write them now
                     self.signal_recovery_start.set()
 
     async def _recover(self, generation: int) -> None:

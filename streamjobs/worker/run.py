@@ -146,7 +146,7 @@ def _work(
     from streamjobs.kafka.topics import UNSENT
 
     with ThreadPoolExecutor(1) as asking:  # it mostly waits for answers
-        asked = asking.submit(probe, settings, core.job, drain=drain)
+        asked = asking.submit(probe, settings, core.job, drain=drain, once=once)
         with without_modules("rich", "yaml"):
             from streamjobs.worker import app  # noqa: F401 - takes a tenth of a second
         source = asked.result()
@@ -161,7 +161,7 @@ def _work(
         log.warning("features are not sent", reason=f"[sinks]: {UNSENT.format(source.unsent)}")
     if source.left < 0 and (there := sum(source.ends.values())):
         log.info("new group", reason=NEW_GROUP.format(settings, there))
-    if not once and source.left == 0 and (passed := sum(source.ends.values())):
+    if not once and source.left == 0 and len(source.ends) == source.partitions and (passed := sum(source.ends.values())):
         log.info("waiting for new records", reason=NO_NEW_RECORD.format(settings, passed))
     started = time.perf_counter()
     return_large_arrays()
@@ -226,11 +226,14 @@ class _Worker:
     async def run(self, source: Any, ends: dict[int, int] | None) -> None:
         """Work until asked to stop, caught up, or failed; raises what it failed on."""
         from streamjobs.worker.app import build
+        from streamjobs.worker.health.leaders import Leaders
 
         loop = asyncio.get_running_loop()
         for number in stop_signals():
             signal.signal(number, lambda *_: self._on_signal(loop))
         app = build(self.settings, self.core, self.metrics, source.partitions, source.origin, source.growth, source.limits)
+        if ends is None:
+            app.leaders = Leaders(app)
         if self.page is not None:
             self.page.connect(lambda: app.delivery.partitions, source.partitions)
         watchdog = Watchdog(
@@ -291,6 +294,7 @@ class _Worker:
             await watchdog.check()
             self.unlearned.check(time.monotonic())
             self.health.last_turn, self.health.last_answer = time.monotonic(), LastAnswer.at
+            self.health.leaderless = app.leaders.reason if app.leaders is not None else ""
             self.metrics.note_caught_up()
             if self.health.state in ("starting", "recovering", "running"):
                 self.health.state = "recovering" if delivery.barrier else "running"

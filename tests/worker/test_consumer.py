@@ -69,7 +69,7 @@ class Rebalancing(Consumer):  # type: ignore[misc]
         self._progress: dict[int, int] = {}
         self._committed_offset, self._read_offset = {}, {}
         self.app: Any = SimpleNamespace(
-            delivery=Delivery(), source="in", changelog="job-state-changelog", waiting=frozenset()
+            delivery=Delivery(), source="in", changelog="job-state-changelog", waiting=frozenset(), idle=frozenset()
         )
 
     def give(self, numbers: set[int]) -> None:

@@ -180,6 +180,12 @@ def test_no_changelog_is_opened_after_a_fence_that_failed():
             await delivery.fence([0, 1])
         await asyncio.sleep(0.05)
         assert not opened and delivery.fencing
+        await delivery.revoke("revoked")
+        assert not delivery.fencing
+        await delivery.fence([])  # a spare worker, or one whose partitions all wait for a leader
+        assert delivery.fencing
+        await delivery.revoke("revoked")
+        assert not delivery.fencing
 
     asyncio.run(body())
 

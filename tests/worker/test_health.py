@@ -150,7 +150,7 @@ def test_a_worker_notes_by_itself_that_no_record_waits():
         one.caught_up_at -= 3600
         running = _Worker(None, None, delivery.metrics, Health(delivery.metrics), None)
         watchdog = SimpleNamespace(check=lambda: asyncio.sleep(0))
-        app = SimpleNamespace(delivery=delivery, waiting={0}, consumer=SimpleNamespace(fetched_to={}))
+        app = SimpleNamespace(delivery=delivery, waiting={0}, consumer=SimpleNamespace(fetched_to={}), leaders=None)
         await running._monitor(app, watchdog, {})
         return time.monotonic() - one.caught_up_at
 

@@ -121,7 +121,7 @@ def test_a_changelog_is_known_up_to_where_it_was_restored(monkeypatch: pytest.Mo
     store.write(0, [], 7, marks={"changelog": "now", "life": "5f0c81d2"})
     consumer = SimpleNamespace(highwaters=answer, earliest_offsets=answer)
     app: Any = SimpleNamespace(delivery=delivery, changelog="log", store=store, consumer=consumer)
-    app.broker_section, app.client, app.metrics = None, {}, None
+    app.broker_section, app.client, app.metrics, app.leaders = None, {}, None, None
     app._require_same_changelog = partial(WorkerApp._require_same_changelog, app)
     assert asyncio.run(WorkerApp.fence_and_restore(app, {0}))
     assert calls == [("log", {0: (31, 31)}, 31), ({0: changelog}, "5f0c81d2")]
@@ -143,13 +143,12 @@ def test_deleted_records_of_the_changelog_are_refused_only_where_the_store_lacks
     ("error", "revoked", "tries", "fails"),
     [
         (KafkaConnectionError("nothing there"), False, 2, False),
-        (KafkaConnectionError("nothing there"), None, 2, False),  # a spare worker, without partitions
         (KafkaConnectionError("nothing there"), True, 1, False),  # its next owner may write already: never fenced again
         (SetupError("another changelog"), False, 1, True),
     ],
 )
 def test_a_recovery_that_a_broker_does_not_answer_begins_again(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, revoked: bool | None, tries: int, fails: bool
+    monkeypatch: pytest.MonkeyPatch, error: Exception, revoked: bool, tries: int, fails: bool
 ) -> None:
     """The first attempt fails. A worker that was frozen meets the timeouts of all requests when it wakes up."""
     tried: list[int] = []
@@ -168,12 +167,12 @@ def test_a_recovery_that_a_broker_does_not_answer_begins_again(
     async def at_once(work: Any) -> None:
         await work
 
-    app = SimpleNamespace(delivery=SimpleNamespace(fail=failed.append, fencing=revoked is False))
+    app = SimpleNamespace(delivery=SimpleNamespace(fail=failed.append, fencing=not revoked))
     parts = {"wait_for_stopped": wait_for_stopped, "signal_recovery_start": signal, "_generation_id": 7, "_wait": at_once}
     service = SimpleNamespace(
         should_stop=False,
         app=app,
-        active_tps=set() if revoked is None else {("log", 0)},
+        active_tps={("log", 0)},
         _recover=recover,
         sleep=lambda _: asyncio.sleep(0),
         **parts,

@@ -32,6 +32,7 @@ class Health:
     waits_for: str = "no broker has answered yet"  # while starting
     last_turn: float = 0.0  # time.monotonic() of the event loop's last turn, 0: not started
     last_answer: float = 0.0  # time.monotonic() of a broker's last answer, 0: none yet
+    leaderless: str = ""  # why partitions of this worker wait, see `leaders`
 
     def answer(self, now: float | None = None) -> Answer:
         """200 while starting, recovering or running (and not stalled), 503 otherwise."""
@@ -54,7 +55,7 @@ class Health:
         return (200 if healthy else 503), {
             "state": self.state,
             "healthy": healthy,
-            "reason": self.reason or stalled or starting,
+            "reason": self.reason or stalled or starting or self.leaderless,
             "partitions": sorted(int(number) for number in lags),
             "lag": lags,
             "last_commit_age_seconds": max(0, round(time.time() - metrics.last_commit, 3)) if metrics.last_commit else None,
@@ -68,10 +69,10 @@ class Health:
         return (503 if stalled else 200), {"live": not stalled, "reason": stalled}
 
     def ready(self, now: float | None = None) -> Answer:
-        """200 while the worker has its partitions, their states are recovered and a broker answers; 503 otherwise."""
+        """200 while all its partitions have leaders, their states are recovered and a broker answers; 503 otherwise."""
         moment = time.monotonic() if now is None else now
         if self.state == "running":
-            reason = self._stands_still(moment) or self._silence(moment) or self._waits_for_schemas()
+            reason = self._stands_still(moment) or self._silence(moment) or self._waits_for_schemas() or self.leaderless
         elif self.state == "starting":
             reason = self.waits_for
         elif self.state == "recovering":
