@@ -6,6 +6,7 @@ the new ones, and `run --drain` applies the old ones to their ends. So a moving 
 applied before those in its new one, as its producer sent them.
 
 1. No worker runs; the producers of all partitions are opened, which fences the previous writer and ends what it left open.
+   The group's commits are read after that.
    Commits of old partitions that an earlier release left without a mark get the mark of the old number.
 2. The keys of the old partitions are read, and those of the first records in the new ones. The producers' partitioner must
    put each of them where it is.
@@ -79,7 +80,7 @@ def repartition(
     FencedError where a worker took over.
     """
     partitions = _same_count_everywhere(settings)
-    pending = layout.growth(changelog_edit.commits(settings, range(partitions)), partitions)
+    pending = _pending(settings, partitions)
     if pending is None:
         return None
     if partitions % pending.before and not start_over:
@@ -88,12 +89,18 @@ def repartition(
             "multiple: keys also move between the old partitions, which may have applied newer records. "
             "Nothing was written; let keys that move start over with --start-over."
         )
-    changelog_edit.require_changeable(settings)
-    work = _Work(settings, partitions, pending, partitioner, start_over)
     if dry_run:
-        return work.plan()
-    changelog_edit.quiet()
-    return asyncio.run(work.run())
+        changelog_edit.require_changeable(settings)
+        return _Work(settings, partitions, pending, partitioner, start_over).plan()
+    changelog_edit.begin(settings)
+    pending = _pending(settings, partitions)  # again: a killed command's last commit may not have been visible before
+    if pending is None:
+        return None
+    return asyncio.run(_Work(settings, partitions, pending, partitioner, start_over).run())
+
+
+def _pending(settings: Settings, partitions: int) -> layout.Growth | None:
+    return layout.growth(changelog_edit.commits(settings, range(partitions)), partitions)
 
 
 def _same_count_everywhere(settings: Settings) -> int:

@@ -37,6 +37,7 @@ class Writer:
 
     async def open(self) -> None:
         self.cluster.step(f"open {self.number}")
+        self.cluster.settle()
         self.cluster.owners[self.number] = self
 
     async def send(self, states: Any) -> int:
@@ -49,8 +50,16 @@ class Writer:
         self.offset = Commit(offset, self.origin.metadata_of(offset, progress, moment, epoch, self.end))
 
     async def commit(self) -> None:
-        self.cluster.step(f"commit {self.number}")
         assert self.cluster.owners[self.number] is self, "written without a fence"
+        try:
+            self.cluster.step(f"commit {self.number}")
+        except Crash:
+            if self.cluster.markers_late:
+                self.cluster.late = self
+            raise
+        self.count()
+
+    def count(self) -> None:
         self.cluster.changelog[self.number] += self.pending
         if self.offset is not None:
             self.cluster.commits[self.number] = self.offset
@@ -77,6 +86,8 @@ class Cluster:
         self.owners: dict[int, Writer] = {}
         self.truth: dict[bytes, int] = {}  # what each key's state has to be
         self.left, self.steps = -1, list[str]()
+        self.markers_late = False  # whether a commit counts that is asked for by a process that is killed then, but later
+        self.late: Writer | None = None
         self.on_step: Callable[[str], None] = lambda name: None
         origin = ORIGIN._replace(partitions=before if marked else 0)
         for number in range(before):
@@ -109,6 +120,12 @@ class Cluster:
         self.left -= 1
         self.steps.append(name)
         self.on_step(name)
+
+    def settle(self) -> None:
+        """The broker ends a killed process's transaction before it lets the next writer open."""
+        late, self.late = self.late, None
+        if late is not None:
+            late.count()
 
     def states(self) -> dict[tuple[int, bytes], bytes]:
         newest = {(number, key): data for number, records in self.changelog.items() for key, data in records}
@@ -161,6 +178,7 @@ class Cluster:
         for module in (repartition, grow):
             patch.setattr(module, "Changelog", writer)
         patch.setattr(changelog_edit, "require_changeable", lambda settings, **_: None)
+        patch.setattr(changelog_edit, "begin", lambda settings: self.settle())
         patch.setattr(changelog_edit, "require_no_workers", lambda settings: None)
         patch.setattr(changelog_edit, "commits", commits)
         patch.setattr(changelog_edit, "admin_of", lambda settings: self)

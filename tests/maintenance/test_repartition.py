@@ -70,12 +70,13 @@ def test_a_killed_repartition_that_is_repeated_moves_every_state_once(
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("late", [False, True])
 def test_a_repartition_killed_at_any_step_leaves_what_a_repetition_finishes(
-    by_hand: bool, monkeypatch: pytest.MonkeyPatch
+    late: bool, by_hand: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for step in itertools.count():
         cluster = grown(monkeypatch, by_hand=by_hand)
-        cluster.left = step
+        cluster.left, cluster.markers_late = step, late
         try:
             move()
             break
