@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import faust
 import structlog
+from aiokafka.errors import KafkaTimeoutError
 from faust.types import TP
 from mode.utils.imports import FactoryMapping
 
@@ -18,9 +19,9 @@ from streamjobs.settings.broker import BrokerSection
 from streamjobs.settings.sections import Settings
 from streamjobs.worker import recovery
 from streamjobs.worker.changelog import NO_ORIGIN, Changelog
-from streamjobs.worker.consumer import Transport
+from streamjobs.worker.consumer import NO_LEADER, Transport
 from streamjobs.worker.delivery import Delivery
-from streamjobs.worker.failures import is_passing
+from streamjobs.worker.failures import DeliveryError, is_passing
 from streamjobs.worker.health.leaders import Leaders
 from streamjobs.worker.metrics import Metrics
 from streamjobs.worker.outbox import Producer
@@ -87,6 +88,8 @@ class WorkerApp(faust.App):  # type: ignore[misc]
                 return False
             if is_passing(error):
                 raise
+            if isinstance(error, KafkaTimeoutError):
+                error = DeliveryError(NO_LEADER.format(self.changelog, error))
             self.delivery.fail(error)
             return False
         return True
