@@ -40,6 +40,7 @@ FAR = 5.0  # standard deviations of a population; in other units, a number of mo
 APART = 4.0  # mean square of a row's directions, 1 of the population's rows; with a sensor in smaller units it is larger
 TOGETHER = "all their numbers together"
 MOST_NAMED = 3
+NO_UNIT = "differs from the usual by several factors, so by more than its unit, as without gravity; send it with gravity"
 MOST_UNITS = 1000  # keys in other units that are counted
 
 
@@ -128,14 +129,20 @@ class Taken:
         )
 
     def other_units(self, named: Container[tuple[str, str]] = ()) -> Iterator[tuple[str, list[str]]]:
-        """A sentence for each unit that keys seem to have in place of the population's, and the keys, without `named`."""
-        found = defaultdict[str, list[str]](list)
+        """A sentence for each unit that keys seem to have in place of the population's, and the keys, without `named`.
+
+        Windows of a key that look like several units differ by more than a unit, as acceleration does without gravity.
+        """
+        looks, found = defaultdict[tuple[str, str], list[str]](list), defaultdict[str, list[str]](list)
         for (key, what), rows in self.units.items():
-            if rows >= ENOUGH and (key, what) not in named:
-                found[what].append(key)
+            if rows >= ENOUGH:
+                looks[key, what.partition(" is ")[0]].append(what)
+        for (key, axes), whats in looks.items():
+            if any((key, what) not in named for what in whats):
+                found[f"{whats[0]}; convert it" if len(whats) == 1 else f"{axes} {NO_UNIT}"].append(key)
         for what, keys in found.items():
             who = f"{'key' if len(keys) == 1 else 'keys'} {printable(listed(list(map(shortened, keys)), MOST_NAMED))}"
-            yield f"{who}: {what}; convert it, because such windows get wrong classes.", keys
+            yield f"{who}: {what}, because such windows get wrong classes.", keys
 
     @property
     def absent(self) -> list[str]:

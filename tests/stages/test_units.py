@@ -50,6 +50,15 @@ def test_a_key_in_another_unit_is_named_with_its_factor(norms: Norms, times: tup
     assert not list(counts.other_units(set(counts.units)))  # they are named once
 
 
+def test_a_key_without_gravity_is_not_told_to_convert_units(norms: Norms) -> None:
+    """At rest its acceleration is as small as in mg, in motion as in g."""
+    counts, rest, motion = Taken(), people(1 / MG, seed=1), people(G, seed=2)
+    counts.units.update(("p", what) for _, what in norms.other_units(np.vstack([rest, motion])))
+    ((sentence, keys),) = counts.other_units()
+    assert keys == ["p"] and "send it with gravity" in sentence and "convert" not in sentence
+    assert not list(counts.other_units(set(counts.units)))
+
+
 def test_few_windows_of_a_key_and_columns_without_three_axes_name_no_unit(norms: Norms) -> None:
     counts = Taken()
     counts.units.update(("a", what) for _, what in norms.other_units(people(1 / 9.80665)[: ENOUGH - 1]))
