@@ -48,8 +48,9 @@ def watch_drift(
     for part in _parts(job, live, seen):
         of_part = seen if part == slice(0, len(seen.slots)) else seen.part(part)
         standing = _place_in_reference(job, live, of_part)
-        foreseen: dict[str, Array] = {}
-        parts.append([_watched(job, live, watch, of_part, standing, foreseen) for watch in job.steps.watches])
+        columns = _columns(job, live, of_part, standing) if any(watch.columns for watch in job.steps.watches) else None
+        foreseen: dict[str, _Foreseen] = {}
+        parts.append([_watched(job, live, watch, of_part, standing, columns, foreseen) for watch in job.steps.watches])
         made = events_of(job, live, records, of_part.slots, of_part.rows, parts[-1], ids[part])
         events += [event._replace(row=event.row + part.start) for event in made]
     if len(parts) == 1:
@@ -119,107 +120,120 @@ def _place_in_reference(job: Job, live: Live, seen: Seen) -> _Standing | None:
     return _Standing(phases, features(live, REFERENCE_SCALING, scaling, seen.slots, X, follows).features)
 
 
+class _Columns(NamedTuple):
+    """Rows as detectors of columns see them."""
+
+    X: Array  # (n, width), NaN in rows that are not watched; C-contiguous
+    young: Array | None  # (n,) bool, rows of a warm-up before the detectors; None: there is none
+    rhythm: Array | None  # (3, n, width): X, centres and units of the time of day; None without [drift] daily
+
+
+class _Foreseen(NamedTuple):
+    """What the forecasts of a stage made of rows, for all watches of it."""
+
+    errors: Array  # (n, width) C-contiguous
+    values: Array  # (n, width)
+    young: Array  # (n,) bool, rows before the first forecast
+
+
 def _watched(
-    job: Job, live: Live, steps: WatchSteps, seen: Seen, standing: _Standing | None, foreseen: dict[str, Array]
+    job: Job,
+    live: Live,
+    steps: WatchSteps,
+    seen: Seen,
+    standing: _Standing | None,
+    columns: _Columns | None,
+    foreseen: dict[str, _Foreseen],
 ) -> Watched:
     """The rows through one watch. Columns are watched unchanged, except for rows that no learner could use either.
 
-    foreseen: what the forecasts of a stage made of these rows, by its name; filled by the first of its watches.
+    foreseen: by name of the forecasts' stage; filled by the first of its watches.
     """
-    slots, rows, watch = seen.slots, seen.rows, steps.watch
-    n, learn, nothing = len(slots), rows.learn, np.zeros((len(slots), 0))
-    X = seen.X if standing is None else standing.X
-    value = seen.out.loss if watch.watch == "loss" else seen.out.ls_error
-    idle = None if rows.awake is None or rows.awake.all() else ~rows.awake
-    if steps.follower is not None and not steps.columns:
-        follows = learn if idle is None else np.where(idle, 0, learn)
-        if standing is not None:
-            follows = np.where(standing.phases == FIRST_HALF, follows, 0)
-        value = steps.follower.advance(live.work[watch.learner_stage], slots, X, nothing, follows).ls_error
-    if idle is not None:
-        value = np.where(idle, np.nan, value)
+    slots, watch = seen.slots, steps.watch
+    learn, nothing = seen.rows.learn, np.zeros((len(slots), 0))
     if standing is not None:
         learn = _learn_of_detector(standing.phases, learn, steps.columns)
     detector, work = steps.detector, live.work[watch.detector_stage]
-    if steps.columns:
-        usable = np.isfinite(X).all(axis=1) & np.isfinite(rows.X).all(axis=1)
-        values, watched = _sloping(job, live, seen, foreseen), usable if idle is None else usable & ~idle
-        taken = np.where(watched.reshape(n, 1), values, np.nan)
-        if job.population_reference is not None:
-            taken = job.population_reference.rows(taken)
-        repeats = None if idle is None else idle & usable
-        rhythm = _in_rhythm(job, live, seen, taken, repeats, foreseen)
-        if steps.follower is None and rhythm is None and values is rows.X:
-            return Watched(unknown((n,)), detector.advance(work, slots, taken, nothing, learn).features)
-        young: Array = np.zeros(n, np.bool_)
-        expected = None
-        if values is not rows.X:
-            young |= watched & np.isnan(values).any(axis=1)
-        if rhythm is not None:
-            taken, young = rhythm[0], young | (rhythm[2, :, 0] == 0.0)
-        errors = taken
-        if steps.follower is not None:
-            errors, expected = np.hsplit(_foreseen(job, live, steps, seen, taken, foreseen), 2)
-            young = young | (np.isfinite(taken).all(axis=1) & np.isnan(expected).all(axis=1))
-        verdict = detector.advance(work, slots, np.ascontiguousarray(errors), nothing, learn).features
-        if young.any():  # rows of the warm-up
-            for name in (report.STATISTIC, report.ALARM, report.OPEN, report.READY):
-                verdict[young, name] = 0.0
-            verdict[young, report.P_VALUE] = 1.0
-        for at, which, column in _named(verdict) if expected is not None or rhythm is not None else ():
-            usual, spread, shift = at + report.USUAL, at + report.SPREAD, at + report.SHIFT
-            if expected is not None:  # what was expected of the row and what came, in place of errors in deviations
-                verdict[which, usual] = expected[which, column]
-                verdict[which, spread] = (taken[which, column] - expected[which, column]) / verdict[which, shift]
-            if rhythm is not None:  # in the units of the columns, and no longer in deviations
-                verdict[which, usual] = rhythm[1, which, column] + verdict[which, usual] * rhythm[2, which, column]
-                verdict[which, spread] *= rhythm[2, which, column]
-        return Watched(unknown((n,)), verdict)
-    return Watched(value, detector.advance(work, slots, value.reshape(n, 1).copy(), nothing, learn).features)
+    if not steps.columns:
+        value = _errors(live, steps, seen, standing)
+        return Watched(value, detector.advance(work, slots, value.reshape(-1, 1).copy(), nothing, learn).features)
+    assert columns is not None
+    X, young, rhythm = columns
+    if steps.follower is None:
+        verdict = detector.advance(work, slots, X, nothing, learn).features
+    else:
+        if watch.learner_stage not in foreseen:
+            foreseen[watch.learner_stage] = _foresee(job, live, steps, seen, X)
+        errors, values, before = foreseen[watch.learner_stage]
+        young = before if young is None else young | before
+        verdict = detector.advance(work, slots, errors, nothing, learn).features
+    if young is not None and young.any():
+        for name in (report.STATISTIC, report.ALARM, report.OPEN, report.READY):
+            verdict[young, name] = 0.0
+        verdict[young, report.P_VALUE] = 1.0
+    for at, which, column in _named(verdict) if steps.follower is not None or rhythm is not None else ():
+        usual, spread, shift = at + report.USUAL, at + report.SPREAD, at + report.SHIFT
+        if steps.follower is not None:  # what was expected of the row and what came, in place of errors in deviations
+            verdict[which, usual] = values[which, column]
+            verdict[which, spread] = (X[which, column] - values[which, column]) / verdict[which, shift]
+        if rhythm is not None:  # in the units of the columns, and no longer in deviations
+            verdict[which, usual] = rhythm[1, which, column] + verdict[which, usual] * rhythm[2, which, column]
+            verdict[which, spread] *= rhythm[2, which, column]
+    return Watched(unknown((len(slots),)), verdict)
 
 
-def _sloping(job: Job, live: Live, seen: Seen, foreseen: dict[str, Array]) -> Array:
-    """(n, width): the rows, with [drift] slopes these in place of their levels."""
-    rows = seen.rows
-    if job.steps.slopes is None:
-        return rows.X
-    if SLOPES not in foreseen:
+def _errors(live: Live, steps: WatchSteps, seen: Seen, standing: _Standing | None) -> Array:
+    """(n,): the number that a watch of one looks at."""
+    rows, watch, asleep = seen.rows, steps.watch, _asleep(seen)
+    value = seen.out.loss if watch.watch == "loss" else seen.out.ls_error
+    if steps.follower is not None:
+        follows = rows.learn if asleep is None else np.where(asleep, 0, rows.learn)
+        if standing is not None:
+            follows = np.where(standing.phases == FIRST_HALF, follows, 0)
+        X, nothing = seen.X if standing is None else standing.X, np.zeros((len(seen.slots), 0))
+        value = steps.follower.advance(live.work[watch.learner_stage], seen.slots, X, nothing, follows).ls_error
+    return value if asleep is None else np.where(asleep, np.nan, value)
+
+
+def _asleep(seen: Seen) -> Array | None:
+    """(n,) bool, rows of idle sensors; None where there are none."""
+    awake = seen.rows.awake
+    return None if awake is None or awake.all() else ~awake
+
+
+def _columns(job: Job, live: Live, seen: Seen, standing: _Standing | None) -> _Columns:
+    rows, steps, asleep = seen.rows, job.steps, _asleep(seen)
+    usable = np.isfinite(seen.X if standing is None else standing.X).all(axis=1) & np.isfinite(rows.X).all(axis=1)
+    values, watched, young = rows.X, usable if asleep is None else usable & ~asleep, None
+    if steps.slopes is not None:  # in place of levels
         follows = rows.learn & LEARN_EXTRACTOR > 0
         if rows.awake is not None:  # repeats would be a slope of 0
             follows &= rows.awake
-        foreseen[SLOPES] = job.steps.slopes.advance(live.work[SLOPES], rows.slots, rows.times, rows.X, follows)
-    return foreseen[SLOPES]
+        values = steps.slopes.advance(live.work[SLOPES], rows.slots, rows.times, rows.X, follows)
+        young = np.asarray(watched & np.isnan(values).any(axis=1))
+    X = np.where(watched.reshape(-1, 1), values, np.nan)
+    if job.population_reference is not None:
+        X = job.population_reference.rows(X)
+    if steps.rhythm is None:
+        return _Columns(X, young, None)
+    follows, repeats = rows.learn & LEARN_EXTRACTOR > 0, None
+    if asleep is not None:  # idle sensors are watched too where the sensor usually is not idle
+        repeats = asleep & usable
+        X, follows = np.where(repeats.reshape(-1, 1), values, X), follows & ~repeats
+    rhythm = steps.rhythm.advance(live.work[RHYTHM], seen.slots, rows.times, X, follows, repeats)
+    begins: Array = np.asarray(rhythm[2, :, 0] == 0.0)
+    return _Columns(np.ascontiguousarray(rhythm[0]), begins if young is None else young | begins, rhythm)
 
 
-def _in_rhythm(
-    job: Job, live: Live, seen: Seen, taken: Array, repeats: Array | None, foreseen: dict[str, Array]
-) -> Array | None:
-    """(3, n, width): the rows in deviations from their time of day, with centres and units; None without [drift] daily.
-
-    repeats (n,) bool: rows of idle sensors, which are watched too where the sensor usually is not idle.
-    """
-    if job.steps.rhythm is None:
-        return None
-    if RHYTHM not in foreseen:
-        follows = seen.rows.learn & LEARN_EXTRACTOR > 0
-        if repeats is not None:
-            values = _sloping(job, live, seen, foreseen)
-            taken, follows = np.where(repeats.reshape(-1, 1), values, taken), follows & ~repeats
-        of_rows = seen.slots, seen.rows.times, taken, follows, repeats
-        foreseen[RHYTHM] = job.steps.rhythm.advance(live.work[RHYTHM], *of_rows)
-    return foreseen[RHYTHM]
-
-
-def _foreseen(job: Job, live: Live, steps: WatchSteps, seen: Seen, taken: Array, foreseen: dict[str, Array]) -> Array:
-    """(n, 2 width): errors of the forecasts that several watches share, and the forecasts."""
-    stage, slots, rows = steps.watch.learner_stage, seen.slots, seen.rows
-    if stage not in foreseen:
-        assert job.steps.pauses is not None and steps.follower is not None
-        after = job.steps.pauses.advance(live.work[PAUSES], slots, rows.times)
-        follows = np.where(after, rows.learn | AFTER_PAUSE, rows.learn).astype(np.int8)
-        nothing = np.zeros((len(slots), 0))
-        foreseen[stage] = steps.follower.advance(live.work[stage], slots, taken, nothing, follows).features
-    return foreseen[stage]
+def _foresee(job: Job, live: Live, steps: WatchSteps, seen: Seen, X: Array) -> _Foreseen:
+    slots, rows, width = seen.slots, seen.rows, X.shape[1]
+    assert job.steps.pauses is not None and steps.follower is not None
+    after = job.steps.pauses.advance(live.work[PAUSES], slots, rows.times)
+    follows = np.where(after, rows.learn | AFTER_PAUSE, rows.learn).astype(np.int8)
+    nothing = np.zeros((len(slots), 0))
+    made = steps.follower.advance(live.work[steps.watch.learner_stage], slots, X, nothing, follows).features
+    errors, values = np.ascontiguousarray(made[:, :width]), made[:, width:]
+    return _Foreseen(errors, values, np.asarray(np.isfinite(X).all(axis=1) & np.isnan(values).all(axis=1)))
 
 
 def _named(verdict: Array) -> Iterator[tuple[int, Array, Array]]:

@@ -23,7 +23,7 @@ from streamjobs.core.messages import MOST_SHOWN, BatchRows, Output, Record, Repo
 from streamjobs.core.output_records import Beside, Drift, Features, encoded, output_headers
 from streamjobs.core.predictions import encoded_bouts, encoded_predictions
 from streamjobs.settings.composition.watches import Watch
-from streamjobs.stages.rows import Modelled, Rows, Watched, find_newest
+from streamjobs.stages.rows import Modelled, Rows, Watched, count_alarms, count_judged, find_newest
 
 if TYPE_CHECKING:
     from streamjobs.core.sensor_alarms import Sent
@@ -150,29 +150,20 @@ class Encoder:
         if self.job.settings.head is not None or self.job.learner.kind == "features":
             latest.features = made.out.features
         for number, (watch, seen) in enumerate(zip(self.job.watches, made.drift, strict=True)):
-            at = seen.verdict[:, 1] > 0
-            alarms = int(at.sum())
-            if not watch.control:
-                report.drift_events += alarms
-                if seen.verdict.shape[1] > verdicts.COLUMNS:
-                    self._calibrate(watch.watch, number, rows.slots, seen.verdict, report)
-                report.watch_events[watch.watch] = report.watch_events.get(watch.watch, 0) + alarms
-                if alarms:
-                    latest.alarmed[rows.slots[at]] = self.live.now
-            else:
+            if watch.control:
+                alarms = int((seen.verdict[:, verdicts.ALARM] > 0).sum())
                 report.control_events[watch.name] = report.control_events.get(watch.name, 0) + alarms
-
-    def _calibrate(self, watch: str, number: int, slots: Array, verdict: Array, report: Report) -> None:
-        """Count the p-values of rows without an open alarm, and remember which keys warm up."""
-        p = verdict[verdict[:, verdicts.OPEN] == 0, verdicts.P_VALUE]
-        counts = report.p_values.setdefault(watch, [0, 0])
-        counts[0] += int((p < 1.0).sum())  # 1: no block was judged
-        counts[1] += int((p < SMALL_P).sum())
-        latest, bit = self.live.latest, 1 << number
-        latest.detectors |= bit
-        known, warming = latest.warming[slots], verdict[:, verdicts.READY] == 0
-        report.ready += len(warming) - int(np.count_nonzero(warming))
-        latest.warming[slots] = np.where(warming, known | bit, known & (255 - bit))
+                continue
+            alarms = count_alarms(rows.slots, seen.verdict, self.live.now, latest.alarmed)
+            report.drift_events += alarms
+            report.watch_events[watch.watch] = report.watch_events.get(watch.watch, 0) + alarms
+            if seen.verdict.shape[1] > verdicts.COLUMNS:
+                latest.detectors |= 1 << number
+                judged, small, ready = count_judged(rows.slots, seen.verdict, SMALL_P, 1 << number, latest.warming)
+                counts = report.p_values.setdefault(watch.watch, [0, 0])
+                counts[0] += judged
+                counts[1] += small
+                report.ready += ready
 
 
 def _whole(rows: float) -> int | None:

@@ -287,7 +287,7 @@ class Job(NamedTuple):
                 raise
             except Exception as error:
                 raise ConfigError(_not_started(self.model, name, error)) from error
-        rows.warm_up()
+        rows.warm_up(watched=bool(self.steps.watches))
         self.decode([Stored(self.settings.source.topic or "", 0, 0, 0, b"-", b"{}")])
 
 

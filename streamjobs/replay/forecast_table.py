@@ -9,11 +9,10 @@ import numpy as np
 from algorithms.common.protocol import Array
 from algorithms.forecast.forecast import NAMES, Forecast
 from algorithms.forecast.table import FIRST_INTERVAL, HIGH, LOW, VALUE
-from streamjobs.core.events.forecasts import BOUNDED, ERROR, FIRST_INSIDE, JUDGED, NAIVE_ERROR
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Record
 from streamjobs.replay.engine import Replay, Tally
-from streamjobs.stages.events.forecasts import Forecasts
+from streamjobs.stages.events.forecasts import BOUNDED, ERROR, FIRST_INSIDE, JUDGED, NAIVE_ERROR, Forecasts
 from streamjobs.stages.rows import Rows
 
 OURS = "weighted experts"

@@ -2,7 +2,7 @@
 
 A detector says of every row whether it alarms; this stage makes events of that, one when an alarm is raised and one when it
 ends, and keeps in between what both must say. Its ids come from the rows, so a row that is applied again gives the same ids.
-Cost of a row: O(1), a few array operations a batch.  State: 25 numbers, and 4 times for each of 13 powers of two, a watch.
+Cost of a row: O(1).  State: 25 numbers, and 4 times for each of 13 powers of two, a watch.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,8 +11,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from algorithms.common.compiled import compiled_in_place
 from algorithms.common.demands import Demand, every
-from algorithms.common.protocol import LEARN_EXTRACTOR, Array
+from algorithms.common.protocol import LEARN_EXTRACTOR, Array, unknown
 from algorithms.common.workspace import Workspace
 from algorithms.drift import report
 from streamjobs.stages.stage import JobStage, Shape
@@ -79,7 +80,8 @@ class Alarms(JobStage):
         """What was usual for others is not a measure of a new key."""
 
     def warm_up(self, state: AlarmsState, shape: Shape) -> None:
-        """Nothing compiles."""
+        slots, nothing = np.zeros(1, np.int64), unknown((1, report.WIDE_COLUMNS))
+        self.advance(self.holding(state), slots, np.zeros(1), [nothing], np.zeros(1, np.int8), lambda row, watch: 1)
 
     def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
         place = work["details"][slots][..., VERDICT + report.FIRST_COLUMN :: report.OF_COLUMN]
@@ -101,11 +103,10 @@ class Alarms(JobStage):
         """
         events: list[Event] = []
         for watch, verdict in enumerate(verdicts):
-            at = np.flatnonzero(np.isfinite(verdict[:, report.STATISTIC]) & (learn & LEARN_EXTRACTOR > 0))
-            if len(at):
-                seen = _Seen.of(work["rows"][:, watch], slots, times, at)
-                self._events(work, watch, seen, verdict, identify, events)
-                seen.remember(work["times"][:, watch], work["rows"][:, watch])
+            row = _follow(work.arrays, watch, 0, slots, times, verdict, learn)
+            while row < len(slots):
+                events += self._events(work, watch, row, slots[row], times[row], verdict[row], identify)
+                row = _follow(work.arrays, watch, row + 1, slots, times, verdict, learn)
         events.sort(key=lambda event: (event.row, event.watch))
         return events
 
@@ -120,90 +121,69 @@ class Alarms(JobStage):
         return rows, times - np.minimum(since, otherwise)
 
     def _events(
-        self, work: Any, watch: int, seen: "_Seen", verdict: Array, identify: Callable[[int, int], int], events: list[Event]
-    ) -> None:
-        opened, details, times = work["opened"][:, watch], work["details"][:, watch], work["times"][:, watch]
-        of_rows = verdict[seen.at]
-        alarm, is_long = of_rows[:, report.ALARM] > 0, verdict.shape[1] >= report.LONG_COLUMNS
-        stays = of_rows[:, report.OPEN] > 0 if is_long else np.zeros(len(alarm), np.bool_)
-        was_open = np.empty(len(alarm), np.bool_)
-        was_open[1:] = (stays | alarm)[:-1]
-        was_open[seen.first] = opened[seen.slots[seen.first]] > 0
-        silent = of_rows[:, report.READY] == 0 if is_long else np.zeros(len(alarm), np.bool_)
-        for place in np.flatnonzero(alarm | (was_open & ~stays)).tolist():
-            row, slot = int(seen.at[place]), seen.slots[place]
-            unsaid = details[slot, SILENT] if details[slot, SILENT] < 0.0 else np.nan
-            if opened[slot] and (alarm[place] or not stays[place]):
-                begins = is_long and of_rows[place, report.READY] == 0  # 'drift relearn' emptied it
-                anew = begins or of_rows[place, report.STATISTIC] > 0
-                outcome = REPLACED if alarm[place] and not begins else LEARNED_ANEW if anew else RECOVERED
-                events.append(Event(row, watch, int(opened[slot]), outcome, details[slot].copy()))
-                opened[slot], details[slot], details[slot, SILENT] = 0, np.nan, unsaid
-            if not alarm[place]:
-                continue
-            said, mine = np.full(DETAILS, np.nan), of_rows[place]
-            said[VERDICT : VERDICT + len(mine)] = mine
-            said[WARM_UP] = unsaid - silent[seen.begins[place] : place].sum()
-            since = mine[report.SINCE] if is_long else np.nan
-            said[START], said[WATCHED] = seen.times[place], seen.numbers[place] - 1
-            said[CHANGED] = seen.time_of(place, int(since), times[slot]) if np.isfinite(since) else np.nan
-            raised = Event(row, watch, identify(row, watch), None, said)
-            events.append(raised)
-            if stays[place]:
-                opened[slot], details[slot], details[slot, SILENT] = raised.id, said, unsaid
-            else:
-                events.append(raised._replace(outcome=AT_ONCE))
-        if silent.any():
-            counts = silent & (details[seen.slots, SILENT] < 0.0)
-            np.subtract.at(details, (seen.slots[counts], SILENT), 1.0)
+        self,
+        work: Any,
+        watch: int,
+        row: int,
+        slot: int,
+        time: float,
+        verdict: Array,
+        identify: Callable[[int, int], int],
+    ) -> Iterator[Event]:
+        """What a row that `_follow` stopped at ends and raises."""
+        opened, details, number = work["opened"][:, watch], work["details"][slot, watch], int(work["rows"][slot, watch])
+        alarm, is_long = verdict[report.ALARM] > 0, len(verdict) >= report.LONG_COLUMNS
+        stays, silent = is_long and verdict[report.OPEN] > 0, is_long and verdict[report.READY] == 0
+        unsaid = details[SILENT] if details[SILENT] < 0.0 else np.nan
+        if opened[slot]:  # and it does not stay, or another one takes its place
+            anew = silent or verdict[report.STATISTIC] > 0  # silent: 'drift relearn' emptied it
+            outcome = REPLACED if alarm and not silent else LEARNED_ANEW if anew else RECOVERED
+            yield Event(row, watch, int(opened[slot]), outcome, details.copy())
+            opened[slot], details[:], details[SILENT] = 0, np.nan, unsaid
+        if not alarm:
+            return
+        said = np.full(DETAILS, np.nan)
+        said[VERDICT : VERDICT + len(verdict)] = verdict
+        said[WARM_UP] = unsaid + silent  # of the rows before this one
+        since = verdict[report.SINCE] if is_long else np.nan
+        said[START], said[WATCHED] = time, number - 1
+        if np.isfinite(since):
+            said[CHANGED] = _time_of(number - int(since) + 1, number, work["times"][slot, watch])
+        raised = Event(row, watch, identify(row, watch), None, said)
+        yield raised
+        if stays:
+            opened[slot], details[:], details[SILENT] = raised.id, said, unsaid
+        else:
+            yield raised._replace(outcome=AT_ONCE)
 
 
-class _Seen(NamedTuple):
-    """Rows that a detector learned, those of a key side by side in their order."""
+def _time_of(row: int, newest: int, kept: Array) -> float:
+    """Event time of the key's row of this number, up to the newest, by the times that are kept (LEVELS, KEPT)."""
+    known: dict[int, float] = {}
+    for level in range(LEVELS):
+        for multiple in range(max(1, (newest >> level) - KEPT + 1), (newest >> level) + 1):
+            known[multiple << level] = float(kept[level, multiple % KEPT])
+    rows = sorted(known)
+    return float(np.interp(row, rows, [known[one] for one in rows]))
 
-    at: Array  # (m,) their places in the batch
-    slots: Array  # (m,)
-    times: Array  # (m,)
-    numbers: Array  # (m,) of each row within its key, from 1
-    first: Array  # (keys,) where each key's begin
-    begins: Array  # (m,) where its key's begin
-    last: Array  # (keys,) where each key's end
 
-    @classmethod
-    def of(cls, rows: Array, slots: Array, times: Array, at: Array) -> "_Seen":
-        at = at[np.argsort(slots[at], kind="stable")]
-        own = slots[at]
-        begun = np.ones(len(own), np.bool_)
-        begun[1:] = own[1:] != own[:-1]
-        first = begun.nonzero()[0]
-        last = np.empty_like(first)
-        last[:-1], last[-1] = first[1:] - 1, len(own) - 1
-        begins = first.repeat(last - first + 1)
-        return cls(at, own, times[at], rows[own] + np.arange(len(own)) - begins + 1, first, begins, last)
-
-    def remember(self, times: Array, rows: Array) -> None:
-        """Keep the times of these rows: times (slots, LEVELS, KEPT), and count them in rows (slots,)."""
-        numbers, slots, of_rows = self.numbers, self.slots, self.times
-        for level in range(LEVELS):
-            times[slots, level, (numbers >> level) % KEPT] = of_rows  # of equal places the last one stays
-            which = numbers >> level & 1 == 0
-            numbers, slots, of_rows = numbers[which], slots[which], of_rows[which]
-            if not len(numbers):
-                break
-        rows[self.slots[self.last]] = self.numbers[self.last]
-
-    def time_of(self, place: int, since: int, kept: Array) -> float:
-        """Event time of the first of the last `since` rows up to this one, by those that are known: kept (LEVELS, KEPT).
-
-        Known are the same ones however the rows come in batches, though more of them are in this one.
-        """
-        number, before = int(self.numbers[place]), int(self.numbers[self.begins[place]]) - 1
-        known: dict[int, float] = {}
-        for level in range(LEVELS):
-            for multiple in range(max(1, (number >> level) - KEPT + 1), (number >> level) + 1):
-                row = multiple << level
-                of_batch = row > before
-                time = self.times[self.begins[place] + row - before - 1] if of_batch else kept[level, multiple % KEPT]
-                known[row] = float(time)
-        rows = sorted(known)
-        return float(np.interp(number - since + 1, rows, [known[row] for row in rows]))
+@compiled_in_place
+def _follow(work, watch, begin, slots, times, verdict, learn):
+    """Counts rows from `begin` on, up to the first that raises or ends an alarm; gives its place, len(slots) without one."""
+    opened, details, all_times, rows, _ = work
+    is_long = verdict.shape[1] >= report.LONG_COLUMNS
+    for n in range(begin, len(slots)):
+        if not np.isfinite(verdict[n, report.STATISTIC]) or learn[n] & LEARN_EXTRACTOR == 0:
+            continue
+        slot = slots[n]
+        rows[slot, watch] += 1
+        number, level = rows[slot, watch], 0
+        while level < LEVELS and number % (1 << level) == 0:
+            all_times[slot, watch, level, (number >> level) % KEPT] = times[n]
+            level += 1
+        if is_long and verdict[n, report.READY] == 0.0 and details[slot, watch, SILENT] < 0.0:
+            details[slot, watch, SILENT] -= 1.0
+        stays = is_long and verdict[n, report.OPEN] > 0.0
+        if verdict[n, report.ALARM] > 0.0 or (opened[slot, watch] != 0 and not stays):
+            return n
+    return len(slots)

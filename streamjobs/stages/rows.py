@@ -8,6 +8,7 @@ import numpy as np
 from algorithms.common.compiled import compiled_in_place
 from algorithms.common.linalg import missing, norm2
 from algorithms.common.protocol import Array, Outputs, plain, unknown
+from algorithms.drift import report
 from streamjobs.stages.alarms import Event
 
 if TYPE_CHECKING:
@@ -135,6 +136,37 @@ def find_newest(slots, times, errors, latest, stamps):
 
 
 @compiled_in_place
+def count_alarms(slots, verdict, now, alarmed):
+    """Rows with an alarm; alarmed: by slot, gets `now` of these."""
+    alarms = 0
+    for n in range(slots.size):
+        if verdict[n, report.ALARM] > 0.0:
+            alarms += 1
+            alarmed[slots[n]] = now
+    return alarms
+
+
+@compiled_in_place
+def count_judged(slots, verdict, small, bit, warming):
+    """P-values of rows without an open alarm, how many are below `small`, and rows at which the detector was ready.
+
+    warming: by slot, gets this bit where the detector warmed up at the newest row.
+    """
+    judged, few, ready = 0, 0, 0
+    for n in range(slots.size):
+        p, slot = verdict[n, report.P_VALUE], slots[n]
+        if verdict[n, report.OPEN] == 0.0:
+            judged += p < 1.0  # 1: no block was judged
+            few += p < small
+        if verdict[n, report.READY] == 0.0:
+            warming[slot] |= bit
+        else:
+            ready += 1
+            warming[slot] &= 255 - bit
+    return judged, few, ready
+
+
+@compiled_in_place
 def count_far(X, most, counts):
     """Adds to counts (width,) the rows in which a number is at least `most` from 0; whether there are any."""
     some = False
@@ -153,10 +185,14 @@ def find_long(X, most, found):
         found[n] = norm2(X[n]) > most
 
 
-def warm_up() -> None:
-    """Compile the loops of this module."""
+def warm_up(*, watched: bool) -> None:
+    """Compile the loops of this module. watched: for drift."""
     slots, times = np.zeros(1, np.int64), np.zeros(1)
     count_labels(unknown((1, 1)), slots, slots.copy())
     find_newest(slots, times, times.copy(), times.copy(), slots.copy())
     count_far(unknown((1, 1)), 0.0, slots.copy())
     find_long(unknown((1, 1)), 0.0, np.zeros(1, np.bool_))
+    if watched:
+        verdict = unknown((1, report.LONG_COLUMNS))
+        count_alarms(slots, verdict, 0, slots.copy())
+        count_judged(slots, verdict, 0.0, 1, np.zeros(1, np.uint8))

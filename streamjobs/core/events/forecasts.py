@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 
 from algorithms.common.protocol import Array
-from algorithms.forecast.table import DUE, DUE_NAIVE, FIRST_INTERVAL, HIGH, INSIDE, LOW, NAIVE, RATIO, VALUE
+from algorithms.forecast.table import DUE, FIRST_INTERVAL, HIGH, LOW, NAIVE, RATIO, VALUE
 from streamjobs.core.job import Job
 from streamjobs.core.messages import Output, Record, Report
 from streamjobs.core.output_records import Ahead, Forecast, Interval, encoded, output_headers
-from streamjobs.stages.events.forecasts import ForecastsState
+from streamjobs.stages.events.forecasts import JUDGED, ForecastsState
 from streamjobs.stages.rows import Modelled, Rows
 
 MOST_SHOWN = 120  # rows before, and rows to come, of an outlook
 MOST_COLUMNS = 6  # of it
-JUDGED, ERROR, NAIVE_ERROR, BOUNDED, FIRST_INSIDE = range(5)  # of `Report.forecasts`: rows, sums, rows, rows by coverage
 
 
 def encoded_forecasts(
@@ -27,7 +26,7 @@ def encoded_forecasts(
     assert stage is not None and table is not None
     assert job.forecast_plan is not None
     columns, aheads, coverage = job.forecast_plan
-    _count(columns, aheads, table, report)
+    _count(columns, aheads, stage.judged(table), report)
     forecasts = []
     for time, of_row in zip(rows.times.tolist(), table.tolist(), strict=True):
         of_columns = []
@@ -75,16 +74,10 @@ def outlook(job: Job, state: ForecastsState) -> dict[str, Any]:
     }
 
 
-def _count(columns: Sequence[str], aheads: Sequence[int], table: Array, report: Report) -> None:
-    for at, column in enumerate(columns):
-        for h, ahead in enumerate(aheads):
-            one = table[:, at, h]
-            error, naive = np.abs(one[:, DUE] - one[:, NAIVE]), np.abs(one[:, DUE_NAIVE] - one[:, NAIVE])
-            inside = one[:, FIRST_INTERVAL + INSIDE :: 3]
-            judged = np.isfinite(error)
-            if judged.any():
-                bounded = float(np.isfinite(inside[:, 0]).sum())
-                figures = [float(judged.sum()), float(error[judged].sum()), float(naive[judged].sum()), bounded]
-                figures += np.nansum(inside, axis=0).tolist()
-                before = report.forecasts.setdefault(f"{column} {ahead}", [0.0] * len(figures))
-                report.forecasts[f"{column} {ahead}"] = [a + b for a, b in zip(before, figures, strict=True)]
+def _count(columns: Sequence[str], aheads: Sequence[int], sums: Array, report: Report) -> None:
+    for column, of_column in zip(columns, sums.tolist(), strict=True):
+        for ahead, figures in zip(aheads, of_column, strict=True):
+            if figures[JUDGED]:
+                name = f"{column} {ahead}"
+                before = report.forecasts.get(name)
+                report.forecasts[name] = [a + b for a, b in zip(before, figures, strict=True)] if before else figures

@@ -12,16 +12,18 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.blas import ONE_THREAD
-from algorithms.common.compiled import compiled
+from algorithms.common.compiled import compiled, compiled_in_place
 from algorithms.common.protocol import LEARN_EXTRACTOR, Array, Stage, unknown
 from algorithms.common.workspace import Composite
 from algorithms.forecast.filters import FilterForecast
 from algorithms.forecast.forecast import Forecast
+from algorithms.forecast.table import DUE, DUE_NAIVE, FIRST_INTERVAL, INSIDE, NAIVE
 from streamjobs.stages.rows import Rows
 from streamjobs.stages.stage import JobStage, Shape, describe
 
 MOST_SKIPPED = 1 << 40  # missing rows that are counted
 FOLLOWS = 0.3  # weight of a row's own time in the smoothed one, which stays within .5 where intervals are 15 % longer
+JUDGED, ERROR, NAIVE_ERROR, BOUNDED, FIRST_INSIDE = range(5)  # of `judged`: rows, sums, rows, rows by coverage
 LEAST_OFF, FARTHEST_OFF = 1e-3, 0.5  # intervals between the two: less is rounding, more is cut
 
 
@@ -78,9 +80,8 @@ class Forecasts(Composite, JobStage):
 
     def warm_up(self, state: ForecastsState, shape: Shape) -> None:
         work, slots = self.holding(state), np.zeros(1, np.int64)
-        self.advance(
-            work, Rows(slots, np.zeros(1), np.zeros((1, shape.width)), np.zeros((1, 0)), slots, np.ones(1, np.int8))
-        )
+        rows = Rows(slots, np.zeros(1), np.zeros((1, shape.width)), np.zeros((1, 0)), slots, np.ones(1, np.int8))
+        self.judged(self.advance(work, rows))
 
     def given(self, work: Any, rows: Rows) -> tuple[Array, Array]:
         """What the learner gets: X (n, columns), NaN for rows without a forecast, and the rows missing before each."""
@@ -100,6 +101,12 @@ class Forecasts(Composite, JobStage):
             self.learner.rows(work.learner, rows.slots, X, skipped, np.ones(len(X), np.int8), features)
         return self.learner.table(features, dim)
 
+    def judged(self, table: Array) -> Array:
+        """How good the forecasts made for these rows were: (columns, horizons, 4 + coverages) sums."""
+        sums = np.zeros((*table.shape[1:3], FIRST_INSIDE + len(self.learner.coverage)))
+        _sum_up(table, sums)
+        return sums
+
 
 def _arrays(state: Any) -> int:
     return sum(_arrays(value) if isinstance(value, tuple) else 1 for value in state)
@@ -118,3 +125,21 @@ def _count_skipped(newest, slots, times, X, every, skipped):
             off = (1.0 - FOLLOWS) * ((newest[key] - times[n]) / every + steps) if newest[key] != 0.0 else 0.0
             off = min(max(off, -FARTHEST_OFF), FARTHEST_OFF) if abs(off) > LEAST_OFF else 0.0
             newest[key] = max(newest[key], times[n] + off * every)
+
+
+@compiled_in_place
+def _sum_up(table, sums):
+    for n in range(table.shape[0]):
+        for i in range(table.shape[1]):
+            for k in range(table.shape[2]):
+                one, of_one = table[n, i, k], sums[i, k]
+                error = abs(one[DUE] - one[NAIVE])
+                if np.isfinite(error):
+                    of_one[JUDGED] += 1.0
+                    of_one[ERROR] += error
+                    of_one[NAIVE_ERROR] += abs(one[DUE_NAIVE] - one[NAIVE])
+                if np.isfinite(one[FIRST_INTERVAL + INSIDE]):
+                    of_one[BOUNDED] += 1.0
+                for at in range(FIRST_INSIDE, len(of_one)):
+                    inside = one[FIRST_INTERVAL + 3 * (at - FIRST_INSIDE) + INSIDE]
+                    of_one[at] += 0.0 if np.isnan(inside) else inside
