@@ -86,8 +86,8 @@ def replay(
     from streamjobs.replay.scoring import Scored
     from streamjobs.replay.summary import Figures
 
-    if export is not None and not pool:
-        raise ConfigError("--export needs --pool: without it, every key has its own model.")
+    if export is not None:
+        _refuse_export(export, pool)
     source, *labels = sources
     job = as_workers_have_it(job_of(job_file), source)
     if pool and job.population is not None:
@@ -235,6 +235,13 @@ def _with_labels(
     mixed, when = with_labels(job.settings, [records], later)
     note(f"{', '.join(labels)}: {when}")
     return mixed
+
+
+def _refuse_export(export: Path, pool: bool) -> None:
+    if not pool:
+        raise ConfigError("--export needs --pool: without it, every key has its own model.")
+    if export.is_dir() or not export.absolute().parent.is_dir():
+        raise ConfigError(f"--export {export}: cannot be written there; name a file in a folder that exists.")
 
 
 def _print_summary(summary: dict[str, Any], output_dir: Path | None, export: Path | None) -> None:

@@ -81,7 +81,7 @@ def ready(asked: Asked) -> tuple[Composition, Path, Path | None, bool]:
     Raises ConfigError where the job cannot be fitted or a file exists.
     """
     composition, output, stated = _composition(asked)
-    page = output.with_name(output.name + ".html") if asked.report or asked.test else None
+    page = Path(f"{output}.html") if asked.report or asked.test else None
     for path in (output, page):
         if path is not None:
             _refuse_taken(path, asked.force)
@@ -260,10 +260,10 @@ def _duration(option: str, text: str) -> float:
 
 
 def _refuse_taken(path: Path, force: bool) -> None:
-    if path.exists() and not force:
-        raise ConfigError(f"{path}: the file already exists; --force replaces it.")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise ConfigError(f"{path}: cannot be written there; name a file in a folder that exists.")
+    if path.exists() and not force:
+        raise ConfigError(f"{path}: the file already exists; --force replaces it.")
     if not os.access(path.absolute().parent, os.W_OK):
         raise ConfigError(f"{path}: cannot be written, because its folder is read-only; name a file in another folder.")
 

@@ -169,6 +169,7 @@ def test_a_missing_broker_is_one_line_and_code_3(tmp_path, capsys, monkeypatch):
         (["check", "nowhere.toml"], "nowhere.toml: cannot be read"),
         (["replay", "job.toml"], "--input"),
         (["replay", "job.toml", "--input", "x.jsonl", "--export", "y"], "--export needs --pool"),
+        (["replay", "job.toml", "--input", "x.jsonl", "--pool", "--export", "."], "--export .: cannot be written there"),
         (["config", "--nonsense"], "No such option: --nonsense. See"),
         (
             ["run", "job.toml", "--guarante", "x"],

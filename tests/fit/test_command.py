@@ -247,6 +247,14 @@ def test_nothing_is_replaced_without_force(tmp_path, table, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "job.toml", "population.state"]
 
 
+def test_a_folder_is_not_a_file_to_write(tmp_path, table, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    for folder in ("out", ".", ".."):
+        assert fit(tmp_path, table, "--output", folder) == 2
+        assert f"{folder}: cannot be written there; name a file in a folder that exists." in capsys.readouterr().err
+
+
 def without(table, *names):
     return [{name: value for name, value in row.items() if name not in names} for row in table]
 
