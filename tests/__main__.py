@@ -43,6 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         lanes = [deque(part for part in processes if not part.either and part.lane == lane) for lane in range(LANES)]
         last = deque(part for part in processes if part.either)
         ended = []  # seconds after which lanes had no part left
+        needless: set[str] = set()  # second processes whose first one has left them no file
 
         def run(number: int) -> list[Result]:
             lane, results = lanes[number], []
@@ -51,8 +52,11 @@ def main(arguments: list[str] | None = None) -> int:
                     part = (lane or last).popleft()
                 except IndexError:
                     break
+                if part.name in needless:
+                    continue
                 part = replace(part, environment={**ports_of(number), **part.environment})
                 results.append(_one(part, pytest_options, picked=bool(options.k), strict=strict))
+                needless.add(_second(part))
             ended.append(time.monotonic() - started)
             return results
 
@@ -76,15 +80,19 @@ def _second(part: Part) -> str:
 
 
 def _processes(parts: list[Part], begun: str) -> list[Part]:
-    """A part with a second process is there twice. begun: a folder for what `tests.sharing` writes."""
-    found = []
+    """A part with a second process is there twice. begun: a folder for what `tests.sharing` writes.
+
+    The second process of one that either lane runs is the last: it takes what is left when a lane has nothing else to do.
+    """
+    found, last = [], []
     for part in parts:
         if part.second is None:
             found.append(part)
         else:
             shared = replace(part, environment={**part.environment, "STREAMJOBS_BEGUN": begun})
-            found += [shared, replace(shared, name=_second(part), lane=part.second)]
-    return found
+            found.append(shared)
+            (last if part.either else found).append(replace(shared, name=_second(part), lane=part.second))
+    return found + last[::-1]
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

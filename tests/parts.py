@@ -25,7 +25,9 @@ class Part:
     lane: int = 0  # parts of a lane run one after another, lanes beside each other; 1 and 2 mostly wait for brokers, and
     # 0 and 3 use the processors meanwhile
     either: bool = False  # begun last, by whichever lane is done first
-    second: int | None = None  # the lane of a second process: each takes the next file that the other has not begun
+    # The lane of a second process: each takes the next file that the other has not begun. Of a part that is begun by
+    # whichever lane is done, it is begun after all other parts, if files are left.
+    second: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)  # variables of its process
     within_seconds: int = 600  # a part that takes longer hangs: it is killed and has failed
     test_within_seconds: int = 400  # the same, where one test takes longer; the first one may wait for loops to be compiled
@@ -90,9 +92,10 @@ PARTS = (
         "commands",
         ("tests/settings", "tests/recordings", "tests/replay", "tests/commands", "tests/process"),
         either=True,
+        second=0,
         within_seconds=1800,
     ),
-    Part("worker", ("tests/kafka", "tests/worker", "tests/maintenance", "tests/schema_registry"), either=True),
+    Part("worker", ("tests/kafka", "tests/worker", "tests/maintenance", "tests/schema_registry"), either=True, second=0),
     Part("fit", ("tests/fit",), either=True),
     Part("page", ("tests/page",), fast=False, either=True),
     Part("notebook", ("tests/notebook",), either=True),

@@ -206,6 +206,20 @@ def test_stays_in_its_process(opened):
     assert "FAILED empty: no test found" in capsys.readouterr().out
 
 
+def test_a_second_process_begins_after_all_other_parts_if_files_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = replace(_written(tmp_path, "def test_a(): pass\n"), name="long", either=True, second=0)
+    longest, short = replace(long, name="longest"), Part("short", either=True)
+    names = [part.name for part in runner._processes([longest, long, short], "")]
+    assert names == ["longest", "long", "short", "long2", "longest2"]
+    monkeypatch.setattr(runner, "PARTS", (long,))
+    monkeypatch.setattr(runner, "LANES", 1)
+    assert runner.main([]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in printed if "passed  " in line] == ["long"], "nothing was left for a second process"
+
+
 def test_a_run_that_is_stopped_ends_the_part_it_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped = threading.Event()
     stopped.set()
