@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -85,6 +86,7 @@ class Dialect(NamedTuple):
         return f"read as CSV with {'; '.join(parts)}" if parts else None
 
 
+@lru_cache(maxsize=100)  # a command reads the head of a file several times
 def dialect_of(head: bytes, where: str, separator: str | None = None, decimal: str | None = None) -> Dialect:
     """The dialect of a file by its first bytes (HEAD of them). separator, decimal: as the user says.
 
