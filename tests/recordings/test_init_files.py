@@ -275,7 +275,7 @@ def test_the_spans_of_a_window_follow_the_pause_of_a_slow_sensor(tmp_path, print
     assert '# length = "20m"\n# hop = "10m"\n' in found.text
 
 
-@pytest.mark.parametrize(("pause", "linger"), [(30, "100ms"), (0.5, None)])
+@pytest.mark.parametrize(("pause", "linger"), [(30, "1000ms"), (1, "200ms"), (0.5, None)])
 def test_records_of_slow_keys_wait_for_each_other(tmp_path, printed, pause, linger):
     made = table(60, line=lambda i: f"l{i % 3}", ts=lambda i: 1_767_225_600 + pause * (i // 3), a=random)
     assert printed(as_csv(tmp_path / "a.csv", made)).source.get("linger") == linger

@@ -16,7 +16,8 @@ from streamjobs.settings.types import UNIT_NAMES, quoted, toml_line
 from streamjobs.stages.statistics import CONVOLVED
 
 MOST_LEFT_OUT = 40  # columns that are listed with the reason why they are not part of x
-SLOW = 1.0  # seconds between two samples of a key
+SLOW = 1.0  # seconds between two samples of a key; a fifth of the pause later is nothing
+MOST_LINGER = 1000.0  # milliseconds, the largest [source] linger
 _NO_CONTROLS = {code: "?" for code in (*range(32), 127, 0x85, 0x2028, 0x2029)}  # of a text that stays in one line
 LENGTH = 2.0  # seconds of a window
 OF_POPULATION = """\
@@ -217,9 +218,9 @@ def _more(guessed: Guess, policy: str | None) -> Iterator[str]:
     if guessed.largest > MOST_USUAL:  # which would make dead letters
         limit = 10.0 ** min(math.ceil(math.log10(guessed.largest)) + 2, 308)
         yield f"max_abs = {limit:g}  # numbers beyond it are errors; the sample has some up to {guessed.largest:.3g}\n"
-    if guessed.key is not None and guessed.pause is not None and guessed.pause >= SLOW:  # a tenth of a second is nothing
+    if guessed.key is not None and guessed.pause is not None and guessed.pause >= SLOW:
         why = f"a key sends every {guessed.pause:g} s: if records of keys wait for each other, they need less processor"
-        yield f'linger = "100ms"  # {why}\n'
+        yield f'linger = "{round(min(200.0 * guessed.pause, MOST_LINGER))}ms"  # {why}\n'
 
 
 def _left_out(guessed: Guess) -> str:
