@@ -171,6 +171,7 @@ class Letter(NamedTuple):
     message: str
 
 
+FAR = 1e290  # larger squared errors are not summed, because their sum would not be finite
 MOST_SHOWN = 50  # alarms, and dead letters, that a report holds for the page
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from algorithms.common.protocol import Array
 from streamjobs.core.job import Job
 from streamjobs.core.live.live import Live
-from streamjobs.core.messages import BatchRows, Output, Record, Report
+from streamjobs.core.messages import FAR, BatchRows, Output, Record, Report
 from streamjobs.core.output_records import Bout, Minutes, Prediction, encoded_by_name, output_headers
 from streamjobs.stages.rows import Choice, Modelled, Rows, count_labels
 
@@ -39,7 +39,7 @@ def encoded_predictions(
         y_hats, ys = _numbers(made.out.prediction), _numbers(rows.L)
         with np.errstate(over="ignore"):  # a prediction far out is not a measure either
             squares = ((made.out.prediction - rows.L) ** 2).mean(axis=1)
-        apart = squares[np.isfinite(squares)]  # NaN: no label, or nothing said yet
+        apart = squares[squares < FAR]  # NaN: no label, or nothing said yet
         report.measured += len(apart)
         report.squared += float(apart.sum())
     else:

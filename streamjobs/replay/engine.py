@@ -22,7 +22,7 @@ from streamjobs.core.live.aside import WRITTEN
 from streamjobs.core.live.forms import unwritable
 from streamjobs.core.live.live import Live
 from streamjobs.core.live.live_stats import together
-from streamjobs.core.messages import LateLabel, Output, Record, Report
+from streamjobs.core.messages import FAR, LateLabel, Output, Record, Report
 from streamjobs.core.unlearned import Known, Taken
 from streamjobs.errors import NothingLearned, SetupError
 from streamjobs.replay.warm_up import days_to_alarm, rows_to_alarm
@@ -271,12 +271,16 @@ class Controls:
     def _judge(self, key: Known, label: Any) -> None:
         if key.last is None:
             return
-        self.judged += 1
         if self.regression:
-            self.squared += float(np.mean((np.asarray(label) - np.asarray(key.last)) ** 2))
+            with np.errstate(over="ignore"):
+                square = float(np.mean((np.asarray(label) - np.asarray(key.last)) ** 2))
+            if not square < FAR:
+                return
+            self.squared += square
         else:
             self.last_wrong += label != key.last
             self.majority_wrong += label != key.most
+        self.judged += 1
 
     def summary(self) -> dict[str, Any] | None:
         """Ready for JSON; None where nothing was judged."""

@@ -165,12 +165,15 @@ def error(task: str, rows: Sequence[Row]) -> float | None:
         return None
     if task == "classification":
         return wrong(rows) / len(rows)
-    squares = []
+    apart = list[float]()
     for row in rows:
         label = _numbers(row.label)
         said = [0.0] * len(label) if row.said is None else _numbers(row.said)
-        squares += [(one - other) ** 2 for one, other in zip(said, label, strict=True)]
-    return math.sqrt(math.fsum(squares) / len(rows))
+        apart += [one - other for one, other in zip(said, label, strict=True)]
+    try:
+        return math.sqrt(math.fsum([one**2 for one in apart]) / len(rows))
+    except OverflowError:  # squares of numbers beyond 1e154
+        return math.hypot(*[one / math.sqrt(len(rows)) for one in apart])
 
 
 def _numbers(value: Any) -> list[float]:

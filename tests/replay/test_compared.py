@@ -14,7 +14,7 @@ from streamjobs.job_files import job_from, job_of
 from streamjobs.replay.engine import Controls
 from streamjobs.replay.warm_up import rows_to_alarm
 from streamjobs.settings.load import composition_from
-from tests.commands.jobs import command
+from tests.commands.jobs import command, jsonl
 from tests.parts import CHECKOUT
 
 JOB = """
@@ -66,6 +66,18 @@ def test_errors_stand_beside_those_of_the_last_label_and_a_worse_model_is_named(
     assert "root mean square error 0.1 by repeating the key's last label" in text.out
     assert "warning: the model's error is larger than that of a repeat of the key's last label" in text.err
     assert ", 32 had no prediction" in text.out  # from each key's rows while the extractor begins
+
+
+@pytest.mark.parametrize("far", [6e153, 1e200])
+def test_labels_far_out_give_finite_figures_and_no_warning(far: float, tmp_path: Path, capsys) -> None:
+    """The squares of some are infinite, of others only their sum is."""
+    table = [{"key": "x", "ts": 1.7e9 + n, "a": n % 7, "b": n % 5, "level": [far, -far][n % 2]} for n in range(60)]
+    (tmp_path / "job.toml").write_text(NUMBERS)
+    words = tmp_path / "job.toml", "--input", jsonl(tmp_path / "far.jsonl", table), "--key", "key", "--json"
+    assert command("replay", *words) == 0
+    assert "Infinity" not in capsys.readouterr().out
+    assert command("compare", *words, "--learners", "job,rls") == 0
+    assert "Infinity" not in capsys.readouterr().out
 
 
 def test_one_of_each_is_no_plural(tmp_path: Path, capsys) -> None:

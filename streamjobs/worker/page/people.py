@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streamjobs.core.messages import BatchRows, LateLabel
+from streamjobs.core.messages import FAR, BatchRows, LateLabel
 from streamjobs.core.unlearned import Known
 
 MOST_PEOPLE = 24
@@ -246,8 +246,9 @@ class Scores:
             self.last_right += label == last
             self.majority_right += label == frequent
         else:
-            squares = [float(np.mean(np.subtract(label, one) ** 2)) for one in (said, last)]
-            if not math.isfinite(sum(squares)):
+            with np.errstate(over="ignore"):
+                squares = [float(np.mean(np.subtract(label, one) ** 2)) for one in (said, last)]
+            if not sum(squares) < FAR:
                 return
             self.squared += squares[0]
             self.last_squared += squares[1]
