@@ -190,7 +190,7 @@ def with_schemas(records: Sequence[Record]) -> tuple[str, str, list[tuple[Record
     """
     from streamjobs.core.decoding.samples import Problem
     from streamjobs.core.decoding.with_schema.schemas import SchemasOfAnyKind
-    from streamjobs.schema_registry.lookup import ready_now
+    from streamjobs.schema_registry.ready_now import ready_now
 
     if f"{REGISTRY}URL" not in os.environ:
         return None

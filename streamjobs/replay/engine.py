@@ -26,7 +26,7 @@ from streamjobs.core.messages import FAR, LateLabel, Output, Record, Report
 from streamjobs.core.unlearned import Known, Taken
 from streamjobs.errors import NothingLearned, SetupError
 from streamjobs.replay.warm_up import days_to_alarm, rows_to_alarm
-from streamjobs.schema_registry.lookup import ready_now
+from streamjobs.schema_registry.ready_now import ready_now
 
 BATCH = 1000  # records of a batch; any other number gives the same bits
 BATCH_BYTES = 64 << 20  # of values: a batch that has as many is full

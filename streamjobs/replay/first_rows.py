@@ -21,7 +21,7 @@ from streamjobs.core.unlearned import apart, outside
 from streamjobs.errors import RecordError
 from streamjobs.replay.engine import Replay
 from streamjobs.replay.warm_up import days_to_alarm
-from streamjobs.schema_registry.lookup import ready_now
+from streamjobs.schema_registry.ready_now import ready_now
 from streamjobs.settings.composition import derived, fewest_of
 from streamjobs.settings.sections import LearnerSection, ScalingSection, Settings, SinksSection
 from streamjobs.stages.learner import LearnerStage

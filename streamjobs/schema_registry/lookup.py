@@ -7,7 +7,6 @@ a failed stage, has the same one.
 
 import asyncio
 import ssl
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,7 +20,7 @@ from streamjobs.core.decoding.unwrap import schema_ids
 from streamjobs.core.decoding.with_schema.schemas import Schemas
 from streamjobs.core.decoding.with_schema.wire_format import Definition, SchemaId
 from streamjobs.core.messages import Record, Refused
-from streamjobs.errors import ConfigError, SetupError
+from streamjobs.errors import ConfigError
 from streamjobs.kafka.certificates import context_of
 from streamjobs.kafka.secrets import secret_of
 from streamjobs.schema_registry.descriptors import ProtocError, descriptor_set
@@ -32,7 +31,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.25, 15.0  # seconds between two attempts; each pa
 ABSENT_FOR = 30.0  # seconds after which a registry is asked again for a schema that it did not have
 TELL_EVERY = 60.0  # seconds between two warnings
 AT_ONCE = 8  # schemas asked for at the same time
-COMMANDS_WAIT = 30.0  # seconds that commands wait for a registry
 MAX_BYTES = 16 << 20  # of an answer
 MOST_REFERENCES = 200  # schemas that one needs
 MAIN = "schema.proto"  # its own name, which registries do not keep
@@ -166,29 +164,6 @@ def lookup_of(
     if schemas is None or schemas.fixed is not None or settings.registry is None:
         return None
     return Lookup(settings, schemas, on_answer)
-
-
-def ready_now(settings: Settings, schemas: Schemas | None, records: Sequence[Record]) -> Sequence[Record]:
-    """As `Lookup.ready`, for commands: they wait for COMMANDS_WAIT. Raises SetupError then."""
-    if schemas is None or schemas.fixed is not None or settings.registry is None:
-        return records
-    ids = schema_ids(records, settings.source)
-    if all(one is None or one in schemas for one in ids):
-        return records
-    return asyncio.run(_ready(settings, schemas, records))
-
-
-async def _ready(settings: Settings, schemas: Schemas, records: Sequence[Record]) -> list[Record]:
-    warnings = structlog.make_filtering_bound_logger("warning")  # a command asks for the same schema many times
-    log = structlog.wrap_logger(structlog.PrintLogger(sys.stderr), wrapper_class=warnings)  # stdout has results
-    lookup = Lookup(settings, schemas, log=log)
-    try:
-        return await asyncio.wait_for(lookup.ready(records), COMMANDS_WAIT)
-    except TimeoutError:
-        problem = lookup.problem or "the schema registry gave no answer"
-        raise SetupError(f"[registry] url {lookup.client.url}: {problem}, for {COMMANDS_WAIT:.0f} s.") from None
-    finally:
-        await lookup.close()
 
 
 class RegistryError(Exception):

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from streamjobs.core.messages import PlainRow
-from streamjobs.schema_registry.lookup import ready_now
+from streamjobs.schema_registry.ready_now import ready_now
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import Sent, until

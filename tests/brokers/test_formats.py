@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamjobs.job_files import job_of
-from streamjobs.schema_registry.lookup import ready_now
+from streamjobs.schema_registry.ready_now import ready_now
 from tests.brokers.fixtures import MakeJob
 from tests.brokers.fork_server import ForkServer
 from tests.brokers.kafka_job import Sent

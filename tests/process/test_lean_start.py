@@ -60,3 +60,10 @@ def test_a_start_with_compiled_loops_imports_nothing_that_only_a_compilation_nee
         if not done.stdout.split():
             return
     assert done.stdout.split() == []
+
+
+def test_a_command_without_a_registry_imports_no_http_client() -> None:
+    program = "import sys, streamjobs.replay.first_rows; print(*{'aiohttp', 'structlog'} & {*sys.modules})"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.split() == []

@@ -11,7 +11,9 @@ from streamjobs.core.decoding.records import decoder
 from streamjobs.core.messages import Refused
 from streamjobs.errors import ConfigError, SetupError
 from streamjobs.schema_registry import lookup as lookup_module
-from streamjobs.schema_registry.lookup import Lookup, ready_now
+from streamjobs.schema_registry import ready_now as ready_now_module
+from streamjobs.schema_registry.lookup import Lookup
+from streamjobs.schema_registry.ready_now import ready_now
 from tests.core.values import avro
 from tests.schema_registry.exchange import job_settings, schemas_of, stored
 from tests.schema_registry.server import NONSENSE, RECORDED, serving
@@ -154,7 +156,7 @@ def test_credentials_are_sent_and_read_again_at_each_attempt(tmp_path):
 
 
 def test_a_command_gives_up_with_one_sentence(monkeypatch):
-    monkeypatch.setattr(lookup_module, "COMMANDS_WAIT", 0.3)
+    monkeypatch.setattr(ready_now_module, "COMMANDS_WAIT", 0.3)
     with serving() as server:
         server.mode = "broken"
         settings = job_settings(server.url, "avro")

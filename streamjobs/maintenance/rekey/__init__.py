@@ -38,7 +38,7 @@ from streamjobs.kafka.patches import decompression
 from streamjobs.kafka.topic_id import topic_ids
 from streamjobs.maintenance import changelog_edit
 from streamjobs.maintenance.rekey.writer import METADATA_EVERY_MS, InTimeOrder, Topics, Writer
-from streamjobs.schema_registry.lookup import ready_now
+from streamjobs.schema_registry.ready_now import ready_now
 from streamjobs.settings.sections import Settings
 from streamjobs.worker.changelog import CLOSE_WITHIN, KEEP_ALIVE
 from streamjobs.worker.outbox import Fields
