@@ -214,7 +214,7 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):  # type: ignore[m
     def _targets(self, labels: list[Any]) -> Array:
         at = {label: number for number, label in enumerate(self._labels)}
         for label in labels:
-            if label is None or (isinstance(label, float) and math.isnan(label)):
+            if label is None or _absent(label):
                 raise ValueError(f"{type(self).__name__}: expected a label, got {label!r}; learn only rows with a label.")
             if label not in at and len(at) == self.max_classes:
                 most = f"max_classes ({self.max_classes})"
@@ -252,6 +252,14 @@ def _number(value: Any, of: str) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{of}: expected a number, got {value!r:.60}.") from None
+
+
+def _absent(label: Any) -> bool:
+    """Whether it is NaN, NaT, which differ from themselves, or pandas' NA, which has no truth value."""
+    try:
+        return bool(label != label)  # noqa: PLR0124
+    except TypeError:
+        return type(label).__name__ == "NAType"
 
 
 def _known(numbers: Array) -> bool:

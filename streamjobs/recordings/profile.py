@@ -18,7 +18,7 @@ from streamjobs.recordings.files import SECONDS, named, recordings_of, rows_of
 from streamjobs.recordings.guess import courses
 from streamjobs.recordings.guess.courses import codes_of
 from streamjobs.recordings.guess.result import Gaps, Guess, by_kind, windowed
-from streamjobs.recordings.guess.rows import APART, DECIDES, NEVER, pauses_apart, stands_still
+from streamjobs.recordings.guess.rows import APART, DECIDES, NEVER, beyond, pauses_apart, stands_still
 from streamjobs.recordings.guess.x import quoted_names
 from streamjobs.recordings.survey import Count, teaches
 from streamjobs.recordings.tables import HOW, How
@@ -162,7 +162,7 @@ def without_unsteady(guessed: Guess, found: Profile) -> Guess:
     if angles := quoted_names([name for name in found.angles if name not in left_out]):
         remarks.append(f"{angles}: an angle that wraps around; angles gives x its cosine and sine")
     if may_leave_out(guessed) and len(left_out) < len(guessed.fields):
-        return left_out_of(guessed, left_out)._replace(remarks=remarks)
+        return left_out_of(guessed._replace(remarks=remarks), left_out)
     unsteady = {name: why for name, why in left_out.items() if name not in (*found.still, *found.names)}
     remarks += by_kind(unsteady, "{!r} {}", ADVICE)
     remarks += [stands_still(found.still)] if found.still else []
@@ -195,9 +195,17 @@ def left_out_of(guessed: Guess, why: Mapping[str, str]) -> Guess:
     fields, lenient, counters = ([name for name in names if name not in why] for names in named)
     angles = {name: turn for name, turn in guessed.angles.items() if name not in why}
     slopes = {name: span for name, span in guessed.slopes.items() if name not in why}
-    left_out = {**guessed.left_out, **why}
+    largest = {name: number for name, number in guessed.largest.items() if name not in why}
+    gone = {beyond(*one) for one in guessed.largest.items() if one[0] in why}
     return guessed._replace(
-        fields=fields, lenient=lenient, counters=counters, slopes=slopes, angles=angles, left_out=left_out
+        fields=fields,
+        lenient=lenient,
+        counters=counters,
+        slopes=slopes,
+        angles=angles,
+        left_out={**guessed.left_out, **why},
+        largest=largest,
+        remarks=[one for one in guessed.remarks if one not in gone],
     )
 
 
@@ -211,7 +219,7 @@ def without_gaps(guessed: Guess) -> Guess:
     why = {name: f"empty in {count:,} of {rows:,} rows, {skipped}" for name, count in often.items()}
     remarks = [one for one in guessed.remarks if DECIDES not in one]
     remarks += [f"{others:,} of {rows:,} rows lack a number of another field; {DECIDES}"] if others else []
-    return left_out_of(guessed, why)._replace(gaps=Gaps(rows, others), remarks=remarks)
+    return left_out_of(guessed._replace(remarks=remarks), why)._replace(gaps=Gaps(rows, others))
 
 
 def profile_of(rows: Iterable[Mapping[str, Any]], guessed: Guess, owners: Iterable[Any] | None = None) -> Profile:

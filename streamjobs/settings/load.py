@@ -56,8 +56,8 @@ def composition_from(
             problems.append(f"{origin}: section [{name}] is missing; a job needs [source], and [learner] or [forecast].")
         elif (default := field.get_default(call_default_factory=True)) is not None:
             sections[name] = default
-    if ("source", "sensors") in blamed:
-        blamed.add(("source", "fields"))  # which sensors stand in for
+    if {("source", "sensors"), ("source", "dim")} & blamed:
+        blamed.add(("source", "fields"))  # which sensors and dim stand in for
     unknown = {"registry"} if "registry" in table and sections.get("registry") is None else set()
     learners, wrong = check_sections(sections, places, blamed, unknown)
     problems += wrong

@@ -130,7 +130,7 @@ def test_a_row_with_nan_has_no_prediction_and_takes_none_from_others() -> None:
         every, with_gap = model(table[:3]).tolist(), model(some).tolist()
         assert nothing(with_gap[1]) and [with_gap[0], with_gap[2]] == [every[0], every[2]]
     assert features.transform_many(some).notna().all(axis=1).tolist() == [True, False, True]
-    for missing in (None, np.nan):
+    for missing in (None, np.nan, pandas.NA, pandas.NaT):
         with pytest.raises(ValueError, match="RLSClassifier: expected a label, got"):
             label.learn_one({"a": 1.0, "b": 2.0}, missing)
 

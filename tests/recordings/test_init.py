@@ -146,8 +146,15 @@ def test_numbers_beyond_the_usual_limit_raise_it(tmp_path, printed):
         tmp_path / "a.csv", table(40, ts=lambda i: 1_700_000_000 + i, host="h1", sent=lambda i: 3 * 10**12 + i % 7)
     )
     found = printed(sample)
-    assert found.source["max_abs"] == 1e15 and found.says("numbers up to 3e+12: max_abs is set")
+    assert found.source["max_abs"] == 1e15 and found.says("'sent' has numbers up to 3e+12: max_abs is set")
     assert command("check", found.file, "--sample", sample, "--key", "host") == 0
+
+
+def test_a_large_number_of_a_field_that_is_left_out_raises_no_limit(tmp_path, printed):
+    """A batch named by its date, which stands still in the sample."""
+    made = table(1_000, ts=lambda i: START + 10 * i, batch=20_261_201_000_000, a=random, b=random)
+    found = printed(as_csv(tmp_path / "a.csv", made))
+    assert found.source["fields"] == ["a", "b"] and "max_abs" not in found.source and not found.says("max_abs")
 
 
 def test_objects_are_looked_into_and_lists_of_objects_named(tmp_path, printed):

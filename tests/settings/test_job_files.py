@@ -66,6 +66,11 @@ def test_missing_sections_and_settings_are_named():
     ]
 
 
+def test_a_refused_dim_has_one_sentence():
+    (found,) = problems({"source": {"topic": "imu", "dim": 10_000}, "learner": {"name": "nlms"}})
+    assert found == "job.toml [source]: dim must be at most 4096; got 10000."
+
+
 def test_without_fields_or_dim_the_sentence_says_what_to_state():
     (found,) = problems({"source": {"topic": "imu"}, "learner": {"name": "okfeb"}})
     assert found.startswith("job.toml [source]: the length of x is unknown; name the fields with its numbers")

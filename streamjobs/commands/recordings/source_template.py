@@ -10,7 +10,7 @@ from streamjobs.recordings import survey
 from streamjobs.recordings.guess.result import Guess, windowed
 from streamjobs.recordings.guess.rows import STEADY_APART
 from streamjobs.settings.presets import preset_of
-from streamjobs.settings.source import MOST_USUAL, PERIODS
+from streamjobs.settings.source import PERIODS
 from streamjobs.settings.times import example_of
 from streamjobs.settings.types import UNIT_NAMES, quoted, toml_line
 from streamjobs.stages.statistics import CONVOLVED
@@ -215,9 +215,9 @@ def _more(guessed: Guess, policy: str | None) -> Iterator[str]:
     if guessed.lenient:
         names = one_line(", ".join(map(quoted, guessed.lenient)))
         yield f'numbers = "lenient"  # texts such as "21.5" are numbers too, here in {names}\n'
-    if guessed.largest > MOST_USUAL:  # which would make dead letters
-        limit = 10.0 ** min(math.ceil(math.log10(guessed.largest)) + 2, 308)
-        yield f"max_abs = {limit:g}  # numbers beyond it are errors; the sample has some up to {guessed.largest:.3g}\n"
+    if largest := max(guessed.largest.values(), default=0.0):  # which would make dead letters
+        limit = 10.0 ** min(math.ceil(math.log10(largest)) + 2, 308)
+        yield f"max_abs = {limit:g}  # numbers beyond it are errors; the sample has some up to {largest:.3g}\n"
     if guessed.key is not None and guessed.pause is not None and guessed.pause >= SLOW:
         why = f"a key sends every {guessed.pause:g} s: if records of keys wait for each other, they need less processor"
         yield f'linger = "{round(min(200.0 * guessed.pause, MOST_LINGER))}ms"  # {why}\n'

@@ -88,8 +88,8 @@ class Columns:
         there = {*x.fields, *categories, label and label.name}
         if x.x is None and x.fields and (bare := sum(there.isdisjoint(row) for row in self.rows)):
             self.remarks.append(f"{bare:,} of {len(self.rows):,} rows have none of the fields; they would be dead letters")
-        largest, beyond = largest_of([column for column in self.columns if column.name in {*x.fields, x.x}])
-        self.remarks += beyond
+        largest, said = largest_of([column for column in self.columns if column.name in {*x.fields, x.x}])
+        self.remarks += said
         return Guess(
             rows=len(self.rows),
             fields=x.fields,

@@ -111,7 +111,7 @@ class Guess(NamedTuple):
     pause: float | None = None  # seconds between two samples of a key, the median
     key_from: str | None = None  # file or folder: the names of the sample's are the keys
     mirror: Mirror | None = None  # of a sensor that is worn on either side: `survey`
-    largest: float = 0.0  # absolute value of a number of x
+    largest: Mapping[str, float] = {}  # absolute values of fields beyond the usual max_abs
     codes: Mapping[str, Sequence[float]] = {}  # fields with numbers that stand for a missing one, and these
     counters: Sequence[str] = ()  # fields that are readings of meters, of which x has the rise
     slopes: Mapping[str, str] = {}  # fields with levels of which [drift] watches the slopes, and the time these are means of

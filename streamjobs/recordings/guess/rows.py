@@ -136,17 +136,21 @@ def oddities(rows: Rows, columns: Sequence[Column], fields: Sequence[str], x: st
     return said, lacking
 
 
-def largest_of(columns: Sequence[Column]) -> tuple[float, list[str]]:
-    """The largest absolute number of x without those that are errors, and what is said of large numbers.
+def beyond(name: str, largest: float) -> str:
+    return f"{name!r} has numbers up to {largest:.3g}: max_abs is set, beyond which a record is a dead letter"
+
+
+def largest_of(columns: Sequence[Column]) -> tuple[dict[str, float], list[str]]:
+    """The largest absolute numbers without errors of columns beyond the usual max_abs, and what is said of large numbers.
 
     Errors are few, and far beyond the others of their column.
 
     >>> largest_of([Column("a", [1.0] * 99 + [1e308], 0, "number")])[0]
-    1.0
+    {}
     >>> largest_of([Column("a", [1e20, 2.0], 0, "number")])
-    (1e+20, ['numbers up to 1e+20: max_abs is set, beyond which a record is a dead letter'])
+    ({'a': 1e+20}, ["'a' has numbers up to 1e+20: max_abs is set, beyond which a record is a dead letter"])
     """
-    said, largest = list[str](), 0.0
+    said, largest = list[str](), dict[str, float]()
     for column in columns:
         numbers = sorted(abs(one) for one in flat(column.values) if isinstance(one, (int, float)))
         usual = numbers[: bisect.bisect(numbers, MOST_USUAL)]
@@ -156,11 +160,9 @@ def largest_of(columns: Sequence[Column]) -> tuple[float, list[str]]:
                 f"{len(odd):,} of {len(numbers):,} numbers in {column.name!r} {'is' if len(odd) == 1 else 'are'} up to "
                 f"{odd[-1]:.3g}; beyond [source] max_abs = {MOST_USUAL:g} a record is a dead letter"
             )
-            numbers = usual
-        largest = max(largest, numbers[-1] if numbers else 0.0)
-    if largest > MOST_USUAL:
-        said.append(f"numbers up to {largest:.3g}: max_abs is set, beyond which a record is a dead letter")
-    return largest, said
+        elif odd:
+            largest[column.name] = odd[-1]
+    return largest, [*said, *itertools.starmap(beyond, largest.items())]
 
 
 def stands_still(names: Sequence[str]) -> str:
