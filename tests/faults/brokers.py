@@ -1,5 +1,6 @@
 """Brokers killed, restarted in turn, and too few of them."""
 
+import signal
 import time
 from functools import partial
 
@@ -21,6 +22,26 @@ def leader(case: Case) -> None:
         case.wait_for_commits()
         cluster.restart(node)
         cluster.in_sync()
+
+
+def asleep(case: Case) -> None:
+    """A node that leads a partition of the input is frozen for 40 s, and wakes as if nothing had been."""
+    job, cluster = case.make_job(), case.cluster
+    case.run_two_workers()
+    case.start_load()
+    case.wait_for_commits()
+    node = cluster.leader(job.input, 0)
+    process = cluster.nodes[node].process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    try:
+        time.sleep(40)
+        led = cluster.leader(job.input, 0)
+        assert led != node
+    finally:
+        process.send_signal(signal.SIGCONT)
+    cluster.in_sync()
+    case.prove(f"node {node} frozen for 40 s, {job.input}[0] led by {led} meanwhile")
 
 
 def controller(case: Case) -> None:

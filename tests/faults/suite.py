@@ -40,6 +40,7 @@ CASES: dict[str, Do] = {
     "controller": brokers.controller,
     "rolling": brokers.rolling,
     "twodown": brokers.two_down,
+    "asleep": brokers.asleep,
     "latency": network.latency,
     "narrow": network.narrow,
     "blackhole": network.black_hole,
