@@ -10,14 +10,12 @@ the same.
 Cost of a row: O(targets).  State: 4 targets + 1 numbers.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, every
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import LEARN, LEARN_HEAD, Array, require
 from streamjobs.stages.stage import JobStage, Shape
@@ -54,6 +52,7 @@ class ClipTargets(JobStage):
     described = "name"  # another `clip` changes nothing in what the arrays mean
     signal = True  # what is usual is the key's own: a new key finds out
     finite = True
+    ranges = (("variance", 0.0, np.inf), ("largest", 0.0, np.inf), ("in_a_row", 0, MOST_DOUBLED))
 
     clip: float = 10.0  # running deviations
 
@@ -67,11 +66,6 @@ class ClipTargets(JobStage):
     def warm_up(self, state: ClipTargetsState, shape: Shape) -> None:
         work = self.holding(state)
         self.advance(work, np.zeros(1, np.int64), np.zeros((1, shape.label_width)), np.full(1, LEARN, np.int8))
-
-    def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        for field, most in (("variance", np.inf), ("largest", np.inf), ("in_a_row", MOST_DOUBLED)):
-            values = work[field][slots]
-            yield Demand(field, "numbers from 0", every((values >= 0) & (values <= most)))
 
     def advance(self, work: Any, slots: Array, Y: Array, learn: Array) -> tuple[Array, int]:
         """Targets Y (n, targets) of many keys in order, NaN unknown: what is learned of them, and how many were clipped."""

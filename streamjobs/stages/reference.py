@@ -4,14 +4,12 @@ In the first half of it the extractor and its scale learn, in the second the det
 are, and after it nothing of this learns any more. A detector of columns learns from both halves.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand
 from algorithms.common.protocol import Array, require
 from streamjobs.stages.stage import JobStage, Shape
 
@@ -40,6 +38,7 @@ class Reference(JobStage):
     persisted_name: ClassVar[str] = "Reference"
     knows_normal = True
     times = ("begun",)
+    ranges = (("phase", 0, OVER),)
 
     rows: int = 0  # 0: as `seconds` say
     seconds: float = 0.0  # of event time
@@ -55,9 +54,6 @@ class Reference(JobStage):
     def warm_up(self, state: ReferenceState, shape: Shape) -> None:
         work = self.holding(state)
         self.advance(work, np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.bool_))
-
-    def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        yield Demand("phase", f"0 to {OVER}", np.asarray(work["phase"][slots] <= OVER))
 
     def over(self, work: Any, slots: Array) -> Array:
         """(n,) bool: of the key of each slot, before its next row."""

@@ -19,7 +19,6 @@ Cost of a row: O(targets), with changes O(targets^2).  State: targets + 1 number
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
@@ -27,7 +26,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, every
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, LEARN_HEAD, Array, require, unknown
 from streamjobs.stages.stage import JobStage, Shape
@@ -207,6 +205,7 @@ class Refuted(JobStage):
 
     persisted_name: ClassVar[str] = "Refuted"
     class_columns = ("latest",)
+    ranges = (("run", 0, FIRST + 1),)
 
     def begin(self, shape: Shape, seed: int) -> RefutedState:
         return RefutedState(-1, 0)
@@ -215,10 +214,6 @@ class Refuted(JobStage):
         work = self.holding(state)
         nothing = unknown((1, shape.targets)), unknown((1,)), np.full(1, LEARN, np.int8)
         self.advance(work, np.zeros(1, np.int64), *nothing)
-
-    def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        run = work["run"][slots]
-        yield Demand("run", f"0 to {FIRST + 1}", every((run >= 0) & (run <= FIRST + 1)))
 
     def advance(self, work: Any, slots: Array, scores: Array, codes: Array, learn: Array) -> Array:
         """The class (n,) that is refuted, -1 none. scores (n, targets) of the head, codes (n,) true classes, NaN unknown."""

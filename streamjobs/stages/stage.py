@@ -19,6 +19,7 @@ from streamjobs.errors import SnapshotError
 
 UNDESCRIBED = {"undescribed": True}  # metadata of a setting that may change while stored states stay
 CACHE_LINE = 64  # bytes
+LARGEST = float(np.finfo(np.float64).max)  # finite number
 MOST_COUNTED = 1 << 62  # rows a key may have had: a count may not come near where it wraps around
 
 
@@ -42,10 +43,11 @@ class JobStage(Stage, abstract=True):
     # arrays mean.
     described: ClassVar[Literal["settings", "name", "nothing"]] = "settings"
     finite: ClassVar[bool] = False  # holds finite numbers alone
-    samples: ClassVar[tuple[str, ...]] = ()  # state fields with samples: finite numbers
+    samples: ClassVar[tuple[str, ...]] = ()  # state fields with samples, or others of finite numbers
     times: ClassVar[tuple[str, ...]] = ()  # state fields with event times, seconds since 1970
     label_codes: ClassVar[tuple[str, ...]] = ()  # state fields with labels: a class's column, NaN unknown
     class_columns: ClassVar[tuple[str, ...]] = ()  # state fields with integer columns of classes, -1 none
+    ranges: ClassVar[tuple[tuple[str, float, float], ...]] = ()  # state fields, each with its least and largest number
     tallies: ClassVar[tuple[str, ...]] = ()  # state fields with counts in an array, from 0 to below MOST_COUNTED
     # The state has what drift detection treats as normal: 'drift relearn' lets it begin again, and no new key takes it over.
     knows_normal: ClassVar[bool] = False

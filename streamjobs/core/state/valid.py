@@ -8,7 +8,7 @@ import dataclasses
 import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -18,13 +18,13 @@ from numba.core.cgutils import voidptr_t
 from numba.extending import intrinsic
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, demands_of, shown
+from algorithms.common.demands import Demand, demands_of, every, shown
 from algorithms.common.head_rows import HeadRows
 from algorithms.common.protocol import Array, Stage
 from algorithms.common.workspace import Workspace
 from streamjobs.core.state.snapshot import flatten
 from streamjobs.stages.event_time import END_OF_TIME
-from streamjobs.stages.stage import MOST_COUNTED, JobStage, refuse
+from streamjobs.stages.stage import LARGEST, MOST_COUNTED, JobStage, refuse
 
 NOTHING, FINITE, FINITE_4, TIMES, COUNT, SAME, LABELS, COLUMNS = range(8)  # what numbers of a field must be
 EXPECTED: tuple[str, ...] = ("", "finite numbers", "finite numbers", "times from 1970 to 9999", "a count from {}", "{}")
@@ -96,6 +96,17 @@ def _rules(leaf: Leaf, field: str, one: Array) -> list[int]:
     return rules
 
 
+def _in_range(leaf: Leaf, rows: Array) -> Iterator[Demand]:
+    for field, least, most in leaf.owner.ranges:
+        numbers = leaf.work[field][rows]
+        yield Demand(field, _range(least, most), every((numbers >= least) & (numbers <= most)))
+
+
+@cache
+def _range(least: float, most: float) -> str:
+    return f"numbers from {least:.0f}" + (f" to {most:.0f}" if most < LARGEST else "")
+
+
 class Valid:
     """What the stages of a job demand of the states in their workspaces."""
 
@@ -154,7 +165,7 @@ class Valid:
                 yield Demand(path, expected, good)
         for leaf in self.leaves:
             rows = slots if leaf.heads is None else leaf.at(slots)
-            own = leaf.owner.demands(leaf.work, rows, classes) if leaf.alone else ()
+            own = (*_in_range(leaf, rows), *leaf.owner.demands(leaf.work, rows, classes)) if leaf.alone else ()
             of_learner = demands_of(leaf.stage, leaf.work, rows) if leaf.stage is not leaf.owner else ()
             for name, expected, good in (*own, *of_learner):
                 yield Demand(f"{leaf.path}.{name}", expected, good)

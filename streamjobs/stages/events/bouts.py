@@ -15,9 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, every
 from algorithms.common.protocol import Array, require
-from algorithms.common.workspace import Workspace
 from streamjobs.stages.event_time import CLOSE
 from streamjobs.stages.stage import JobStage, Shape
 
@@ -74,6 +72,8 @@ class Bouts(JobStage):
     times = ("times", "newest", "spans")
     class_columns = ("codes", "classes")
     tallies = ("rows",)
+    samples = ("sums", "seconds")
+    ranges = (("day", 0, MOST_DAY - 1),)
 
     shortest: float  # seconds
     hop: float = 0.0
@@ -103,11 +103,6 @@ class Bouts(JobStage):
     def warm_up(self, state: BoutsState, shape: Shape) -> None:
         work, slot, no = self.holding(state), np.zeros(1, np.int64), np.zeros(1, np.bool_)
         self.advance(work, slot, np.zeros(1), slot, np.zeros(1), no, ~no)
-
-    def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        yield Demand("day", "a day", (work["day"][slots] >= 0) & (work["day"][slots] < MOST_DAY))
-        for field in ("sums", "seconds"):
-            yield Demand(field, "finite numbers", every(np.isfinite(work[field][slots])))
 
     def advance(
         self, work: Any, slots: Array, times: Array, codes: Array, scores: Array, labelled: Array, came: Array

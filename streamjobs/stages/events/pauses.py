@@ -3,17 +3,14 @@
 Symbols: usual, a mean of about MEMORY pauses between two rows of the key, of which each counts MANY times the usual at most.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand
 from algorithms.common.protocol import Array
-from algorithms.common.workspace import Workspace
-from streamjobs.stages.stage import JobStage, Shape
+from streamjobs.stages.stage import LARGEST, JobStage, Shape
 
 MANY, MEMORY = 5.0, 50.0
 
@@ -39,6 +36,7 @@ class Pauses(JobStage):
     signal = True
     survives = True
     times = ("newest",)
+    ranges = (("usual", 0.0, LARGEST),)
 
     def begin(self, shape: Shape, seed: int) -> PausesState:
         return PausesState(-np.inf, 0.0)
@@ -46,10 +44,6 @@ class Pauses(JobStage):
     def warm_up(self, state: Any, shape: Shape) -> None:
         work = self.holding(state)
         self.advance(work, np.zeros(1, np.int64), np.zeros(1))
-
-    def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        usual = work["usual"][slots]
-        yield Demand("usual", "seconds from 0", np.isfinite(usual) & (usual >= 0.0))
 
     def advance(self, work: Any, slots: Array, times: Array) -> Array:
         """Rows of many keys, slots and times (n,); gives (n,) bool. Late rows are not after a pause."""

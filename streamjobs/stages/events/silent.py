@@ -3,16 +3,13 @@
 From these numbers follows, for all keys of a partition together, which are silent, and which alarm as a group.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from algorithms.common.demands import Demand
-from algorithms.common.protocol import Array, require
-from algorithms.common.workspace import Workspace
-from streamjobs.stages.stage import JobStage, Shape
+from algorithms.common.protocol import require
+from streamjobs.stages.stage import LARGEST, JobStage, Shape
 
 
 class Heard(NamedTuple):
@@ -32,6 +29,7 @@ class SilentKeys(JobStage):
     signal = True
     survives = True
     times = ("newest", "time")
+    ranges = (("clock", 0.0, LARGEST),)
 
     after: float = 1.0
 
@@ -43,10 +41,6 @@ class SilentKeys(JobStage):
 
     def warm_up(self, state: Any, shape: Shape) -> None:
         """Nothing compiles."""
-
-    def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        clock = work["clock"][slots]
-        yield Demand("clock", "a number from 0", np.isfinite(clock) & (clock >= 0.0))
 
 
 class Alarmed(NamedTuple):
@@ -65,6 +59,7 @@ class Grouped(JobStage):
     signal = True
     survives = True
     times = ("start",)
+    ranges = (("clock", -1.0, LARGEST),)
 
     share: float = 0.1
     within: float = 600.0
@@ -78,7 +73,3 @@ class Grouped(JobStage):
 
     def warm_up(self, state: Any, shape: Shape) -> None:
         """Nothing compiles."""
-
-    def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        clock = work["clock"][slots]
-        yield Demand("clock", "a number from -1", np.isfinite(clock) & (clock >= -1.0))

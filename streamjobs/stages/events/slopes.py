@@ -8,14 +8,12 @@ A row that is older than the newest one by BACK spans is of a clock that jumped 
 Until a key has sent rows for a span, its slopes are not known. Cost of a row: O(columns).  State: 7 numbers a column.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, every
 from algorithms.common.linalg import missing
 from algorithms.common.protocol import Array
 from streamjobs.stages.stage import JobStage, Shape
@@ -51,6 +49,7 @@ class Slopes(JobStage):
 
     persisted_name: ClassVar[str] = "Slopes"
     times = ("newest",)
+    ranges = tuple((field, 0.0, np.inf) for field in ("settled", "weight", "usual", "changes"))
     knows_normal = True
 
     columns: tuple[int, ...]
@@ -62,10 +61,6 @@ class Slopes(JobStage):
     def warm_up(self, state: SlopesState, shape: Shape) -> None:
         work, n = self.holding(state), 1
         self.advance(work, np.zeros(n, np.int64), np.zeros(n), np.zeros((n, shape.width)), np.ones(n, np.bool_))
-
-    def demands(self, work: Any, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        for name in ("settled", "weight", "usual", "changes"):
-            yield Demand(name, "numbers from 0", every(work[name][slots] >= 0))
 
     def advance(self, work: Any, slots: Array, times: Array, X: Array, learn: Array) -> Array:
         """Rows X (n, width) at times (n,) with slopes in place of levels, NaN where they are not known.

@@ -15,16 +15,13 @@ Cost of a sample: O(columns).  State: 11 numbers a column, and 8.
 """
 
 from collections import namedtuple
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
 from algorithms.common.compiled import compiled
-from algorithms.common.demands import Demand, every
 from algorithms.common.protocol import LEARN, LEARN_EXTRACTOR, Array, require
-from algorithms.common.workspace import Workspace
 from streamjobs.stages.stage import JobStage, Shape
 
 LEAST, TIMES, AGAIN = 30, 10, 2
@@ -92,6 +89,7 @@ class StuckSensors(JobStage):
     survives = True
     times = ("begun", "first", "raised", "since")
     tallies = ("run", "limit", "runs", "seen", "rests", "zeros")
+    ranges = (("named", 0, MOVED), ("opened", 0, 1))
 
     after: float = 0.0
 
@@ -112,11 +110,6 @@ class StuckSensors(JobStage):
     def warm_up(self, state: StuckState, shape: Shape) -> None:
         work = self.holding(state)
         self.advance(work, np.zeros(1, np.int64), np.zeros(1), np.zeros((1, shape.dim)), np.full(1, LEARN, np.int8))
-
-    def demands(self, work: Workspace, slots: Array, classes: Array | None = None) -> Iterator[Demand]:
-        named = work["named"][slots]
-        yield Demand("named", "numbers from 0 to 2", every((named >= 0) & (named <= MOVED)))
-        yield Demand("opened", "0 or 1", work["opened"][slots] <= 1)
 
     def advance(self, work: Any, slots: Array, times: Array, X: Array, learn: Array) -> list[Stuck]:
         """The alarms that samples X (n, dim) raise and end, in their order; late ones (no `learn`) change nothing."""

@@ -83,6 +83,7 @@ class Sensors(JobStage):
     signal = True
     survives = True
     samples = ("X", "last_X")
+    ranges = (("lacking", 0, 1),)
     times = ("times", "made")
     label_codes = ("L", "last_L")
 
@@ -168,7 +169,6 @@ class Sensors(JobStage):
             times = work[field][slots]
             known = (times >= 0) & (times < END_OF_TIME)
             yield Demand(field, "times from 1970 to 9999, or none", every(np.isneginf(times) | known))
-        yield Demand("lacking", "0 or 1", every(np.isin(work["lacking"][slots], (0, 1))))
         times, rows = work["times"][slots], work["counts"][slots, :1]
         behind = np.arange(1, times.shape[1]) >= rows
         yield Demand("times", "times that do not descend", every(behind | (np.diff(times, axis=1) >= 0)))
