@@ -176,10 +176,15 @@ def without_ending(lines: Iterable[str], ending: str, separator: str) -> Iterabl
 def _is_row(first: Sequence[str], rows: Sequence[Sequence[str]], decimal: str | None) -> bool:
     """Whether the first line is a sample: it has numbers in every column of numbers. pandas names columns 0, 1, 2 ..."""
     sign = max(DECIMALS if decimal is None else decimal, key=lambda one: len(_numbers(first, rows, one)))
-    cells = [first[place].strip() for place in sorted(_numbers(first, rows, sign))]
+    places = sorted(_numbers(first, rows, sign))
+    cells = [first[place].strip() for place in places]
     numbers = [cell for cell in cells if _reads(cell, sign)]
-    names = [cell.strip() for cell in first if cell.strip()] == [str(n) for n in range(sum(map(bool, first)))]
-    return bool(numbers) and not names and all(_reads(cell, sign) or cell.lower() in NOTHING for cell in cells)
+    columns = [[cell.strip() for cell in first if cell.strip()]]
+    others = {cell.strip() for place, cell in enumerate(first) if place not in places}  # names of texts, if not in the rows
+    if len(numbers) > 2 and others.isdisjoint(cell.strip() for row in rows for cell in row):
+        columns.append([cell for cell in cells if cell])
+    counted = any(names == [str(n) for n in range(len(names))] for names in columns)
+    return bool(numbers) and not counted and all(_reads(cell, sign) or cell.lower() in NOTHING for cell in cells)
 
 
 def _decoded(head: bytes, where: str) -> tuple[str, str]:

@@ -305,10 +305,17 @@ def test_a_table_without_a_line_of_names_has_all_of_its_rows(tmp_path, name, tex
     assert found == NUMBERED and "no line of names: the columns are c1 to c4" in told[0]
 
 
-@pytest.mark.parametrize("names", [",0,1", "0,1,2"])
+@pytest.mark.parametrize("names", [",0,1", "0,1,2", "0,1,2,3,4", "label,0,1,2", "user,0,1,2,label"])
 def test_numbers_that_are_names_stay_names(tmp_path, names):
-    found, told = read(written(tmp_path / "a.csv", f"{names}\na,1.5,2.5\nb,3.5,4.5\n"))
+    rows = [["a", *("1.5", "2.5", "3.5", "4.5")], ["b", *("3.5", "4.5", "5.5", "6.5")]]
+    texts = [",".join([*row[: names.count(",")], row[0] if "user" in names else row[names.count(",")]]) for row in rows]
+    found, told = read(written(tmp_path / "a.csv", "\n".join([names, *texts, ""])))
     assert [[*row] for row in found] == [names.split(",")] * 2 and not told
+
+
+def test_numbers_that_count_are_a_row_if_its_text_comes_again(tmp_path):
+    found, told = read(written(tmp_path / "a.csv", "0,1,2,run\n3,4,5,run\n6,7,8,sit\n"))
+    assert len(found) == 3 and "no line of names" in told[0]
 
 
 def test_of_texts_in_a_folder_only_tables_are_recordings_and_only_without_others(tmp_path):
